@@ -1,0 +1,263 @@
+"""The flow of `cutegen build`: generate, compile, hold to expectations, verify, then write all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from cutegen.building.project import Selection, shown
+from cutegen.building.sources import Gathered, Unit, gather
+from cutegen.building.state import FileState, advice, compare
+from cutegen.building.write import locked, write_all
+from cutegen.compiling import Outcome
+from cutegen.language.diagnostics import Diagnostic, has_errors
+from cutegen.verification import KernelReport
+
+OK, FINDINGS, BROKEN = 0, 1, 2
+
+
+class Progress(Protocol):
+    """Told what is going on, for people."""
+
+    def start(self, what: str, total: int) -> None: ...
+
+    def step(self, line: str | None) -> None:
+        """One of the total is done; `line` says what is worth saying about it. May come from any thread."""
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """`jobs`: worker processes (None: one a processor). `force`: overwrite files that were edited by hand."""
+
+    compile: bool = True
+    verify: bool = True
+    jobs: int | None = None
+    cache: bool = True
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong outside of the specs' texts: a file, a folder, the machine."""
+
+    message: str
+    help: str | None = None
+    path: str = ""
+
+
+Verdict = Literal["passed", "failed", "not executed"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """`why` says why nothing was executed, if nothing was."""
+
+    verdict: Verdict
+    why: str = ""
+    report: KernelReport | None = None
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """One kernel. `outcomes` is empty where it was not compiled; `action` is what happened to its file."""
+
+    unit: Unit
+    outcomes: Mapping[str, Outcome]
+    verification: Verification
+    action: Literal["written", "unchanged", "not written"]
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """`exit_code`: 0 all is built; 1 a finding, nothing was written; 2 broken input, nothing was written."""
+
+    exit_code: int
+    diagnostics: tuple[Diagnostic, ...]
+    texts: Mapping[str, str]
+    kernels: tuple[KernelResult, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[str, ...] = ()
+    removed: tuple[Path, ...] = ()
+
+
+@dataclass
+class _Findings:
+    gathered: Gathered
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def report(self, code: int, kernels: Sequence[KernelResult] = (), removed: Sequence[Path] = ()) -> BuildReport:
+        diagnostics = (*self.gathered.diagnostics, *self.diagnostics)
+        return BuildReport(
+            code, diagnostics, self.gathered.texts, tuple(kernels), tuple(self.problems), tuple(self.notices), tuple(removed)
+        )
+
+
+def build(selection: Selection, options: Options, progress: Progress) -> BuildReport:
+    """Builds the selection. Whatever is not as it must be, the generated files stay as they are.
+
+    What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
+    """
+    gathered = gather(selection)
+    found = _Findings(gathered)
+    units = gathered.units
+    if gathered.failed:
+        return found.report(BROKEN)
+    # Asked before the long part, so that nobody waits for a compile that could not be written.
+    try:
+        states = compare(units, selection.scopes)
+        found.problems += _in_the_way(states, units, options.force) or _unwritable(states)
+    except OSError as error:
+        found.problems.append(_disk(error))
+    if found.problems:
+        in_the_way = any(p.path for p in found.problems)
+        return found.report(FINDINGS if in_the_way else BROKEN, _untouched(units, "the build stopped before"))
+
+    outcomes: list[Mapping[str, Outcome]] = [{} for _ in units]
+    if options.compile:
+        try:
+            outcomes = _compile(units, options, progress, found)
+        except OSError as error:
+            found.problems.append(Problem(f"no compiler process can be started: {error}"))
+            return found.report(FINDINGS, _untouched(units, "the build stopped before"))
+    if has_errors(found.diagnostics):
+        stopped = Verification("not executed", "the compile failed")
+        return found.report(FINDINGS, _results(units, outcomes, [stopped] * len(units), None))
+
+    verifications = _verify(units, options, progress, found)
+    if has_errors(found.diagnostics):
+        return found.report(FINDINGS, _results(units, outcomes, verifications, None))
+
+    try:
+        with locked(unit.path.parent for unit in units):
+            states = compare(units, selection.scopes)  # again: another build may have been faster
+            found.problems += _in_the_way(states, units, options.force)
+            if found.problems:
+                return found.report(FINDINGS, _results(units, outcomes, verifications, None))
+            changes = {
+                state.path: None if state.wanted is None else state.wanted.encode()
+                for state in states
+                if state.state != "current"
+            }
+            write_all(changes)
+    except OSError as error:
+        found.problems.append(_disk(error))
+        return found.report(BROKEN, _results(units, outcomes, verifications, None))
+    removed = [state.path for state in states if state.wanted is None]
+    return found.report(OK, _results(units, outcomes, verifications, changes), removed)
+
+
+def _compile(
+    units: Sequence[Unit], options: Options, progress: Progress, found: _Findings
+) -> list[Mapping[str, Outcome]]:
+    from cutegen.building.checks import compile_units
+    from cutegen.compiling import Cache, Compiled
+
+    cache = Cache() if options.cache else None
+
+    def done(what: str, outcome: Outcome) -> None:
+        if not isinstance(outcome, Compiled):
+            progress.step(f"failed to compile {what}")
+        else:
+            progress.step(None if outcome.cached else f"compiled {what} in {outcome.seconds:.1f} s")
+
+    progress.start("compiling", sum(len(unit.module.spec.targets) for unit in units))
+    try:
+        compilations = compile_units(units, workers=options.jobs, cache=cache, on_done=done)
+    finally:
+        progress.stop()
+    if cache is not None and cache.warning:
+        found.notices.append(cache.warning)
+    for compilation in compilations:
+        found.diagnostics += compilation.diagnostics
+        artefacts = [o.artefact for o in compilation.outcomes.values() if isinstance(o, Compiled)]
+        found.notices += [why for artefact in artefacts for why in artefact.missing]
+    found.notices = list(dict.fromkeys(found.notices))
+    return [compilation.outcomes for compilation in compilations]
+
+
+def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Verification]:
+    from cutegen.verification import gpu_missing
+
+    if not options.verify:
+        return [Verification("not executed", "--no-verify")] * len(units)
+    reason = gpu_missing()
+    if reason is not None:
+        found.notices.append(f"no kernel was executed: there is no GPU here ({reason})")
+        return [Verification("not executed", "no GPU")] * len(units)
+    verifications, diagnostics = run_verification(units, "gpu", options.jobs, progress)
+    found.diagnostics += diagnostics
+    return verifications
+
+
+def run_verification(
+    units: Sequence[Unit], on: str, jobs: int | None, progress: Progress
+) -> tuple[list[Verification], list[Diagnostic]]:
+    """Every unit's verification plan on `on`, and a diagnostic for each kernel that did not pass."""
+    from cutegen.building.checks import verify_units, wrong
+    from cutegen.verification.pool import WORKERS
+
+    progress.start("verifying", len(units))
+    try:
+        reports = verify_units(units, on, workers=jobs or WORKERS, on_done=lambda report: progress.step(report.text))
+    finally:
+        progress.stop()
+    verifications = [Verification("passed" if report.ok else "failed", "", report) for report in reports]
+    return verifications, [d for unit, report in zip(units, reports, strict=True) for d in wrong(unit, report)]
+
+
+def _results(
+    units: Sequence[Unit],
+    outcomes: Sequence[Mapping[str, Outcome]],
+    verifications: Sequence[Verification],
+    changes: Mapping[Path, bytes | None] | None,
+) -> list[KernelResult]:
+    """`changes` is what was written; empty and None differ: None is for a build that failed."""
+    results = []
+    for unit, outcome, verification in zip(units, outcomes, verifications, strict=True):
+        action: Literal["written", "unchanged", "not written"] = "not written"
+        if changes is not None:
+            action = "written" if unit.path in changes else "unchanged"
+        results.append(KernelResult(unit, outcome, verification, action))
+    return results
+
+
+def _untouched(units: Sequence[Unit], why: str) -> list[KernelResult]:
+    return _results(units, [{}] * len(units), [Verification("not executed", why)] * len(units), None)
+
+
+def _in_the_way(states: Sequence[FileState], units: Sequence[Unit], force: bool) -> list[Problem]:
+    """Files that must not be overwritten: never those of others, and those edited by hand only if forced."""
+    made = {unit.path: unit for unit in units}
+    return [
+        Problem(f"{shown(state.path)}: {state.why}", advice(state, made.get(state.path)), str(state.path))
+        for state in states
+        if state.state == "foreign" or (state.state == "edited" and not force)
+    ]
+
+
+def _unwritable(states: Sequence[FileState]) -> list[Problem]:
+    """Folders that are to be changed and cannot be, as far as can be told without trying."""
+    problems = []
+    for folder in dict.fromkeys(state.path.parent for state in states if state.state != "current"):
+        there = folder
+        while not os.path.lexists(there):
+            there = there.parent
+        if not there.is_dir():
+            problems.append(Problem(f"{shown(there)} is not a folder", "choose another folder with --out"))
+        elif not os.access(there, os.W_OK | os.X_OK):
+            problems.append(Problem(f"{shown(there)} cannot be written to", "choose another folder with --out"))
+    return problems
+
+
+def _disk(error: OSError) -> Problem:
+    where = f"{shown(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, (str, bytes)) else ""
+    return Problem(
+        f"{where}{error.strerror or error}; the generated files are as they were", "choose another folder with --out"
+    )

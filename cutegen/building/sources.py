@@ -1,0 +1,93 @@
+"""Spec files to modules: `generate` over a whole selection, with every diagnostic of every file at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cutegen.building.project import Selection, SpecFile
+from cutegen.codegen import Module, generate
+from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
+from cutegen.language.reader import read_text
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One module and the spec file that it is from."""
+
+    source: SpecFile
+    module: Module
+
+    @property
+    def kernel(self) -> str:
+        return self.module.spec.kernel
+
+    @property
+    def path(self) -> Path:
+        """Where the module goes."""
+        return self.source.out / self.module.name
+
+    def diagnostic(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        key: bool = False,
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> Diagnostic:
+        """An error at a place of the spec, with the path that people see."""
+        found = self.module.spec.source.diagnostic(code, message, *path, key=key, notes=notes, help=help)
+        return replace(found, path=self.source.shown)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """`units` is empty if `diagnostics` hold an error. `texts` are the specs' texts by shown path."""
+
+    units: tuple[Unit, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    texts: Mapping[str, str]
+
+    @property
+    def failed(self) -> bool:
+        return has_errors(self.diagnostics)
+
+
+def gather(selection: Selection) -> Gathered:
+    """Every module of the selection. Never raises for what is wrong with a spec: that is in `diagnostics`."""
+    units: list[Unit] = []
+    found: list[Diagnostic] = []
+    texts: dict[str, str] = {}
+    for source in selection.files:
+        try:
+            text = read_text(source.file, source.name)
+            texts[source.shown] = text
+            generated = generate(text, source.name)
+        except SpecError as error:
+            found += [replace(d, path=source.shown) for d in error.diagnostics]
+            continue
+        found += [replace(d, path=source.shown) for d in generated.warnings]
+        units += [Unit(source, module) for module in generated.modules]
+    found += _duplicates(units)
+    return Gathered(() if has_errors(found) else tuple(units), tuple(ordered(found)), texts)
+
+
+def _duplicates(units: list[Unit]) -> list[Diagnostic]:
+    first: dict[Path, Unit] = {}
+    found = []
+    for unit in units:
+        other = first.setdefault(unit.path, unit)
+        if other is not unit:
+            place = other.module.spec.source.at("kernel")
+            found.append(
+                unit.diagnostic(
+                    "CG112",
+                    f"the kernel `{unit.kernel}` is there already",
+                    "kernel",
+                    notes=(f"first at {other.source.shown}:{place.line}:{place.column}", f"both are {unit.path.name}"),
+                    help="give one of them another name",
+                )
+            )
+    return found

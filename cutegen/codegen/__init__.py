@@ -1,0 +1,7 @@
+"""From a plan to the text of a standalone CuTeDSL module."""
+
+from __future__ import annotations
+
+from cutegen.codegen.generate import Generated, Module, generate
+
+__all__ = ["Generated", "Module", "generate"]

@@ -1,0 +1,224 @@
+"""The typed tree of `compute` as Python text: on CuTeDSL's register tensors, and on torch tensors.
+
+Both printers keep lines short by naming parts of the expression, so that what they emit needs no reformatting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.expressions import Binary, Call, Cast, Expr, Literal_, MatMul, Name, Unary, walk
+
+SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
+
+# Binding strength of Python's operators, weakest first.
+COMPARE, OR, XOR, AND, SUM, PRODUCT, NEGATE, ATOM = range(8)
+_STRENGTH = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "and": AND, "or": OR}
+
+
+@dataclass(frozen=True)
+class Text:
+    """Printed Python with the strength of its outermost operator."""
+
+    text: str
+    strength: int = ATOM
+
+    def inside(self, strength: int) -> str:
+        """As an operand of an operator of that strength."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+
+@dataclass
+class Printer:
+    """`names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`."""
+
+    names: Mapping[str, str]
+    tensors: frozenset[str]
+    product: str | None
+    width: int
+    statements: list[str] = field(default_factory=list)
+
+    def run(self, value: Expr, target: str) -> list[str]:
+        """Statements that end in `target = ...`."""
+        printed = self.fit(self.print(value), len(target) + 3)
+        return [*self.statements, f"{target} = {printed.text}"]
+
+    def fit(self, printed: Text, used: int) -> Text:
+        return printed if used + len(printed.text) <= self.width else self.name(printed)
+
+    def name(self, printed: Text) -> Text:
+        """A variable that holds the value, unless it is one already."""
+        if printed.text.isidentifier():
+            return printed
+        variable = f"x{len(self.statements)}"
+        self.statements.append(f"{variable} = {printed.text}")
+        return Text(variable)
+
+    def uniform(self, node: Expr) -> bool:
+        """Whether the value is the same for all elements: no tensor in it."""
+        return not any(isinstance(n, MatMul) or (isinstance(n, Name) and n.id in self.tensors) for n in walk(node))
+
+    def print(self, node: Expr) -> Text:
+        match node:
+            case Literal_():
+                return self.literal(node)
+            case Name():
+                return Text(self.names[node.id])
+            case MatMul():
+                assert self.product is not None
+                return Text(self.product)
+            case Unary(op="-"):
+                return Text(f"-{self.print(node.x).inside(NEGATE)}", NEGATE)
+            case Unary():
+                return self.negation(self.print(node.x))
+            case Binary(op="**"):
+                base = self.name(self.print(node.left))
+                assert isinstance(node.right, Literal_)
+                return self.fit(Text(" * ".join([base.text] * int(node.right.value)), PRODUCT), self.width // 2)
+            case Binary():
+                return self.binary(node)
+            case Cast():
+                return self.cast(self.print(node.x), _of(node.x), _of(node))
+            case Call():
+                return self.call(node, [self.print(a) for a in node.arguments])
+
+    def literal(self, node: Literal_) -> Text:
+        return Text(repr(node.value), NEGATE if repr(node.value).startswith("-") else ATOM)
+
+    def binary(self, node: Binary) -> Text:
+        left, right = self.print(node.left), self.print(node.right)
+        if node.op in ("and", "or"):
+            symbol, strength = {"and": "&", "or": "|"}[node.op], _STRENGTH[node.op]
+        else:
+            symbol, strength = node.op, _STRENGTH.get(node.op, COMPARE)
+        # A comparison binds weaker than & and does not chain; the right side of - and / needs its parentheses.
+        keep_left = strength + (strength == COMPARE)
+        budget = self.width // 2
+        left, right = self.fit(left, budget), self.fit(right, budget)
+        return Text(f"{left.inside(keep_left)} {symbol} {right.inside(strength + 1)}", strength)
+
+    def negation(self, x: Text) -> Text:
+        raise NotImplementedError
+
+    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+        raise NotImplementedError
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        raise NotImplementedError
+
+    def exponential(self, x: Text) -> str:
+        raise NotImplementedError
+
+    def common(self, function: str, x: Text) -> Text | None:
+        """The functions that both printers spell out in the same way."""
+        if function == "sigmoid":
+            return Text(f"1.0 / (1.0 + {self.exponential(x)})", PRODUCT)
+        if function == "silu":
+            x = self.name(x)
+            return Text(f"{x.text} / (1.0 + {self.exponential(x)})", PRODUCT)
+        return None
+
+
+class KernelPrinter(Printer):
+    """Text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
+
+    def negation(self, x: Text) -> Text:
+        return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
+
+    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+        if dtype is Dtype.bool:  # .to(Boolean) would truncate first
+            return Text(f"{x.inside(COMPARE + 1)} != 0", COMPARE)
+        x = x if x.strength == ATOM else self.name(x)
+        return Text(f"{x.text}.to(cutlass.{dtype.cutlass})")
+
+    def exponential(self, x: Text) -> str:
+        return f"cute.math.exp(-{x.inside(NEGATE)})"
+
+    def spread(self, node: Expr, printed: Text, anchor: str) -> str:
+        """As a tensor: `where`, `min` and `max` take no bare numbers."""
+        if not self.uniform(node):
+            return printed.text
+        return f"cute.full_like({anchor}, {printed.text}, cutlass.{_of(node).cutlass})"
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        x, name = arguments[0], node.function
+        shared = self.common(name, x)
+        if shared is not None:
+            return shared
+        match name:
+            case "where" | "minimum" | "maximum":
+                return self.selection(node, arguments)
+            case "relu":
+                x = self.name(x)
+                zero = "0.0" if _of(node).is_float else "0"
+                if self.uniform(node):
+                    return Text(f"max({x.text}, {zero})")
+                return Text(f"cute.math.max({x.text}, cute.full_like({x.text}, {zero}))")
+            case "gelu":
+                x = self.name(x)
+                return Text(f"0.5 * {x.text} * (1.0 + cute.math.erf({x.text} * {SQRT_HALF}))", PRODUCT)
+            case "rsqrt" if _of(node) is Dtype.f64:  # rsqrt.approx.f64 has 2**-20 or so of relative error
+                return Text(f"1.0 / cute.math.sqrt({x.text})", PRODUCT)
+        return Text(f"cute.math.{name}({x.text})")
+
+    def selection(self, node: Call, arguments: list[Text]) -> Text:
+        named = [
+            self.name(text) if not isinstance(child, Literal_) and len(text.text) > self.width // 4 else text
+            for child, text in zip(node.arguments, arguments, strict=True)
+        ]
+        if self.uniform(node):
+            function = {"where": "cute.where", "minimum": "cute.math.min", "maximum": "cute.math.max"}[node.function]
+            return Text(f"{function}({', '.join(t.text for t in named)})")
+        varied = next(i for i, child in enumerate(node.arguments) if not self.uniform(child))
+        named[varied] = self.name(named[varied]) if any(self.uniform(a) for a in node.arguments) else named[varied]
+        anchor = named[varied].text
+        parts = [self.spread(child, text, anchor) for child, text in zip(node.arguments, named, strict=True)]
+        function = {"where": "cute.where", "minimum": "cute.math.min", "maximum": "cute.math.max"}[node.function]
+        printed = Text(f"{function}({', '.join(parts)})")
+        if len(printed.text) > self.width - 12:
+            parts = [self.name(Text(p)).text for p in parts]
+            printed = Text(f"{function}({', '.join(parts)})")
+        return printed
+
+
+class TorchPrinter(Printer):
+    """Text on torch tensors; scalars are tensors without dimensions."""
+
+    def negation(self, x: Text) -> Text:
+        return Text(f"~{x.inside(NEGATE)}", NEGATE)
+
+    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+        x = x if x.strength == ATOM else self.name(x)
+        return Text(f"{x.text}.to(torch.{dtype.torch})")
+
+    def exponential(self, x: Text) -> str:
+        return f"torch.exp(-{x.inside(NEGATE)})"
+
+    def tensor(self, node: Expr, printed: Text) -> str:
+        """As a tensor: torch's functions take no bare numbers here."""
+        if isinstance(node, Literal_):
+            return f"torch.tensor({printed.text}, dtype=torch.{_of(node).torch}, device=device)"
+        return printed.text
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        name, parts = node.function, []
+        if name in ("sigmoid", "silu"):
+            shared = self.common(name, Text(self.tensor(node.arguments[0], arguments[0])))
+            assert shared is not None
+            return shared
+        for child, text in zip(node.arguments, arguments, strict=True):
+            printed = Text(self.tensor(child, text))
+            parts.append(self.name(printed).text if len(printed.text) > self.width // 4 else printed.text)
+        match name:
+            case "where" | "minimum" | "maximum" | "exp" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs" | "relu":
+                return Text(f"torch.{name}({', '.join(parts)})")
+            case "gelu":
+                return Text(f"torch.nn.functional.gelu({parts[0]})")
+        raise AssertionError(name)
+
+
+def _of(node: Expr) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype

@@ -1,0 +1,72 @@
+"""Text layout of generated Python, in the style of `ruff format` with its default width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensor_layouts import Layout
+
+from cutegen.language.layouts import format_layout
+
+WIDTH = 88
+
+
+def python_tuple(shape: object) -> str:
+    """`((8,32),(8,4))` as Python: `((8, 32), (8, 4))`; a tuple of one keeps its comma."""
+    if isinstance(shape, tuple | list):
+        inner = ", ".join(python_tuple(s) for s in shape)
+        return f"({inner},)" if len(shape) == 1 else f"({inner})"
+    return str(shape)
+
+
+Item = str | tuple[str, Sequence[str], str]  # text, or a bracketed list that may be opened in its turn
+
+
+def call(head: str, items: Sequence[Item], tail: str, indent: int) -> str:
+    """`head` items `tail`, in one line, else with the items indented, else one item a line.
+
+    `indent` is the column at which the text starts.
+    """
+    flat_items = [item if isinstance(item, str) else f"{item[0]}{', '.join(item[1])}{item[2]}" for item in items]
+    flat = f"{head}{', '.join(flat_items)}{tail}"
+    if indent + len(flat) <= WIDTH:
+        return flat
+    pad = " " * (indent + 4)
+    body = pad + ", ".join(flat_items)
+    if len(body) > WIDTH:
+        opened = [
+            text if isinstance(item, str) or len(pad) + len(text) < WIDTH else call(*item, indent + 4)
+            for item, text in zip(items, flat_items, strict=True)
+        ]
+        body = "\n".join(f"{pad}{item}," for item in opened)
+    return f"{head}\n{body}\n{' ' * indent}{tail}"
+
+
+def launch(kernel: str, arguments: Sequence[str], grid: str) -> str:
+    """The launch statement of a kernel: the last pair of brackets is opened first."""
+    options = [f"grid=[{grid}]", "block=[THREADS, 1, 1]", "stream=stream"]
+    head = f"{kernel}({', '.join(arguments)}).launch("
+    if 4 + len(head) <= WIDTH:
+        return call(head, options, ")", 4)
+    return call(f"{kernel}(", arguments, f").launch({', '.join(options)})", 4)
+
+
+def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
+    """`head` and the terms joined by an operator, in parentheses with a term a line where it is too long."""
+    flat = head + operator.join(terms)
+    if indent + len(flat) <= WIDTH:
+        return flat
+    pad = " " * (indent + 4)
+    lines = [f"{pad}{terms[0]}", *(f"{pad}{operator.strip()} {term}" for term in terms[1:])]
+    return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")"
+
+
+def make_layout(layout: Layout | None) -> str:
+    """The CuTeDSL call that makes a layout."""
+    assert layout is not None
+    return f"cute.make_layout({python_tuple(layout.shape)}, stride={python_tuple(layout.stride)})"
+
+
+def comment_layout(layout: Layout | None) -> str:
+    assert layout is not None
+    return format_layout(layout)

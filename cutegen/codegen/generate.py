@@ -1,0 +1,59 @@
+"""The one function that verbs consume: a spec's text to the modules it stands for.
+
+Pure: no GPU, clock, environment, network or file is asked. The same text and the same cutegen give the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.codegen.render import render
+from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
+from cutegen.language.model import KernelSpec, Path
+from cutegen.language.reader import read_specs
+from cutegen.lint import check
+from cutegen.planning import make_plan, resolve
+from cutegen.planning.plan import Plan
+from cutegen.planning.report import Report
+
+
+@dataclass(frozen=True)
+class Module:
+    """One generated module. `spec` is resolved; `inferred` says for each field that was left out why it is as it is."""
+
+    name: str  # sgemm_mmajor.py
+    text: str
+    spec: KernelSpec
+    plan: Plan
+    inferred: dict[Path, str]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The modules of one spec file, and warnings about it."""
+
+    modules: tuple[Module, ...]
+    warnings: tuple[Diagnostic, ...]
+
+
+def generate(text: str, path: str) -> Generated:
+    """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics.
+
+    Raises `SpecError` with all errors and warnings if any of its kernels has an error.
+    """
+    planned: list[tuple[KernelSpec, Report]] = []
+    found: list[Diagnostic] = []
+    for spec in read_specs(text, path):
+        report = Report(spec.source)
+        resolved = resolve(spec, report)
+        if not report.failed:
+            check(resolved, report)
+        found += report.diagnostics
+        planned.append((resolved, report))
+    if has_errors(found):
+        raise SpecError(found)
+    modules = []
+    for resolved, report in planned:
+        plan = make_plan(resolved)
+        modules.append(Module(f"{resolved.kernel}.py", render(plan, path), resolved, plan, report.inferred))
+    return Generated(tuple(modules), tuple(ordered(found)))

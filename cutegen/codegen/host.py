@@ -1,0 +1,321 @@
+"""What the host side of a generated module prints: parameters, checks, fake tensors, the torch reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cutegen.codegen.expressions import TorchPrinter
+from cutegen.codegen.formatting import WIDTH, Item, call
+from cutegen.language.expressions import Expr
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan
+from cutegen.planning.targets import TARGETS
+
+PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
+MODE_DEFAULT = 1024  # of the command line's sizes
+
+
+def host_context(plan: Plan) -> dict[str, Any]:
+    spec = plan.spec
+    arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
+    parameters = [f"{t.argument}: torch.Tensor" for t in spec.tensors]
+    parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
+    checks = _checks(spec) + _late_checks(plan)
+    return {
+        "host_parameters": parameters,
+        "host_summary": spec.summary.rstrip(".") + "." if spec.summary else f"{spec.compute.text}.",
+        "argument_docs": [_document(spec, t) for t in spec.tensors],
+        "checks": checks,
+        "scalar_checks": _scalar_checks(spec),
+        "fast_conditions": _fast_conditions(plan),
+        "empty_operands": _empty_operands(plan),
+        "call_arguments": arguments,
+        "symbols": _symbols(spec),
+        "fakes": _fakes(spec),
+        "compile_arguments": [
+            "launch",
+            *(t.argument for t in spec.tensors),
+            *(f"cutlass.{s.dtype.cutlass}({_one(s.dtype.is_float)})" for s in spec.scalars),
+            "stream",
+        ],
+        "reference_lines": _reference(plan),
+        "scalars": spec.scalars,
+        **_inputs(plan),
+    }
+
+
+def _one(is_float: bool) -> str:
+    return "1.0" if is_float else "1"
+
+
+def _document(spec: KernelSpec, tensor: Tensor) -> str:
+    """`a: [M, K] float32, M contiguous, 16-byte aligned, read`."""
+    use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
+    known = [f"{m} = {spec.static[m]}" for m in tensor.shape if m in spec.static]
+    known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
+    extra = f" ({', '.join(known)})" if known else ""
+    text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
+    return f"{text}{tensor.major} contiguous, {tensor.align}-byte aligned, {use}."
+
+
+def _checks(spec: KernelSpec) -> list[str]:
+    lines: list[str] = []
+    for t in spec.tensors:
+        assert t.major is not None
+        items = [f'"{t.argument}"', t.argument, f"torch.{t.dtype.torch}", str(len(t.shape))]
+        items += [str(t.shape.index(t.major)), str(t.align)]
+        lines.append(call("_check(", items, ")", 4))
+    bound: dict[str, str] = {}  # mode -> the argument that its size was taken from
+    first = spec.output
+    for t in (first, *(t for t in spec.tensors if t.name != first.name)):
+        fresh = [m for m in t.shape if m not in bound]
+        if len(fresh) == len(t.shape):
+            targets = f"({t.shape[0]},)" if len(t.shape) == 1 else ", ".join(t.shape)
+            lines.append(f"{targets} = {t.argument}.shape")
+        else:
+            for m in fresh:
+                lines.append(f"{m} = {t.argument}.shape[{t.shape.index(m)}]")
+        agreed = [m for m in t.shape if m not in fresh]
+        if agreed:
+            wanted = ", ".join(t.shape) + ("," if len(t.shape) == 1 else "")
+            lines.append(f"if {t.argument}.shape != ({wanted}):")
+            others = ", ".join(dict.fromkeys(bound[m] for m in agreed))
+            lines += _raise(
+                "    ",
+                f"{t.argument}: expected shape ({', '.join(t.shape)}) = {{({wanted})}}, as {others} "
+                f"{'has' if ',' not in others else 'have'} it, ",
+                f"got {{tuple({t.argument}.shape)}}",
+            )
+        for m in fresh:
+            bound[m] = t.argument
+    for mode in bound:
+        owner = bound[mode]
+        if mode in spec.static:
+            lines.append(f"if {mode} != {spec.static[mode]}:")
+            lines += _raise("    ", f"{owner}: expected {mode} = {spec.static[mode]}, ", f"got {{{mode}}}")
+        elif spec.divisible.get(mode, 1) > 1:
+            lines.append(f"if {mode} % {spec.divisible[mode]}:")
+            lines += _raise(
+                "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
+            )
+    for out in (t for t in spec.tensors if t.writes):
+        for t in spec.tensors:
+            if t.name != out.name:
+                items = [f'"{out.argument}"', out.argument, f'"{t.argument}"', t.argument]
+                lines.append(call("_check_apart(", items, ")", 4))
+    return lines
+
+
+def _scalar_checks(spec: KernelSpec) -> list[str]:
+    lines = []
+    for s in spec.scalars:
+        name, kind = s.argument, PYTHON_TYPES[s.dtype.value]
+        accepted = "(int, float)" if s.dtype.is_float else "int"
+        lines.append(f"if not isinstance({name}, {accepted}):")
+        wanted = "an int" if kind == "int" else "a float"
+        lines += _raise("    ", f"{name}: expected {wanted}, ", f"got {{type({name}).__name__}}", "TypeError")
+        if not s.dtype.is_float:
+            lines.append(f"if not -(2**31) <= {name} < 2**31:")
+            lines += _raise("    ", f"{name}: expected 32 bits, ", f"got {{{name}}}")
+    return lines
+
+
+def _raise(pad: str, first: str, second: str, error: str = "ValueError") -> list[str]:
+    """`raise ValueError(f"...")` in one line where it fits, else in two strings."""
+    whole = f'{pad}raise {error}(f"{first}{second}")'
+    if 4 + len(whole) <= WIDTH:
+        return [whole]
+    one = f'{pad}    f"{first}{second}"'
+    if 4 + len(one) <= WIDTH:
+        return [f"{pad}raise {error}(", one, f"{pad})"]
+    prefix = "f" if "{" in first else ""
+    return [
+        f"{pad}raise {error}(",
+        f'{pad}    {prefix}"{first}"',
+        f'{pad}    f"{second}"',
+        f"{pad})",
+    ]
+
+
+def _late_checks(plan: Plan) -> list[str]:
+    """Limits of the grid, which only sizes of many billions of elements reach, or many tiles along n."""
+    if isinstance(plan, GemmPlan):
+        limit = min(TARGETS[t].grid_y for t in plan.spec.targets) * plan.tile[plan.n]
+        owner = plan.spec.output.argument
+        if plan.spec.static.get(plan.n, limit + 1) <= limit:
+            return []
+        return [
+            f"if {plan.n} > {limit}:",
+            *_raise("    ", f"{owner}: expected {plan.n} <= {limit}, ", f"got {{{plan.n}}}"),
+        ]
+    if isinstance(plan, ProbePlan):
+        return []
+    owner = plan.spec.output.argument
+    lines = []
+    for condition in _whole_blocks(plan):
+        lines.append(f"if {condition}:")
+        lines += _raise(
+            "    ", f"{owner}: expected a multiple of {plan.threads} tiles, ", f"got shape {{tuple({owner}.shape)}}"
+        )
+    return lines
+
+
+def _fast_conditions(plan: Plan) -> list[str]:
+    """What the compiled function does not check by itself."""
+    spec, output = plan.spec, plan.spec.output.argument
+    apart = [
+        f"not _same_storage({out.argument}, {t.argument})"
+        for out in spec.tensors
+        for t in spec.tensors
+        if out.writes and t.name != out.name
+    ]
+    return [f"{output}.numel()", *apart, *(f"not {c}" for c in _whole_blocks(plan))]
+
+
+def _whole_blocks(plan: Plan) -> list[str]:
+    """Inner partition without a mask on the slowest mode: an expression that is 0 for a whole number of blocks."""
+    if not (isinstance(plan, ElementwisePlan) and plan.check_threads):
+        return []
+    sizes = [
+        f"({plan.spec.output.argument}.shape[{i}] // {e})" if e > 1 else f"{plan.spec.output.argument}.shape[{i}]"
+        for i, e in enumerate(plan.tiler)
+    ]
+    return [f"{' * '.join(sizes)} % THREADS"]
+
+
+def _empty_operands(plan: Plan) -> list[str]:
+    """With k = 0 the operands have no elements, and torch gives them strides that the compiled function refuses."""
+    if not isinstance(plan, GemmPlan):
+        return []
+    lines = []
+    for x in (plan.a, plan.b):
+        unit = max(1, (x.tensor.align or 1) // x.tensor.dtype.bytes)
+        strides = ", ".join("1" if m == x.tensor.major else str(unit) for m in x.tensor.shape)
+        name = x.tensor.argument
+        lines.append(f"{name} = {name}.as_strided({name}.shape, ({strides}))")
+    return lines
+
+
+def _symbols(spec: KernelSpec) -> list[str]:
+    """One symbolic size for each mode that is not fixed, with the divisibility that the host checks."""
+    lines = []
+    for mode in spec.modes:
+        if mode not in spec.static:
+            divisor = spec.divisible.get(mode, 1)
+            lines.append(f"{mode} = cute.sym_int({f'divisibility={divisor}' if divisor > 1 else ''})")
+    return lines
+
+
+def _fakes(spec: KernelSpec) -> list[str]:
+    lines = []
+    for t in spec.tensors:
+        unit = max(1, (t.align or 1) // t.dtype.bytes)
+        symbol = f"cute.sym_int64({f'divisibility={unit}' if unit > 1 else ''})"
+        sizes = [str(spec.static.get(m, m)) for m in t.shape]
+        strides = ["1" if m == t.major else symbol for m in t.shape]
+        close = ",)" if len(sizes) == 1 else ")"
+        items: list[Item] = [f"cutlass.{t.dtype.cutlass}", ("(", sizes, close), ("(", strides, close)]
+        lines.append(call(f"{t.argument} = make_fake_tensor(", [*items, f"assumed_align={t.align}"], ")", 4))
+    return lines
+
+
+def _reference(plan: Plan) -> list[str]:
+    spec, value = plan.spec, plan.pointwise.value
+    if isinstance(plan, ProbePlan):
+        return _probe_reference(plan)
+    lines = []
+    text = "\n".join(_printed(spec, value, plan))
+    if "device=device" in text or spec.scalars:
+        lines.append(f"device = {spec.output.argument}.device")
+    for s in spec.scalars:
+        items = [s.argument, f"dtype=torch.{s.dtype.torch}", "device=device"]
+        lines.append(call(f"{s.argument} = torch.tensor(", items, ")", 4))
+    for o in plan.pointwise.operands:
+        if o.broadcast and o.read:
+            index = ", ".join("None" if m in o.broadcast else ":" for m in spec.output.shape)
+            lines.append(f"{o.tensor.argument} = {o.tensor.argument}[{index}]")
+    if isinstance(plan, GemmPlan):
+        a, b, dtype = plan.a.tensor, plan.b.tensor, spec.schedule.mma.accumulator  # type: ignore[union-attr]
+        assert dtype is not None
+        factors = [
+            t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in (a, b)
+        ]
+        lines.append(f"product = {factors[0]} @ {factors[1]}.T")
+    return lines + _printed(spec, value, plan)
+
+
+def _printed(spec: KernelSpec, value: Expr, plan: Plan) -> list[str]:
+    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
+    tensors = frozenset(t.name for t in spec.tensors)
+    printer = TorchPrinter(names, tensors, "product" if isinstance(plan, GemmPlan) else None, WIDTH - 4)
+    return printer.run(value, "result")
+
+
+def _probe_reference(plan: ProbePlan) -> list[str]:
+    source = plan.source.argument
+    strides, step = [], 1
+    for extent in plan.tiler:
+        strides.append(step)
+        step *= extent
+    from cutegen.planning.layouts import offsets
+
+    threads = plan.threads
+    image = offsets(plan.tv_layout)
+    rows = [[image[t + threads * v] for v in range(plan.values)] for t in range(threads)]
+    flat = f"{source}.permute({', '.join(str(i) for i in reversed(range(len(plan.tiler))))}).reshape(-1)"
+    if len(plan.tiler) == 1:
+        flat = source
+    text = ", ".join(f"[{', '.join(map(str, row))}]" for row in rows)
+    if len(text) < WIDTH - 20:
+        lines = [f"index = torch.tensor([{text}], device={source}.device)"]
+    else:
+        lines = [
+            "# The layout, written out: value = sum over its modes of coordinate * stride",
+            *_enumerate(plan, source),
+        ]
+    names = {plan.source.name: "result"}
+    printer = TorchPrinter(names, frozenset(names), None, WIDTH - 4)
+    return [*lines, f"result = {flat}[index]", *(s for s in printer.run(plan.pointwise.value, "result")
+                                                    if s != "result = result")]
+
+
+def _enumerate(plan: ProbePlan, source: str) -> list[str]:
+    """index[t, v] built from the layout's modes, for layouts too large to list."""
+    from cutegen.planning.layouts import leaves, modes_of
+
+    lines = []
+    for name, mode in zip(("threads", "values"), modes_of(plan.tv_layout), strict=True):
+        lines.append(f"{name} = torch.zeros(1, dtype=torch.int64, device={source}.device)")
+        for extent, stride in leaves(mode):
+            lines.append(f"steps = torch.arange({extent}, device={source}.device) * {stride}")
+            lines.append(f"{name} = (steps[:, None] + {name}[None, :]).reshape(-1)")
+    return [*lines, "index = threads[:, None] + values[None, :]"]
+
+
+def _inputs(plan: Plan) -> Mapping[str, Any]:
+    spec = plan.spec
+    free = [m for m in spec.modes if m not in spec.static]
+    values = []
+    for t in spec.tensors:
+        sizes = ", ".join(str(spec.static.get(m, m)) for m in t.shape) + ("," if len(t.shape) == 1 else "")
+        assert t.major is not None and t.align is not None
+        items = [f"torch.{t.dtype.torch}", f"({sizes})", str(t.shape.index(t.major))]
+        values.append(call("tensor(", [*items, str(max(1, t.align // t.dtype.bytes))], ")", 8))
+    values += ["1.5" if s.dtype.is_float else "2" for s in spec.scalars]
+    defaults = {m: _default(plan, m) for m in free}
+    return {
+        "input_parameters": [*(f"{m}: int = {defaults[m]}" for m in free), 'device: str = "cuda"', "seed: int = 0"],
+        "input_values": values,
+        "mode_arguments": [(m, defaults[m]) for m in free],
+        "main_inputs": [f"{m}=args.{m}" for m in free],
+    }
+
+
+def _default(plan: Plan, mode: str) -> int:
+    """The spec's first size, else a size near a thousand that the kernel accepts."""
+    for shape in plan.spec.verify.shapes:
+        if mode in shape:
+            return shape[mode]
+    unit = plan.spec.divisible.get(mode, 1)
+    return max(1, MODE_DEFAULT // unit) * unit

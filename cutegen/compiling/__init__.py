@@ -1,0 +1,27 @@
+"""Text of a generated module -> PTX, cubin, SASS and resources, in worker processes, kept by content."""
+
+from __future__ import annotations
+
+from cutegen.compiling.artefact import Artefact, Resources, mnemonics
+from cutegen.compiling.cache import Cache, cache_key
+from cutegen.compiling.expectations import ExpectationFailure, check
+from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
+from cutegen.compiling.pool import compile_all
+from cutegen.compiling.tools import ToolError, toolchain
+
+__all__ = [
+    "Artefact",
+    "Cache",
+    "Compiled",
+    "ExpectationFailure",
+    "Failed",
+    "Job",
+    "Outcome",
+    "Resources",
+    "ToolError",
+    "cache_key",
+    "check",
+    "compile_all",
+    "mnemonics",
+    "toolchain",
+]

@@ -1,0 +1,146 @@
+"""What a module compiles to: PTX, cubin, SASS, and the resources that one thread and one block take.
+
+Spill figures are static, as ptxas reports them: bytes in the code's spill instructions, each counted once however
+often a loop runs it. They are counted in the SASS (`STL`, `LDL` times their width), which is exact as long as the
+PTX declares no local array. When it does, the two share those instructions; then ptxas itself has to be asked
+(`spills=` of `extract`), and without its answer the figures are unknown rather than guessed.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cutegen.compiling.tools import ToolError, find_tool
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Static resources; of several kernels in one cubin the largest, of spills the sum. None: unknown."""
+
+    registers: int | None  # a thread
+    spill_stores: int | None  # bytes a thread
+    spill_loads: int | None  # bytes a thread
+    stack: int | None  # bytes a thread: spilled registers, local arrays and call frames
+    static_smem: int | None  # bytes a block; dynamic shared memory is not in the cubin
+
+
+@dataclass(frozen=True)
+class Artefact:
+    kernel: str
+    target: str
+    ptx: str
+    cubin: bytes
+    sass: str | None
+    resources: Resources
+    missing: tuple[str, ...] = ()  # why a part is None, one sentence each
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "cubin": base64.b64encode(self.cubin).decode("ascii")}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Artefact:
+        """The inverse of `as_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        return cls(
+            kernel=data["kernel"],
+            target=data["target"],
+            ptx=data["ptx"],
+            cubin=base64.b64decode(data["cubin"], validate=True),
+            sass=data["sass"],
+            resources=Resources(**data["resources"]),
+            missing=tuple(data["missing"]),
+        )
+
+
+Spills = tuple[int, int]  # bytes stored, bytes loaded
+
+# `/*0a10*/  @!P0 LDG.E.128 R4, desc[UR6][R2.64] ;`, with or without the braces of paired instructions
+_INSTRUCTION = re.compile(
+    r"^\s*/\*[0-9a-fA-F]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P(?:\d+|T)\s+)?(?P<mnemonic>[A-Z][^\s;,{}]*)", re.MULTILINE
+)
+_WIDTH = re.compile(r"\.[US]?(8|16|32|64|128)(?=\.|$)")
+_LOCAL_ARRAY = re.compile(r"^\s*\.local\s", re.MULTILINE)
+_PTX_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_USAGE = re.compile(r"\b(REG|STACK|SHARED):(\d+)")
+
+
+def mnemonics(sass: str) -> Counter[str]:
+    """Occurrences of every full dotted mnemonic (`LDG.E.128`), predicates left out, in what nvdisasm printed."""
+    return Counter(match["mnemonic"] for match in _INSTRUCTION.finditer(sass))
+
+
+def ptx_target(ptx: str) -> str | None:
+    """The architecture that the PTX was made for, `sm_90a`."""
+    match = _PTX_TARGET.search(ptx)
+    return match[1] if match else None
+
+
+def local_traffic(counts: Counter[str]) -> Spills:
+    """Bytes of local memory that the instructions store and load, each instruction counted once."""
+    stored = loaded = 0
+    for mnemonic, count in counts.items():
+        opcode = mnemonic.partition(".")[0]
+        if opcode in ("STL", "LDL"):
+            width = _WIDTH.search(mnemonic)
+            size = count * (int(width[1]) // 8 if width else 4)
+            stored, loaded = (stored + size, loaded) if opcode == "STL" else (stored, loaded + size)
+    return stored, loaded
+
+
+def spilled(ptx: str, sass: str, ask: Callable[[], Spills | None] | None = None) -> Spills | None:
+    """Bytes stored and loaded by spilling. `ask` is called when only ptxas can know; None when nobody could say."""
+    traffic = local_traffic(mnemonics(sass))
+    if traffic == (0, 0) or not _LOCAL_ARRAY.search(ptx):
+        return traffic
+    return ask() if ask else None
+
+
+def extract(
+    kernel: str, target: str, ptx: str, cubin: bytes, spills: Callable[[], Spills | None] | None = None
+) -> Artefact:
+    """The artefact of a cubin. What a missing or failing tool would have told is None, and `missing` says why."""
+    missing: list[str] = []
+    sass: str | None = None
+    usage: dict[str, int] = {}
+    with tempfile.TemporaryDirectory(prefix="cutegen-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        try:
+            sass = _disassemble(path)
+        except ToolError as problem:
+            missing.append(f"SASS and spills are unknown: {problem}")
+        try:
+            for name, number in _USAGE.findall(find_tool("cuobjdump").run("-res-usage", str(path))):
+                usage[name] = max(usage.get(name, 0), int(number))
+        except ToolError as problem:
+            missing.append(f"registers, stack and shared memory are unknown: {problem}")
+        else:
+            if not usage:
+                missing.append("registers, stack and shared memory are unknown: cuobjdump -res-usage named no kernel")
+    bytes_spilled: Spills | None = None
+    if sass is not None:
+        bytes_spilled = spilled(ptx, sass, spills)
+        if bytes_spilled is None:
+            missing.append(
+                "spills are unknown: the kernel keeps an array in local memory and ptxas did not report its spills"
+            )
+    stores, loads = bytes_spilled or (None, None)
+    resources = Resources(usage.get("REG"), stores, loads, usage.get("STACK"), usage.get("SHARED"))
+    return Artefact(kernel, target, ptx, cubin, sass, resources, tuple(missing))
+
+
+def _disassemble(cubin: Path) -> str:
+    tool = find_tool("nvdisasm")
+    try:
+        sass = tool.run("-c", str(cubin))
+    except ToolError:  # its data-flow analysis, which only adds comments, can fail on valid code
+        sass = tool.run("-c", "-ndf", str(cubin))
+    if not mnemonics(sass):
+        raise ToolError(f"{tool.version} printed no instruction in a form that is understood")
+    return sass

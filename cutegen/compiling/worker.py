@@ -1,0 +1,167 @@
+"""A process that compiles modules: jobs come as JSON lines on stdin, answers go as JSON lines to what was stdout.
+
+    {"text": ..., "kernel": ..., "target": ...}  ->  {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}}
+
+The first answer is `{"ready": true}` once torch and cutlass are imported, or `{"failed": ...}` if they cannot be.
+A module runs with an empty stdin and with stdout joined to stderr, since the DSL and the modules print. The parent
+gives the process an empty folder of its own as working directory: the compiler's dump files end up there.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
+from cutegen.compiling.outcome import Failed
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PTXAS_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+class ModuleProblem(Exception):
+    """A module that ran but does not keep the contract of generated modules."""
+
+
+def main() -> None:
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    faulthandler.enable(all_threads=False)  # tells the parent which line of the module a crash came from
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # and which one was running at a timeout
+
+    def answer(data: Mapping[str, Any]) -> None:
+        print(json.dumps(data), file=answers, flush=True)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns when numpy is not installed
+            import cutlass.cute  # noqa: F401
+            import torch  # noqa: F401
+    except Exception as problem:
+        message = f"the compiler cannot be imported: {type(problem).__name__}: {problem}"
+        answer({"failed": asdict(Failed("exception", message, error=type(problem).__name__))})
+        return
+    answer({"ready": True})
+    for number, line in enumerate(jobs):
+        job = json.loads(line)
+        answer(serve(job["text"], job["kernel"], job["target"], number))
+
+
+def serve(text: str, kernel: str, target: str, number: int) -> dict[str, Any]:
+    """The answer to one job. Never raises for anything that the module does, `sys.exit` included."""
+    folder = Path.cwd() / f"job-{number}"
+    path = folder / f"{kernel}.py"
+    name = f"_cutegen_{number}_{kernel}"
+    start = time.perf_counter()
+    try:
+        folder.mkdir()
+        path.write_text(text, encoding="utf-8", newline="")
+        artefact = compile_module(load(path, name), kernel, target, folder)
+        return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
+    except BaseException as problem:
+        return {"failed": asdict(failure(problem, path, target))}
+    finally:
+        sys.modules.pop(name, None)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(path: Path, name: str) -> ModuleType:
+    """Imports a file. The DSL reads the source of what it compiles back from disk, so it has to be a real file."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.dont_write_bytecode = True
+    spec.loader.exec_module(module)
+    return module
+
+
+def compile_module(module: ModuleType, kernel: str, target: str, folder: Path) -> Artefact:
+    import cutlass.cute as cute
+
+    build: Callable[..., Any] | None = getattr(module, "compile", None)
+    if not callable(build):
+        raise ModuleProblem("the module defines no function `compile(arch, options)`")
+    artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN())), "artifacts", None)
+    ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
+    if not isinstance(ptx, str) or not isinstance(cubin, bytes):
+        raise ModuleProblem(
+            f"compile(arch, options) gave no PTX or no cubin for {target}: either it does not pass `options` on to "
+            "cute.compile, or this release of the compiler cannot build for that target"
+        )
+    ptx = ptx.rstrip("\0")
+    made_for = ptx_target(ptx)
+    if made_for != target:
+        raise ModuleProblem(f"asked for {target}, the PTX is for {made_for}; does compile() pass `arch` on?")
+
+    def ask_ptxas() -> Spills | None:
+        # Only needed for kernels with local arrays. The options are not part of the DSL's public face: if they
+        # move, the spills of such a kernel become unknown, which no expectation takes for zero.
+        try:
+            from cutlass.base_dsl.compiler import RemarkFilter, RemarkOutput
+
+            remarks = folder / "ptxas.yaml"
+            build(arch=target, options=(RemarkFilter("ptxas"), RemarkOutput(str(remarks))))
+            said = _PTXAS_SPILLS.findall(remarks.read_text(encoding="utf-8"))
+        except Exception:
+            traceback.print_exc()
+            return None
+        return (sum(int(s) for s, _ in said), sum(int(n) for _, n in said)) if said else None
+
+    return extract(kernel, target, ptx, cubin, ask_ptxas)
+
+
+def failure(problem: BaseException, path: Path, target: str) -> Failed:
+    """An exception in terms of the generated file: its own lines only, and no path of the temporary folder."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    trace: list[tuple[int, str]] = []
+    cause: BaseException | None = problem
+    while cause is not None and not trace:  # the DSL raises its own error from the one in the module
+        for frame, number in traceback.walk_tb(cause.__traceback__):
+            if frame.f_code.co_filename == str(path):
+                trace.append((number, lines[number - 1] if 0 < number <= len(lines) else ""))
+        if isinstance(cause, SyntaxError) and cause.filename == str(path) and cause.lineno:
+            trace.append((cause.lineno, lines[cause.lineno - 1] if cause.lineno <= len(lines) else ""))
+        cause = cause.__cause__ or cause.__context__
+    known = _known_targets()
+    if isinstance(problem, KeyError) and problem.args == (target,) and known and target not in known:
+        message = f"the compiler does not know the target {target}; it knows {', '.join(known)}"
+    else:
+        said = _ANSI.sub("", str(problem)).replace(str(path), path.name).strip()
+        message = said if isinstance(problem, ModuleProblem) else f"{type(problem).__name__}: {said}".rstrip(": ")
+    # The DSL hides the frames of some errors of staged code, and writes the place into its message instead.
+    for named in re.findall(rf"--> \S*\b{re.escape(path.name)}:(\d+)", message)[:1]:
+        if 0 < int(named) <= len(lines) and (not trace or trace[-1][0] != int(named)):
+            trace.append((int(named), lines[int(named) - 1]))
+    line, text = trace[-1] if trace else (None, "")
+    return Failed("exception", message, line, text, type(problem).__name__, tuple(trace))
+
+
+def _known_targets() -> list[str]:
+    try:
+        from cutlass.base_dsl.enums import Arch
+    except ImportError:
+        return []
+    return sorted(Arch.__members__, key=lambda name: [int(digits) for digits in re.findall(r"\d+", name)])
+
+
+if __name__ == "__main__":
+    main()

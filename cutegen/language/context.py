@@ -1,0 +1,96 @@
+"""What the checks of one variant share: its data, its places, and the problems found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensor_layouts import Layout
+
+from cutegen.language.diagnostics import Diagnostic, Span
+from cutegen.language.layouts import (
+    MAX_ENUMERATED,
+    LayoutSyntaxError,
+    flat_modes,
+    format_layout,
+    is_compact,
+    is_injective,
+    parse_layout,
+)
+from cutegen.language.matrix import Variant
+from cutegen.language.names import shown, suggestion
+
+
+class Context:
+    """One variant under check. Its data is known to follow the schema."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.data: Mapping[str, Any] = variant.data
+        self.source = variant.source
+        self.found: list[Diagnostic] = []
+
+    def say(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        key: bool = False,
+        span: Span | None = None,
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> None:
+        self.found.append(self.source.diagnostic(code, message, *path, key=key, span=span, notes=notes, help=help))
+
+    def unknown_mode(self, mode: str, known: tuple[str, ...], *path: str | int, key: bool = True) -> None:
+        help = suggestion(mode, known, "modes")
+        self.say("CG116", f"`{shown(mode)}` is not a mode here", *path, key=key, help=help)
+
+    def layout(self, value: Any, *path: str | int, injective: bool = True, compact: bool = True) -> Layout | None:
+        """The layout written at `path`; None where nothing is written or, once said, where it cannot be used.
+
+        A layout that deals out threads or values must be `injective` and `compact`: cute.make_layout_tv inverts it.
+        """
+        if value is None:
+            return None
+        try:
+            layout = parse_layout(value)
+        except LayoutSyntaxError as error:
+            span = self.variant.place(path, error.offset, error.length)
+            self.say("CG201", error.message, span=span, help=error.help)
+            return None
+        if not injective:
+            return layout
+        verdict = is_injective(layout)
+        modes = flat_modes(layout)
+        total = 1
+        for size, _ in modes:
+            total *= size
+        text = format_layout(layout)
+        better = f"compact would be {format_layout(Layout(layout.shape))}"
+        if verdict is None:
+            notes = (f"{text} has {total} elements; at most {MAX_ENUMERATED} are counted",)
+            self.say(
+                "CG205", "the layout is too large to tell whether it repeats places", *path, notes=notes, help=better
+            )
+            return None
+        if not verdict:
+            self.say("CG202", f"the layout {text} is not injective", *path, notes=_repetition(modes), help=better)
+            return None
+        if compact and not is_compact(layout):
+            reach = 1 + sum((size - 1) * stride for size, stride in modes)
+            notes = (f"{total} coordinates are spread over {reach} places",)
+            self.say("CG206", f"the layout {text} has gaps", *path, notes=notes, help=better)
+            return None
+        return layout
+
+
+def _repetition(modes: list[tuple[int, int]]) -> tuple[str, ...]:
+    still = [size for size, stride in modes if stride == 0]
+    if still:
+        return (f"the mode of size {still[0]} has stride 0: all of it lands in one place",)
+    places, total = {0}, 1
+    for size, stride in modes:
+        places = {place + i * stride for place in places for i in range(size)}
+        total *= size
+    return (f"{total} coordinates reach only {len(places)} places",)

@@ -1,0 +1,129 @@
+"""Names, tensors and scalars of a spec: what may be called what, and whether each declaration can be."""
+
+from __future__ import annotations
+
+from cutegen.language.context import Context
+from cutegen.language.dtypes import Dtype
+from cutegen.language.expressions import FUNCTIONS
+from cutegen.language.model import Scalar, Tensor
+from cutegen.language.names import (
+    MAX_KERNEL_NAME,
+    RESERVED,
+    RESERVED_ARGUMENTS,
+    name_problem,
+    nearest,
+    shown,
+    suggestion,
+)
+
+GEMM_DTYPES = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+MAX_ALIGN = 1024
+
+
+def check_kernel_name(ctx: Context) -> None:
+    name = ctx.data["kernel"]
+    if "/" in name or "\\" in name:
+        help = "write the name alone; where modules are written is said by `--out`"
+        ctx.say("CG110", f"the kernel name `{shown(name)}` is a path", "kernel", help=help)
+        return
+    problem = name_problem(name, MAX_KERNEL_NAME)
+    if problem:
+        help = "the name becomes a module and a function, like `sgemm_mmajor`"
+        ctx.say("CG110", f"the kernel name `{shown(name)}` {problem}", "kernel", help=help)
+    elif name in RESERVED:
+        help = f"add what is special about it, like `{name}_rows`"
+        ctx.say("CG111", f"the kernel cannot be named `{name}`: its module uses that name itself", "kernel", help=help)
+
+
+def tensors(ctx: Context) -> tuple[Tensor, ...]:
+    """Every tensor as declared, after checking each by itself."""
+    gemm = ctx.data["op"] == "gemm"
+    found = []
+    for name, fields in ctx.data["tensors"].items():
+        shape = tuple(fields["shape"])
+        dtype = Dtype(fields["dtype"])
+        tensor = Tensor(name, shape, dtype, fields.get("major"), fields.get("align"), fields.get("role", "in"))
+        found.append(tensor)
+        for i, mode in enumerate(shape):
+            if mode in shape[:i]:
+                help = "give every mode a name of its own"
+                ctx.say("CG115", f"`{name}` has the mode `{shown(mode)}` twice", "tensors", name, "shape", i, help=help)
+        if tensor.major is not None and tensor.major not in shape:
+            help = suggestion(tensor.major, shape, f"modes of {name}")
+            message = f"`{shown(tensor.major)}` is not a mode of `{name}`"
+            ctx.say("CG116", message, "tensors", name, "major", help=help)
+        check_align(ctx, tensor)
+        if gemm and dtype not in GEMM_DTYPES:
+            known = ", ".join(d.value for d in GEMM_DTYPES)
+            message = f"a gemm cannot have a tensor of {dtype.value}"
+            ctx.say("CG118", message, "tensors", name, "dtype", help=f"supported: {known}")
+    return tuple(found)
+
+
+def check_align(ctx: Context, tensor: Tensor) -> None:
+    align, least = tensor.align, tensor.dtype.bytes
+    if align is None or (align & (align - 1) == 0 and least <= align <= MAX_ALIGN):
+        return
+    if align < least:
+        message, near = f"an element of {tensor.dtype.value} is {least} bytes; the alignment cannot be {align}", least
+    else:
+        message, near = f"an alignment is a power of two, not {align}", 1 << (align.bit_length() - 1)
+    ctx.say("CG117", message, "tensors", tensor.name, "align", help=f"write {max(near, least)}")
+
+
+def scalars(ctx: Context) -> tuple[Scalar, ...]:
+    return tuple(Scalar(name, Dtype(dtype)) for name, dtype in ctx.data.get("scalars", {}).items())
+
+
+def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
+    """Tensors, scalars and modes become variables of one function, in lower case: no two may meet."""
+    places: dict[tuple[str, str], tuple[tuple[str | int, ...], bool]] = {}
+    for tensor in tensors:
+        places["tensor", tensor.name] = (("tensors", tensor.name), True)
+    for scalar in scalars:
+        places["scalar", scalar.name] = (("scalars", scalar.name), True)
+    for tensor in tensors:
+        for i, mode in enumerate(tensor.shape):
+            places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
+    taken: dict[str, tuple[str, str]] = {ctx.data["kernel"].lower(): ("kernel", ctx.data["kernel"])}
+    for (kind, name), (path, key) in places.items():
+        problem = name_problem(name)
+        lower = name.lower()
+        if problem:
+            ctx.say("CG113", f"the {kind} name `{shown(name)}` {problem}", *path, key=key)
+        elif lower in FUNCTIONS or lower == "cast" or lower in Dtype.__members__:
+            what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
+            ctx.say("CG114", f"the {kind} `{name}` has the name of {what}", *path, key=key)
+        elif lower in RESERVED_ARGUMENTS:
+            message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
+            ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
+        elif lower in taken:
+            other = taken[lower]
+            message = f"the {kind} `{name}` is named like the {other[0]} `{other[1]}`"
+            notes = (f"in the generated code both would be `{lower}`",)
+            ctx.say("CG114", message, *path, key=key, notes=notes, help="rename one of them")
+        else:
+            taken[lower] = (kind, name)
+
+
+def promises(ctx: Context, modes: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """`static` and `divisible`."""
+    static, divisible = dict(ctx.data.get("static", {})), dict(ctx.data.get("divisible", {}))
+    for field, sizes in (("static", static), ("divisible", divisible)):
+        for mode in sizes:
+            if mode not in modes:
+                ctx.unknown_mode(mode, modes, field, mode)
+    for mode in divisible:
+        if mode in static:
+            notes = (f"{mode} is always {static[mode]}",)
+            help = f"remove `{mode}` from divisible"
+            ctx.say("CG134", f"`{mode}` is static already", "divisible", mode, key=True, notes=notes, help=help)
+    return static, divisible
+
+
+def unknown_name(ctx: Context, name: str, start: int, end: int, known: list[str]) -> None:
+    """A name in compute that nothing declares."""
+    near = nearest(name, known)
+    help = f"did you mean `{near}`?" if near else f"declare it under tensors or scalars; there are {', '.join(known)}"
+    span = ctx.variant.place(("compute",), start, end - start)
+    ctx.say("CG121", f"`{shown(name)}` is neither a tensor nor a scalar", span=span, help=help)

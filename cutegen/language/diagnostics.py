@@ -1,0 +1,95 @@
+"""What cutegen says about a spec: one `Diagnostic` a problem, with its place, arithmetic and a way out.
+
+A room never prints and never stops at the first problem: it collects diagnostics and hands them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A place in a spec's text. `line` and `column` count from 1; `length` is in characters."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+START = Span(1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One problem of a spec.
+
+    `code` is stable (`CG203`); `notes` hold the arithmetic that failed, a line each; `help` names what would work.
+    """
+
+    code: str
+    message: str
+    span: Span = START
+    path: str = "<spec>"
+    severity: Severity = "error"
+    notes: tuple[str, ...] = ()
+    help: str | None = None
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str, str]:
+        return (self.path, self.span.line, self.span.column, self.code, self.message)
+
+
+class SpecError(Exception):
+    """A spec cannot be used. Holds every diagnostic found so far, errors and warnings, in file order."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(ordered(diagnostics))
+        super().__init__("; ".join(f"{d.code} {d.message}" for d in self.diagnostics))
+
+
+def ordered(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Without repetitions (the variants of a matrix share their text), in file order."""
+    return sorted(set(diagnostics), key=lambda d: d.sort_key)
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    return any(d.severity == "error" for d in diagnostics)
+
+
+def render_text(diagnostic: Diagnostic, source: str | None) -> str:
+    """As a compiler prints it: place, code and message, the line with a caret, notes, help."""
+    d = diagnostic
+    lines = [f"{d.path}:{d.span.line}:{d.span.column}: {d.severity}[{d.code}]: {d.message}"]
+    text = (source or "").splitlines()
+    if 1 <= d.span.line <= len(text) and text[d.span.line - 1].strip():
+        shown = text[d.span.line - 1].replace("\t", " ")
+        # A minified or hostile line would bury the message: show the surroundings of the place only.
+        first = max(0, d.span.column - 60)
+        cut = shown[first : first + 120]
+        number = str(d.span.line)
+        caret = " " * (d.span.column - 1 - first) + "^" * max(1, min(d.span.length, len(cut)))
+        lines += [f"{number} | {cut}", f"{' ' * len(number)} | {caret[:120]}"]
+    lines += [f"  = {note}" for note in d.notes]
+    if d.help:
+        lines.append(f"  help: {d.help}")
+    return "\n".join(lines)
+
+
+def as_json(diagnostic: Diagnostic) -> dict[str, object]:
+    d = diagnostic
+    return {
+        "path": d.path,
+        "line": d.span.line,
+        "column": d.span.column,
+        "length": d.span.length,
+        "severity": d.severity,
+        "code": d.code,
+        "message": d.message,
+        "notes": list(d.notes),
+        "help": d.help,
+    }

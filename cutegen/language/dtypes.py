@@ -1,0 +1,85 @@
+"""The element types of the language."""
+
+from __future__ import annotations
+
+import builtins
+from enum import Enum
+
+
+class Dtype(Enum):
+    """An element type. `value` is its name in a spec."""
+
+    f64 = "f64"
+    f32 = "f32"
+    f16 = "f16"
+    bf16 = "bf16"
+    i32 = "i32"
+    i8 = "i8"
+    u8 = "u8"
+    bool = "bool"
+
+    @property
+    def bits(self) -> int:
+        """Width in memory. A bool takes a byte, as in torch."""
+        return _BITS[self]
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> builtins.bool:
+        return self in (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+
+    @property
+    def is_integer(self) -> builtins.bool:
+        return self in (Dtype.i32, Dtype.i8, Dtype.u8)
+
+    @property
+    def compute(self) -> Dtype:
+        """The type that arithmetic on this type happens in: narrow floats in f32, narrow integers and bool in i32."""
+        if self is Dtype.f64:
+            return Dtype.f64
+        return Dtype.f32 if self.is_float else Dtype.i32
+
+    @property
+    def torch(self) -> str:
+        """Name in torch, without the module."""
+        return _TORCH[self]
+
+    @property
+    def cutlass(self) -> str:
+        """Name in CuTeDSL, without the module."""
+        return _CUTLASS[self]
+
+
+_BITS = {
+    Dtype.f64: 64,
+    Dtype.f32: 32,
+    Dtype.f16: 16,
+    Dtype.bf16: 16,
+    Dtype.i32: 32,
+    Dtype.i8: 8,
+    Dtype.u8: 8,
+    Dtype.bool: 8,
+}
+_TORCH = {
+    Dtype.f64: "float64",
+    Dtype.f32: "float32",
+    Dtype.f16: "float16",
+    Dtype.bf16: "bfloat16",
+    Dtype.i32: "int32",
+    Dtype.i8: "int8",
+    Dtype.u8: "uint8",
+    Dtype.bool: "bool",
+}
+_CUTLASS = {
+    Dtype.f64: "Float64",
+    Dtype.f32: "Float32",
+    Dtype.f16: "Float16",
+    Dtype.bf16: "BFloat16",
+    Dtype.i32: "Int32",
+    Dtype.i8: "Int8",
+    Dtype.u8: "Uint8",
+    Dtype.bool: "Boolean",
+}

@@ -1,0 +1,222 @@
+"""Text to kernel specs: YAML, matrix, schema, then what the language means by it. All problems at once."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cutegen.language import schema
+from cutegen.language.computing import compute
+from cutegen.language.context import Context
+from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
+from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
+from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
+from cutegen.language.matrix import Variant, expand, source_of
+from cutegen.language.model import Count, Expect, KernelSpec, Tensor, Verify
+from cutegen.language.names import shown
+from cutegen.language.schedules import schedule
+
+_COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
+MAX_INT = 2**31 - 1
+
+
+def load_specs(file: pathlib.Path, shown: str | None = None) -> tuple[KernelSpec, ...]:
+    """Every kernel of a file. `shown` is the path that diagnostics name; the file's own if left out.
+
+    Raises `SpecError` with every diagnostic, also where the file cannot be read.
+    """
+    path = shown if shown is not None else file.as_posix()
+    return read_specs(read_text(file, path), path)
+
+
+def read_text(file: pathlib.Path, shown: str | None = None) -> str:
+    """A spec file's text. Raises `SpecError` where it cannot be read, is too large or is not UTF-8."""
+    path = shown if shown is not None else file.as_posix()
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(4 * MAX_CHARACTERS + 4)
+    except IsADirectoryError:
+        help = "name the files, or build the directory"
+        raise SpecError([Diagnostic("CG001", "this is a directory, not a spec", START, path, help=help)]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError([Diagnostic("CG001", f"the file cannot be read: {reason}", START, path)]) from None
+    try:
+        return raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        if error.end >= len(raw) and len(raw) > 4 * MAX_CHARACTERS:  # cut inside a character: it is the size
+            message = f"the file has more than {MAX_CHARACTERS} characters"
+            raise SpecError([Diagnostic("CG003", message, START, path)]) from None
+        good = raw[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        message = f"the byte 0x{raw[error.start]:02X} is not UTF-8"
+        span = Span(len(good), len(good[-1]) + 1)
+        raise SpecError([Diagnostic("CG002", message, span, path, help="save the file as UTF-8")]) from None
+
+
+def read_specs(text: str, path: str = "<spec>") -> tuple[KernelSpec, ...]:
+    """Every kernel of the text: of each document, every combination of its matrix, in order.
+
+    Raises `SpecError` with every diagnostic that could be found.
+    """
+    documents, found = parse_documents(text, path)
+    specs: list[KernelSpec] = []
+    names: dict[str, KernelSpec] = {}
+    for document in documents:
+        variants, problems = _variants(document, path)
+        found += problems
+        for variant in variants:
+            spec, problems = _spec(variant)
+            found += problems
+            if spec is None:
+                continue
+            if spec.kernel in names:
+                found.append(_duplicate(spec, names[spec.kernel]))
+            names.setdefault(spec.kernel, spec)
+            specs.append(spec)
+    if has_errors(found):
+        raise SpecError(found)
+    return tuple(specs)
+
+
+def _duplicate(spec: KernelSpec, first: KernelSpec) -> Diagnostic:
+    here, there = spec.source.at("kernel"), first.source.at("kernel")
+    message = f"the kernel `{spec.kernel}` is there already"
+    if here == there:
+        help = "put every key of the matrix into the kernel's name, as in `sgemm_{a}{b}`"
+        return spec.source.diagnostic("CG112", message, "kernel", notes=("two variants get this name",), help=help)
+    return spec.source.diagnostic("CG112", message, "kernel", notes=(f"first at line {there.line}",))
+
+
+def _variants(document: Node, path: str) -> tuple[list[Variant], list[Diagnostic]]:
+    """The variants that follow the schema."""
+    if isinstance(document, MapNode):
+        matrix = document.get("matrix")
+        if matrix is None or not schema.check_matrix(plain(matrix), source_of(document, path)):
+            return _checked(*expand(document, path))
+    # No expansion is possible; the rest of the document can be checked all the same.
+    return [], schema.check(plain(document), source_of(document, path), expanded=False)
+
+
+def _checked(variants: list[Variant], problems: list[Diagnostic]) -> tuple[list[Variant], list[Diagnostic]]:
+    good = []
+    for variant in variants:
+        wrong = schema.check(variant.data, variant.source)
+        problems += wrong
+        if not wrong:
+            good.append(variant)
+        elif variant.data and (better := schema.mended(variant.data)) is not None:
+            said = {d.span for d in wrong}
+            problems += [d for d in _spec(replace(variant, data=better))[1] if d.span not in said]
+    return good, problems
+
+
+def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
+    ctx = Context(variant)
+    check_kernel_name(ctx)
+    declared, numbers = tensors(ctx), scalars(ctx)
+    check_names(ctx, declared, numbers)
+    assignment = compute(ctx, declared, numbers)
+    modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
+    static, divisible = promises(ctx, modes)
+    plan = schedule(ctx, declared, assignment)
+    derived: tuple[str, ...] = ()
+    may_be_empty: tuple[str, ...] = ()
+    if assignment:
+        target = next(t for t in declared if t.name == assignment.target)
+        if ctx.data["op"] == "probe":
+            derived = target.shape
+        elif assignment.matmul:
+            a = next(t for t in declared if t.name == assignment.matmul.a)
+            may_be_empty = (a.shape[1],)
+    verify = _verify(ctx, modes, static, divisible, derived, may_be_empty, declared)
+    expect = _expect(ctx)
+    if has_errors(ctx.found) or assignment is None:
+        return None, ctx.found
+    spec = KernelSpec(
+        kernel=ctx.data["kernel"],
+        op=ctx.data["op"],
+        tensors=declared,
+        compute=assignment,
+        schedule=plan,
+        summary=ctx.data.get("summary", ""),
+        scalars=numbers,
+        targets=tuple(ctx.data.get("targets", ())),
+        static=static,
+        divisible=divisible,
+        verify=verify,
+        expect=expect,
+        source=ctx.source,
+    )
+    return spec, ctx.found
+
+
+def _verify(
+    ctx: Context,
+    modes: tuple[str, ...],
+    static: Mapping[str, int],
+    divisible: Mapping[str, int],
+    derived: tuple[str, ...],
+    may_be_empty: tuple[str, ...],
+    declared: tuple[Tensor, ...],
+) -> Verify:
+    data: Mapping[str, Any] = ctx.data.get("verify", {})
+    shapes = data.get("shapes", ())
+    for i, shape in enumerate(shapes):
+        where = ("verify", "shapes", i)
+        missing = [mode for mode in modes if mode not in shape and mode not in static and mode not in derived]
+        if missing:
+            message = f"the shape lacks a size for {', '.join(f'`{mode}`' for mode in missing)}"
+            ctx.say("CG132", message, *where, help=f"the modes are {', '.join(modes)}")
+        for mode, size in shape.items():
+            if mode not in modes:
+                ctx.unknown_mode(mode, modes, *where, mode)
+            elif mode in derived:
+                message = f"`{mode}` follows from the thread-value layout"
+                ctx.say("CG131", message, *where, mode, help=f"remove `{mode}`")
+            elif mode in static and size != static[mode]:
+                ctx.say("CG131", f"`{mode}` is {size}, and static says {static[mode]}", *where, mode)
+            elif size == 0 and mode not in may_be_empty:
+                only = f"; only `{may_be_empty[0]}` may be 0" if may_be_empty else ""
+                ctx.say("CG105", f"`{mode}` must be at least 1{only}", *where, mode)
+            elif mode in divisible and size % divisible[mode]:
+                step = divisible[mode]
+                notes = (f"{size} = {size // step} * {step} + {size % step}",)
+                help = f"write {-(-size // step) * step}"
+                message = f"`{mode}` is {size}, and divisible promises a multiple of {step}"
+                ctx.say("CG131", message, *where, mode, notes=notes, help=help)
+    tolerance = data.get("tolerance", {})
+    for key, value in tolerance.items():
+        if not math.isfinite(value):
+            ctx.say("CG133", f"`{key}` must be a finite number", "verify", "tolerance", key)
+    rtol, atol = (float(tolerance[key]) if key in tolerance else None for key in ("rtol", "atol"))
+    return Verify(tuple(dict(shape) for shape in shapes), rtol, atol)
+
+
+def _expect(ctx: Context) -> Expect:
+    data: Mapping[str, Any] = ctx.data.get("expect", {})
+    sass = {glob: _count(ctx, value, "expect", "sass", glob) for glob, value in data.get("sass", {}).items()}
+    for glob in sass:
+        if not glob or len(glob) > 80 or not re.fullmatch(r"[A-Za-z0-9_.*?\[\]!-]+", glob):
+            help = "write a mnemonic such as `LDG.E.128`, with `*` for any text"
+            message = f"`{shown(glob)}` is not a glob over SASS mnemonics"
+            ctx.say("CG119", message, "expect", "sass", glob, key=True, help=help)
+    spills, registers = (
+        _count(ctx, data[key], "expect", key) if key in data else None for key in ("spills", "registers")
+    )
+    return Expect(spills, registers, sass)
+
+
+def _count(ctx: Context, value: int | str, *path: str) -> Count:
+    if isinstance(value, int):
+        return Count("==", value)
+    match = _COUNT.match(value)
+    if not match or int(match[2]) > MAX_INT:
+        help = "write a number, or a bound such as `>= 512`"
+        ctx.say("CG119", f"`{shown(value)}` is not a count", *path, help=help)
+        return Count("==", 0)
+    relation: Any = match[1] or "=="
+    return Count(relation, int(match[2]))

@@ -1,0 +1,280 @@
+"""Elementwise kernels: inference of what was left out, and the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tensor_layouts import Layout, size
+
+from cutegen.language.expressions import Literal_, annotate, walk
+from cutegen.language.layouts import format_layout, make_layout_tv
+from cutegen.language.model import Copy, ElementwiseSchedule, KernelSpec
+from cutegen.planning import layouts
+from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
+from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
+from cutegen.planning.report import Report
+from cutegen.planning.sound import is_sound
+
+THREADS = 256
+ROWS = 4  # accesses of a thread in the default value layout: enough in flight to hide memory latency
+
+
+def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
+    """The same kernel with every field of the schedule filled in."""
+    spec = resolve_tensors(spec, report, {})
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule = spec.schedule
+    if schedule.partition is None:
+        schedule = replace(schedule, partition="thread_value")
+        report.infer("the general form", "schedule", "partition")
+    if not is_sound(replace(spec, schedule=schedule)):
+        return replace(spec, schedule=schedule)  # lint says why
+    widest = _widest_vector(spec)
+    if schedule.copy.bits is not None:
+        widest = min(widest, max(1, schedule.copy.bits // _widest_bits(spec)))
+    match schedule.partition:
+        case "inner":
+            schedule = _infer_inner(spec, schedule, report, widest)
+        case "inner_outer":
+            schedule = _infer_inner_outer(spec, schedule, report)
+        case _:
+            schedule = _infer_thread_value(spec, schedule, report, widest)
+    if not is_sound(replace(spec, schedule=schedule)):
+        return replace(spec, schedule=schedule)
+    spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
+    return _infer_predication(spec, report)
+
+
+def _widest_bits(spec: KernelSpec) -> int:
+    return max(t.dtype.bits for t in spec.tensors)
+
+
+def _vectorised(spec: KernelSpec) -> list[str]:
+    """Tensors that are contiguous where the output is: they are accessed a vector at a time."""
+    major = spec.output.major
+    return [t.name for t in spec.tensors if t.major == major]
+
+
+def _widest_vector(spec: KernelSpec) -> int:
+    """Elements that one access may move, for the output and all tensors that are contiguous where it is."""
+    by_alignment = min(aligned_elements(spec.tensor(name)) for name in _vectorised(spec))
+    return min(by_alignment, max(1, 128 // _widest_bits(spec)))
+
+
+def _major_index(spec: KernelSpec) -> int:
+    assert spec.output.major is not None
+    return spec.output.shape.index(spec.output.major)
+
+
+def _along_major(spec: KernelSpec, along: int, next_: int) -> tuple[int, ...]:
+    """A shape over the output's modes: `along` the contiguous mode, `next_` along the slowest other one."""
+    rank, major = len(spec.output.shape), _major_index(spec)
+    shape = [1] * rank
+    shape[major] = along
+    others = [i for i in reversed(range(rank)) if i != major]
+    if others:
+        shape[others[0]] = next_
+    return tuple(shape)
+
+
+def _infer_inner(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
+) -> ElementwiseSchedule:
+    if schedule.tiler is None:
+        tile = _along_major(spec, widest, 1)
+        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, tile, strict=True)))
+        report.infer(f"one access of {widest} elements", "schedule", "tiler")
+    schedule = _complete_tiler(spec, schedule, report, (1,) * len(spec.output.shape))
+    if schedule.threads is None:
+        schedule = replace(schedule, threads=THREADS)
+        report.infer("8 warps", "schedule", "threads")
+    return schedule
+
+
+def _infer_inner_outer(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
+    rank = len(spec.output.shape)
+    if schedule.thread_layout is None:
+        shape = _along_major(spec, THREADS if rank == 1 else 32, THREADS // 32)
+        schedule = replace(schedule, thread_layout=layouts.ordered(shape, _major_index(spec)))
+        report.infer("a warp along the contiguous mode, 8 warps", "schedule", "thread_layout")
+    if schedule.tiler is None:
+        assert schedule.thread_layout is not None
+        share = _along_major(spec, 8, ROWS)
+        extents = [t * s for t, s in zip(layouts.mode_sizes(schedule.thread_layout), share, strict=True)]
+        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, extents, strict=True)))
+        report.infer(f"{prod(share)} elements a thread", "schedule", "tiler")
+    assert schedule.thread_layout is not None
+    return _complete_tiler(spec, schedule, report, layouts.mode_sizes(schedule.thread_layout))
+
+
+def _complete_tiler(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, least: tuple[int, ...]
+) -> ElementwiseSchedule:
+    """Modes that the tiler leaves out get the least extent, one element a thread."""
+    assert schedule.tiler is not None
+    tiler = {}
+    for mode, extent in zip(spec.output.shape, least, strict=True):
+        if mode not in schedule.tiler:
+            report.infer("one element a thread", "schedule", "tiler", mode)
+        tiler[mode] = schedule.tiler.get(mode, extent)
+    return replace(schedule, tiler=tiler)
+
+
+def _infer_thread_value(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
+) -> ElementwiseSchedule:
+    rank, major = len(spec.output.shape), _major_index(spec)
+    if schedule.thread_layout is None:
+        shape = _along_major(spec, THREADS if rank == 1 else 32, THREADS // 32)
+        schedule = replace(schedule, thread_layout=layouts.ordered(shape, major))
+        report.infer("a warp along the contiguous mode, 8 warps", "schedule", "thread_layout")
+    if schedule.value_layout is None:
+        shape = _along_major(spec, widest, ROWS)
+        schedule = replace(schedule, value_layout=layouts.ordered(shape, major))
+        report.infer(f"{ROWS if rank > 1 else 1} accesses of {widest} elements", "schedule", "value_layout")
+    return schedule
+
+
+def contiguous_run(spec: KernelSpec, schedule: ElementwiseSchedule) -> int:
+    """Elements along the output's contiguous mode that a thread owns in a row, first in its order of values."""
+    major = _major_index(spec)
+    match schedule.partition:
+        case "inner":
+            assert schedule.tiler is not None
+            extent = schedule.tiler[spec.output.shape[major]]
+            return extent & -extent
+        case "inner_outer":
+            return 1
+    assert schedule.thread_layout is not None and schedule.value_layout is not None
+    tiler, tv = make_layout_tv(schedule.thread_layout, schedule.value_layout)
+    values = layouts.offsets(layouts.modes_of(tv)[1])
+    return layouts.run_along([layouts.coordinates(value, tiler) for value in values], major)
+
+
+def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
+    copy = schedule.copy
+    if copy.atom is None:
+        copy = replace(copy, atom="universal")
+        report.infer("registers to and from global memory", "schedule", "copy", "atom")
+    if copy.bits is None:
+        vector = min(contiguous_run(spec, schedule), _widest_vector(spec))
+        copy = replace(copy, bits=vector * _widest_bits(spec))
+        report.infer("the contiguous run of a thread, and the tensors' alignment", "schedule", "copy", "bits")
+    return replace(schedule, copy=copy)
+
+
+def vector_of(spec: KernelSpec) -> int:
+    """Elements of one access, the same for all tensors that are contiguous where the output is."""
+    assert isinstance(spec.schedule, ElementwiseSchedule) and spec.schedule.copy.bits is not None
+    return max(1, spec.schedule.copy.bits // _widest_bits(spec))
+
+
+def block_tile(spec: KernelSpec) -> dict[str, int]:
+    """The extent of a thread block's tile along each mode; for inner, of one thread's."""
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule = spec.schedule
+    if schedule.partition == "thread_value":
+        assert schedule.thread_layout is not None and schedule.value_layout is not None
+        threads = layouts.mode_sizes(schedule.thread_layout)
+        values = layouts.mode_sizes(schedule.value_layout)
+        return {m: t * v for m, t, v in zip(spec.output.shape, threads, values, strict=True)}
+    assert schedule.tiler is not None
+    return {m: schedule.tiler[m] for m in spec.output.shape}
+
+
+def tile_order(spec: KernelSpec) -> tuple[int, ...]:
+    """Modes of the output in the order in which consecutive threads of `inner` walk the tiles, fastest first."""
+    return tuple(dict.fromkeys([_major_index(spec), *reversed(range(len(spec.output.shape)))]))
+
+
+def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    vector, major, tile = vector_of(spec), spec.output.major, block_tile(spec)
+    assert major is not None
+    predication = dict(spec.schedule.predication)
+    slowest = tile_order(spec)[-1]
+    for index, mode in enumerate(spec.output.shape):
+        if mode not in predication and spec.schedule.partition == "inner" and index == slowest:
+            predication[mode] = "mask"
+            why = "the last block may have more threads than there are tiles left"
+            report.infer(why, "schedule", "predication", mode)
+        elif mode not in predication:
+            predication[mode] = default_predication(spec, report, mode, tile[mode], "mask")
+        if predication[mode] == "none":
+            why = f"predication of {mode} is none and its tile is {tile[mode]}"
+            spec = require_divisible(spec, report, mode, tile[mode], why)
+    spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
+    ordered = {mode: predication[mode] for mode in spec.output.shape}
+    return replace(spec, schedule=replace(spec.schedule, predication=ordered))
+
+
+# ------------------------------------------------------------------------------------------------------- plan
+
+
+def plan(spec: KernelSpec) -> ElementwisePlan:
+    """The plan of a resolved spec that passed its checks."""
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule, output, vector = spec.schedule, spec.output, vector_of(spec)
+    assert schedule.partition is not None
+    masked = tuple(m for m in output.shape if schedule.predication[m] == "mask")
+    tile = block_tile(spec)
+    tiler = tuple(tile.values())
+    tv_layout = None
+    value_layout: Layout | None = schedule.value_layout
+    order = tile_order(spec)
+    check_threads = False
+    match schedule.partition:
+        case "inner":
+            assert schedule.threads is not None
+            threads, values = schedule.threads, prod(tiler)
+            value_layout = layouts.walk(tiler, order)
+            first = next((i for i, extent in enumerate(tiler) if extent > 1), 0)
+            if first == order[0] or values == 1:
+                value_layout = None
+            profile = layouts.show(tiler)
+            check_threads = output.shape[order[-1]] not in masked
+        case "inner_outer":
+            assert schedule.thread_layout is not None
+            threads = int(size(schedule.thread_layout))
+            share = [e // t for e, t in zip(tiler, layouts.mode_sizes(schedule.thread_layout), strict=True)]
+            values, profile = prod(share), layouts.show(share)
+        case _:
+            assert schedule.thread_layout is not None and schedule.value_layout is not None
+            threads, values = int(size(schedule.thread_layout)), int(size(schedule.value_layout))
+            tv_layout = make_layout_tv(schedule.thread_layout, schedule.value_layout)[1]
+            profile = format_layout(layouts.modes_of(tv_layout)[1]).split(":")[0]
+    pointwise = make_pointwise(spec, values, vector, masked)
+    return ElementwisePlan(
+        spec=spec,
+        threads=threads,
+        tile=tile,
+        pointwise=pointwise,
+        partition=schedule.partition,
+        tiler=tiler,
+        thread_layout=schedule.thread_layout,
+        value_layout=value_layout,
+        tv_layout=tv_layout,
+        thread_profile=profile,
+        tile_order=order,
+        check_threads=check_threads,
+    )
+
+
+def make_pointwise(spec: KernelSpec, values: int, vector: int, masked: tuple[str, ...]) -> Pointwise:
+    """The operands of an elementwise kernel, in the spec's order."""
+    output = spec.output
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    value = annotate(spec.compute, types)
+    read = spec.compute.names()
+
+    def operand(name: str) -> Operand:
+        tensor = spec.tensor(name)
+        lacks = tuple(m for m in output.shape if m not in tensor.shape)
+        along = vector if tensor.major == output.major else 1
+        return Operand(tensor, along, lacks, read=name in read, write=name == output.name)
+
+    operands = tuple(operand(t.name) for t in spec.tensors)
+    reshape = len({(o.tensor.major, o.broadcast, o.vector) for o in operands}) > 1
+    reshape = reshape or not any(getattr(n, "id", None) in types for n in walk(value)) or isinstance(value, Literal_)
+    return Pointwise(operands, operand(output.name), values, vector, value, masked, reshape)

@@ -1,0 +1,124 @@
+"""The plan: every number and every choice of one kernel. Templates print it and decide nothing.
+
+Shapes are in elements, `align` in bytes, `bits` in bits. `profile` strings are layouts' shapes as CuTe prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensor_layouts import Layout
+
+from cutegen.language.expressions import Expr
+from cutegen.language.model import CopyAtomName, KernelSpec, Partition, Tensor
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a thread reads or writes value by value, in registers."""
+
+    tensor: Tensor
+    vector: int  # elements of one access
+    broadcast: tuple[str, ...]  # modes of the output that it lacks
+    read: bool  # loaded before computing
+    write: bool
+
+    @property
+    def bits(self) -> int:
+        return self.vector * self.tensor.dtype.bits
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """The part that elementwise kernels and epilogues share: load the operands, compute, store the output.
+
+    All operands of a thread have `values` values in one order, of which `vector` at a time share a predicate.
+    """
+
+    operands: tuple[Operand, ...]
+    output: Operand
+    values: int  # of a thread
+    vector: int  # values that one predicate covers
+    value: Expr  # annotated
+    masked: tuple[str, ...]  # modes whose coordinates are compared with the bounds
+    reshape: bool  # operands' fragments differ in profile, so that values meet as (values)
+
+    @property
+    def vectors(self) -> int:
+        return self.values // self.vector
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all kernels share."""
+
+    spec: KernelSpec  # resolved
+    threads: int
+    tile: Mapping[str, int]  # of a thread block, by mode
+    pointwise: Pointwise
+
+
+@dataclass(frozen=True)
+class ElementwisePlan(Plan):
+    partition: Partition
+    tiler: tuple[int, ...]  # of the output's modes: of a thread for inner, of a block else
+    thread_layout: Layout | None
+    value_layout: Layout | None  # thread_value: of the partition; inner: the order of a thread's values, if not CuTe's
+    tv_layout: Layout | None
+    thread_profile: str  # what a thread holds of each tensor
+    tile_order: tuple[int, ...]  # inner: modes in the order in which consecutive threads walk the tiles
+    check_threads: bool  # inner: the host demands a whole number of blocks
+
+
+@dataclass(frozen=True)
+class GemmOperand:
+    """A or B on its way from global memory to the multiply-add."""
+
+    tensor: Tensor
+    letter: str  # A or B: CuTe's name for it
+    mode: str  # M or N, in the spec's own name
+    block: int  # extent of the tile along `mode`
+    atom: CopyAtomName
+    vector: int  # elements of one access
+    thread_layout: Layout
+    value_layout: Layout
+    copy_profile: tuple[str, ...]  # ((4,1),1,1): what one thread copies of a tile
+    smem_stride: int  # elements between neighbours in k
+    masked: bool
+    convert: bool  # to the accumulator's type after reading shared memory
+    smem_align: int  # bytes
+
+    @property
+    def bits(self) -> int:
+        return self.vector * self.tensor.dtype.bits
+
+
+@dataclass(frozen=True)
+class GemmPlan(Plan):
+    m: str
+    n: str
+    k: str
+    a: GemmOperand
+    b: GemmOperand
+    stages: int
+    residue: bool  # K: residue_first
+    thread_layout: Layout
+    permutation_m: Layout | None
+    permutation_n: Layout | None
+    fragment_m: str  # (4,2): a thread's share of the tile along m
+    fragment_n: str
+    row_first: bool  # the output's values are walked along n first
+    smem_bytes: int
+
+    @property
+    def uses_cp_async(self) -> bool:
+        return "cp_async" in (self.a.atom, self.b.atom)
+
+
+@dataclass(frozen=True)
+class ProbePlan(Plan):
+    source: Tensor
+    tv_layout: Layout
+    tiler: tuple[int, ...]
+    values: int

@@ -1,0 +1,234 @@
+"""The operations and functions of the expression language on `Bounded` values.
+
+Errors of operands propagate by the exact formulas below (no first-order approximation); then the operation's own
+rounding is added. Operands arrive in the node's dtype, as `expressions.annotate` leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cutegen.language.dtypes import Dtype
+from cutegen.verification.rounding import (
+    Bounded,
+    product_is_exact,
+    rounding,
+    settle,
+    settle_integer,
+    smallest_normal,
+    sum_is_exact,
+    unit,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+# Allowance for the functions of CUDA's and torch's libraries, in ulps of the result. CUDA C++ Programming Guide,
+# mathematical functions: expf, logf, tanhf, rsqrtf, erff 2 ulp or less, sqrtf 0 to 1, double precision 2 or less;
+# composed ones (sigmoid, silu) add a handful of roundings.
+FUNCTION_ULPS = 8
+
+
+def negate(x: Bounded) -> Bounded:
+    return settle_integer(-x.value, x.error, x.dtype) if not x.dtype.is_float else Bounded(-x.value, x.error, x.dtype)
+
+
+def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
+    """|(a' +- b') - (a +- b)| <= ea + eb."""
+    value, error = a.value + sign * b.value, a.error + b.error
+    if not dtype.is_float:
+        return settle_integer(value, error, dtype)
+    exact = sum_is_exact(a.value, sign * b.value) if dtype is Dtype.f64 else None
+    infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
+    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+
+
+def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
+    """|a'b' - ab| <= |a| eb + |b| ea + ea eb."""
+    value = a.value * b.value
+    error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
+    if not dtype.is_float:
+        return settle_integer(value, error, dtype)
+    exact = product_is_exact(a.value, b.value) if dtype is Dtype.f64 else None
+    infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
+    infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
+    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+
+
+def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
+    """|a'/b' - a/b| <= (ea + |a/b| eb) / (|b| - eb) where |b| > eb; correctly rounded, as IEEE 754 has it."""
+    import torch
+
+    value = a.value / b.value
+    room = b.value.abs() - b.error
+    error = torch.where(b.exact, a.error / b.value.abs(), (a.error + value.abs() * b.error) / room)
+    error = torch.where((room > 0) | b.exact, error, torch.inf)
+    exact = product_is_exact(value, b.value) & (value * b.value == a.value) if dtype is Dtype.f64 else None
+    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b))
+
+
+def power(x: Bounded, exponent: int, dtype: Dtype) -> Bounded:
+    """exponent - 1 multiplications, one after the other: no other order of them amplifies more."""
+    result = x
+    for _ in range(exponent - 1):
+        result = multiply(result, x, dtype)
+    return result
+
+
+def compare(op: str, a: Bounded, b: Bounded) -> Bounded:
+    """0 or 1; error 1 where |a - b| <= ea + eb and that is not 0, so that the answer could be the other one."""
+    import torch
+
+    left, right = a.value, b.value
+    value = {
+        "<": torch.lt,
+        "<=": torch.le,
+        ">": torch.gt,
+        ">=": torch.ge,
+        "==": torch.eq,
+        "!=": torch.ne,
+    }[op](left, right)
+    error = a.error + b.error
+    apart = (left - right).abs() > error
+    sure = (error == 0) | (apart & error.isfinite()) | _nan(a) | _nan(b)
+    return Bounded(value.to(torch.int64), torch.where(sure, 0.0, 1.0), Dtype.bool)
+
+
+def logical(op: str, a: Bounded, b: Bounded) -> Bounded:
+    """`and`, `or`: uncertain if an operand is, unless the other one decides alone."""
+    import torch
+
+    decides = 0 if op == "and" else 1
+    value = a.value & b.value if op == "and" else a.value | b.value
+    decided = (a.exact & (a.value == decides)) | (b.exact & (b.value == decides))
+    return Bounded(value, torch.where((a.exact & b.exact) | decided, 0.0, 1.0), Dtype.bool)
+
+
+def invert(x: Bounded) -> Bounded:
+    return Bounded(1 - x.value, x.error, Dtype.bool)
+
+
+def where(condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
+    """The chosen side; if the condition could be the other way, the bound reaches over the other side too."""
+    import torch
+
+    chosen = condition.value != 0
+    value = torch.where(chosen, a.value, b.value)
+    error = torch.where(chosen, a.error, b.error)
+    other = torch.where(chosen, b.error, a.error)
+    apart = (a.value - b.value).abs().to(torch.float64)
+    same = (a.value == b.value) | (a.value.isnan() & b.value.isnan())
+    reach = torch.maximum(error, torch.where(same, 0.0, apart) + other).nan_to_num(torch.inf, torch.inf)
+    # an infinity or NaN on one side only: anything may come
+    reach = torch.where(~same & ~apart.isfinite(), torch.inf, reach)
+    return Bounded(value, torch.where(condition.exact, error, reach), a.dtype)
+
+
+def extremum(function: str, a: Bounded, b: Bounded) -> Bounded:
+    """minimum, maximum: |min(a', b') - min(a, b)| <= max(ea, eb), or the winner's alone if it surely wins.
+
+    NaN wins, as in torch.
+    """
+    import torch
+
+    pick = torch.minimum if function == "minimum" else torch.maximum
+    value = pick(a.value, b.value)
+    nan = _nan(a) | _nan(b)
+    error = torch.maximum(a.error, b.error)
+    apart = (a.value - b.value).abs() > a.error + b.error
+    winner = torch.where(value == a.value, a.error, b.error)
+    error = torch.where(apart | (a.exact & b.exact), winner.expand_as(value), error.expand_as(value))
+    unknown = torch.isinf(a.error) | torch.isinf(b.error)  # NaN may be among what it stands for
+    error = torch.where(nan, 0.0, torch.where(unknown, torch.inf, error))
+    return Bounded(value, error, a.dtype)
+
+
+def relu(x: Bounded) -> Bounded:
+    """The error of x where x may be above 0. NaN stays NaN, as in torch."""
+    import torch
+
+    if not x.dtype.is_float:
+        return Bounded(x.value.clamp_min(0), torch.where(x.value + x.error > 0, x.error, 0.0), x.dtype)
+    surely_zero = (x.value + x.error <= 0) & x.error.isfinite()
+    return Bounded(x.value.clamp_min(0), torch.where(surely_zero, 0.0, x.error), x.dtype)
+
+
+def absolute(x: Bounded) -> Bounded:
+    """||x'| - |x|| <= ex."""
+    return (
+        settle_integer(x.value.abs(), x.error, x.dtype)
+        if not x.dtype.is_float
+        else Bounded(x.value.abs(), x.error, x.dtype)
+    )
+
+
+def function(name: str, x: Bounded, dtype: Dtype) -> Bounded:
+    """exp, log, sqrt, rsqrt, tanh, sigmoid, gelu, silu of a float."""
+    import torch
+
+    if name == "gelu":
+        return _gelu(x, dtype)
+    if name == "silu":
+        return _silu(x, dtype)
+    monotone: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "exp": torch.exp,
+        "log": torch.log,
+        "sqrt": torch.sqrt,
+        "rsqrt": torch.rsqrt,
+        "tanh": torch.tanh,
+        "sigmoid": torch.sigmoid,
+    }
+    return _monotone(monotone[name], x, dtype)
+
+
+def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:
+    """A monotone function lies between its values at both ends of x. Then 8 ulp, and the smallest normal number for
+    implementations that flush subnormal intermediate results."""
+    import torch
+
+    up = torch.full_like(x.value, torch.inf)
+    value = f(x.value)
+    # one float64 further out: x + e may round inward
+    low = torch.where(x.exact, value, f(torch.nextafter(x.value - x.error, -up)))
+    high = torch.where(x.exact, value, f(torch.nextafter(x.value + x.error, up)))
+    error = torch.maximum((high - value).abs(), (value - low).abs())
+    same = ((low == value) & (high == value)) | (low.isnan() & value.isnan() & high.isnan())
+    same &= x.error.isfinite()
+    error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
+    error = torch.where(x.error.isfinite(), error, torch.inf)
+    return settle(value, error, _allowance(value, error, dtype), dtype, same)
+
+
+def _gelu(x: Bounded, dtype: Dtype) -> Bounded:
+    """x/2 (1 + erf(x / sqrt 2)); |gelu'| < 1.13 (largest at x = sqrt 2). For negative x the sum cancels, so that its
+    error is absolute: the allowance is 8 ulp of x rather than of the result."""
+    import torch
+
+    value = 0.5 * x.value * torch.erfc(-x.value * 0.5**0.5)
+    error = 1.13 * x.error
+    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, x.exact)
+
+
+def _silu(x: Bounded, dtype: Dtype) -> Bounded:
+    """x / (1 + exp(-x)); |silu'| < 1.1 (largest at x = 2.4). Where exp(-x) overflows the result is flushed: the floor
+    of the sigmoid's allowance times |x|."""
+    import torch
+
+    value = x.value / (1 + torch.exp(-x.value))
+    error = 1.1 * x.error
+    floor = x.value.abs() * smallest_normal(dtype)
+    return settle(value, error, _allowance(value, error, dtype) + floor, dtype, x.exact)
+
+
+def _allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    return FUNCTION_ULPS * 2 * unit(dtype) * (magnitude.abs() + error) + smallest_normal(dtype)
+
+
+def _nan(x: Bounded) -> torch.Tensor:
+    return x.value.isnan() & x.exact
+
+
+def _certain(a: Bounded, b: Bounded) -> torch.Tensor:
+    """A result that is not finite is known to be where both operands are exact or one is NaN."""
+    return (a.exact & b.exact) | _nan(a) | _nan(b)

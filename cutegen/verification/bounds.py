@@ -1,0 +1,258 @@
+"""The independent reference: a spec's expression evaluated in float64 with a running bound on the kernel's error.
+
+Works on the typed tree of `expressions.annotate`, never on anything that codegen printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cutegen.language import expressions as ex
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import GemmSchedule, KernelSpec, ProbeSchedule, Tensor
+from cutegen.verification import arithmetic
+from cutegen.verification.rounding import (
+    PRECISION,
+    Bounded,
+    cast,
+    half_subnormal,
+    settle,
+    settle_integer,
+    unit,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+
+def evaluate(
+    spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, int | float | bool]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the output must hold, and by how much a right kernel may differ from it.
+
+    `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
+    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Both results have the output's logical shape; the first is float64,
+    or int64 for an integer or bool output; the second is float64, 0 where the result must be exact, infinite where
+    nothing can be said. The rounding to the output's dtype is included.
+    Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
+    """
+    return Evaluator(spec, tensors, scalars).output()
+
+
+class Evaluator:
+    """Evaluates one spec on one set of values. `mode_sizes` maps every mode of the given tensors to its size."""
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        tensors: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, int | float | bool],
+    ) -> None:
+        self.spec, self.tensors, self.scalars = spec, tensors, scalars
+        self.device = next(iter(tensors.values())).device if tensors else "cpu"
+        self.mode_sizes: dict[str, int] = {}
+        for name, values in tensors.items():
+            shape = spec.tensor(name).shape
+            if len(shape) != values.dim():
+                raise ValueError(f"{name} has {values.dim()} modes, its spec has {len(shape)}")
+            for mode, size in zip(shape, values.shape, strict=True):
+                if self.mode_sizes.setdefault(mode, size) != size:
+                    raise ValueError(f"{name}: mode {mode} is {size} here and {self.mode_sizes[mode]} elsewhere")
+        schedule = spec.schedule
+        if isinstance(schedule, ProbeSchedule):
+            assert schedule.tv_layout is not None
+            sizes = _extents(schedule.tv_layout)
+            self.mode_sizes |= dict(zip(spec.output.shape, sizes, strict=True))
+
+    def output(self) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+
+        schedule = self.spec.schedule
+        accumulator = schedule.mma.accumulator if isinstance(schedule, GemmSchedule) else None
+        types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
+        result = self.expr(ex.annotate(self.spec.compute, types, accumulator))
+        missing = [m for m in self.spec.output.shape if m not in self.mode_sizes]
+        if missing:
+            raise ValueError(
+                f"the size of {missing[0]} follows from no tensor that is read: pass {self.spec.output.name}"
+            )
+        shape = tuple(self.mode_sizes[m] for m in self.spec.output.shape)
+        kind = torch.float64 if self.spec.output.dtype.is_float else torch.int64
+        return result.value.to(kind).expand(shape), result.error.expand(shape)
+
+    def expr(self, node: ex.Expr) -> Bounded:
+        dtype = node.dtype
+        assert dtype is not None
+        match node:
+            case ex.Literal_():
+                return self._number(node.value, dtype)
+            case ex.Name():
+                return self._name(node.id)
+            case ex.MatMul():
+                return self._matmul(node, dtype)
+            case ex.Unary(op="-"):
+                return arithmetic.negate(self.expr(node.x))
+            case ex.Unary():
+                return arithmetic.invert(self.expr(node.x))
+            case ex.Cast():
+                return cast(self.expr(node.x), dtype)
+            case ex.Call():
+                return self._call(node, dtype)
+            case ex.Binary(op="**", right=ex.Literal_(value=exponent)):
+                return arithmetic.power(self.expr(node.left), int(exponent), dtype)
+            case ex.Binary():
+                return self._binary(node, dtype)
+
+    def _binary(self, node: ex.Binary, dtype: Dtype) -> Bounded:
+        a, b = self.expr(node.left), self.expr(node.right)
+        match node.op:
+            case "+":
+                return arithmetic.add(a, b, dtype)
+            case "-":
+                return arithmetic.add(a, b, dtype, -1)
+            case "*":
+                return arithmetic.multiply(a, b, dtype)
+            case "/":
+                return arithmetic.divide(a, b, dtype)
+            case "and" | "or":
+                return arithmetic.logical(node.op, a, b)
+        return arithmetic.compare(node.op, a, b)
+
+    def _call(self, node: ex.Call, dtype: Dtype) -> Bounded:
+        arguments = [self.expr(a) for a in node.arguments]
+        match node.function:
+            case "where":
+                return arithmetic.where(*arguments)
+            case "minimum" | "maximum":
+                return arithmetic.extremum(node.function, *arguments)
+            case "relu":
+                return arithmetic.relu(arguments[0])
+            case "abs":
+                return arithmetic.absolute(arguments[0])
+        return arithmetic.function(node.function, arguments[0], dtype)
+
+    def _zero(self) -> torch.Tensor:
+        import torch
+
+        return torch.zeros((), dtype=torch.float64, device=self.device)
+
+    def _number(self, value: float, dtype: Dtype) -> Bounded:
+        """A literal or scalar as the kernel receives it: rounded to its dtype once."""
+        import torch
+
+        if not dtype.is_float:
+            return Bounded(torch.tensor(int(value), dtype=torch.int64, device=self.device), self._zero(), dtype)
+        wide = Bounded(torch.tensor(float(value), dtype=torch.float64, device=self.device), self._zero(), Dtype.f64)
+        return cast(wide, dtype)
+
+    def _name(self, name: str) -> Bounded:
+        """A tensor's elements with the output's modes in order, 1 for those that it lacks; or a scalar."""
+        if name in self.scalars:
+            return self._number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
+        tensor = self.spec.tensor(name)
+        values = _wide(self.tensors[name], tensor.dtype)
+        if isinstance(self.spec.schedule, ProbeSchedule) and tensor.shape != self.spec.output.shape:
+            return Bounded(self._gather(values, tensor, self.spec.schedule), self._zero(), tensor.dtype)
+        return Bounded(_placed(values, tensor.shape, self.spec.output.shape), self._zero(), tensor.dtype)
+
+    def _gather(self, values: torch.Tensor, tensor: Tensor, schedule: ProbeSchedule) -> torch.Tensor:
+        """[threads, values]: the element that the thread-value layout assigns. Its numbers count the tile's elements
+        with the tensor's first mode fastest."""
+        import torch
+
+        assert schedule.tv_layout is not None and schedule.tiler is not None
+        threads, count = _extents(schedule.tv_layout)
+        flat = [[schedule.tv_layout(t, v) for v in range(count)] for t in range(threads)]
+        rest = torch.tensor(flat, dtype=torch.int64, device=values.device)
+        index = []
+        for mode in tensor.shape:
+            index.append(rest % schedule.tiler[mode])
+            rest = rest // schedule.tiler[mode]
+        return values[tuple(index)]
+
+    def _matmul(self, node: ex.MatMul, dtype: Dtype) -> Bounded:
+        """The sum over the modes that both operands have and the output lacks, accumulated in `dtype`.
+
+        In any order of summation, with products fused or not, |s' - s| <= gamma(K + 1) |A| |B|^T with gamma(n) =
+        n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
+        (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
+        same with its u. Whole numbers with |A| |B|^T <= 2^p stay whole at every step: no error.
+        """
+        import torch
+
+        left, right = self.spec.tensor(node.a), self.spec.tensor(node.b)
+        a, b = _wide(self.tensors[node.a], left.dtype), _wide(self.tensors[node.b], right.dtype)
+        modes = {m: chr(ord("a") + i) for i, m in enumerate(dict.fromkeys((*left.shape, *right.shape)))}
+        kept = [m for m in self.spec.output.shape if m in modes]
+        contracted = [m for m in left.shape if m in right.shape and m not in self.spec.output.shape]
+        terms = 1
+        for mode in contracted:
+            terms *= self.mode_sizes[mode]
+        text = f"{_letters(left.shape, modes)},{_letters(right.shape, modes)}->{_letters(kept, modes)}"
+
+        def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return _placed(torch.einsum(text, x, y), tuple(kept), self.spec.output.shape)
+
+        if not dtype.is_float:
+            return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)
+        a, b = a.to(torch.float64), b.to(torch.float64)
+        value, magnitude = product(a, b), product(a.abs(), b.abs())
+        whole = bool((a == a.trunc()).all()) and bool((b == b.trunc()).all())
+        exact = whole & (magnitude <= 2.0 ** PRECISION[dtype])
+        gamma = _gamma(terms + 1, dtype)
+        if any(t.dtype.is_float and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right)):
+            gamma = _gamma(terms + 3, dtype)
+        error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
+        error = torch.where(exact | (magnitude == 0), 0.0, error)
+        return settle(value, error, torch.zeros_like(error), dtype, value.isnan())
+
+
+def _gamma(n: int, dtype: Dtype) -> float:
+    nu = n * unit(dtype)
+    return nu / (1 - nu) if nu < 0.5 else float("inf")
+
+
+def _exact_integer_product(
+    a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """A @ B.T modulo 2^32 from float64 products of 16-bit halves, each exact for K below 2^21 (and wherever there is
+    no integer matrix product, as on a GPU)."""
+    import torch
+
+    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x >> 16).to(torch.float64), (x & 0xFFFF).to(torch.float64)
+
+    (ah, al), (bh, bl) = halves(a), halves(b)
+    middle = product(ah, bl).to(torch.int64) + product(al, bh).to(torch.int64)
+    return ((middle % 2**16) << 16) + product(al, bl).to(torch.int64) % 2**32
+
+
+def _wide(values: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    import torch
+
+    # a copy even of float64: what is expected must not change when the kernel writes its output
+    return values.to(torch.float64 if dtype.is_float else torch.int64, copy=True)
+
+
+def _placed(values: torch.Tensor, shape: tuple[str, ...], onto: tuple[str, ...]) -> torch.Tensor:
+    """`values` with modes `shape`, permuted to the order of `onto` and with size 1 for the modes it lacks."""
+    order = [shape.index(m) for m in onto if m in shape]
+    if len(order) != len(shape):
+        raise ValueError(f"[{', '.join(shape)}] has a mode that the output [{', '.join(onto)}] lacks")
+    values = values.permute(order)
+    for position, mode in enumerate(onto):
+        if mode not in shape:
+            values = values.unsqueeze(position)
+    return values
+
+
+def _letters(shape: Iterable[str], modes: Mapping[str, str]) -> str:
+    return "".join(modes[m] for m in shape)
+
+
+def _extents(tv_layout: object) -> tuple[int, int]:
+    """Threads and values of a thread-value layout."""
+    from tensor_layouts import mode, size  # type: ignore[import-untyped,unused-ignore]
+
+    return int(size(mode(tv_layout, 0))), int(size(mode(tv_layout, 1)))

@@ -1,0 +1,91 @@
+"""Judges a result against the reference and its bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`ratio` is the largest error relative to its bound (at most 1 where all is well; infinite where an exact result
+    was missed). `unbounded` counts elements about which nothing could be said: they are not judged.
+
+    `worst` is the index of the failing element that is furthest off (of any element, if none fails); `reason` says
+    what it broke, with the numbers, and is empty if nothing failed.
+    """
+
+    ok: bool
+    count: int
+    failed: int
+    unbounded: int
+    max_error: float
+    max_bound: float
+    ratio: float
+    worst: tuple[int, ...] | None
+    reason: str = ""
+
+    @property
+    def judged(self) -> int:
+        return self.count - self.unbounded
+
+
+def compare(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    bound: torch.Tensor,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Comparison:
+    """Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives one.
+
+    NaN must meet NaN and an infinity the same infinity. All of one shape and device. Raises `ValueError` for another
+    shape.
+    """
+    import torch
+
+    if actual.shape != expected.shape:
+        raise ValueError(f"the result has shape {tuple(actual.shape)}, not {tuple(expected.shape)}")
+    if actual.numel() == 0:
+        return Comparison(True, 0, 0, 0, 0.0, 0.0, 0.0, None)
+    a, e = actual.to(torch.float64), expected.to(torch.float64)
+    judged = bound.isfinite()
+    same = (a == e) | (a.isnan() & e.isnan())
+    error = torch.where(same, 0.0, (a - e).abs().nan_to_num(torch.inf, torch.inf))
+    outside = judged & (error > bound)
+    failing = outside
+    if rtol is not None or atol is not None:
+        room = (atol or 0.0) + (rtol or 0.0) * torch.where(e.isfinite(), e.abs(), 0.0)
+        failing = outside | (judged & (error > room))
+    ratios = torch.where(error == 0, 0.0, error / bound)  # x / 0 is infinite
+    ratios = torch.where(judged, ratios, -1.0)
+    failed = int(failing.sum())
+    rank = torch.where(failing, error, -1.0) if failed else ratios
+    flat = int(rank.contiguous().flatten().argmax())
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), a.shape))
+    finite_bound = bound[judged]
+    reason = ""
+    if failed:
+        got, want, limit, off = (float(x[index]) for x in (a, e, bound, error))
+        allowed = f"the bound is {limit:.3g}"
+        if not bool(outside[index]):
+            allowed = f"the spec's tolerance is {float(room[index]):.3g}"
+        place = ", ".join(map(str, index))
+        far = "" if not math.isfinite(off) else f", off by {off:.3g}"
+        reason = f"[{place}] is {got:.9g}, expected {want:.9g}{far}; {allowed} ({failed} of {a.numel()} elements)"
+    kept = error[judged]
+    return Comparison(
+        ok=failed == 0,
+        count=a.numel(),
+        failed=failed,
+        unbounded=int((~judged).sum()),
+        max_error=float(kept.max()) if kept.numel() else 0.0,
+        max_bound=float(finite_bound.max()) if finite_bound.numel() else 0.0,
+        ratio=max(0.0, float(ratios.max())),
+        worst=index,
+        reason=reason,
+    )

@@ -1,0 +1,184 @@
+"""Values with a bound on how far a kernel's may be from them, and what rounding and conversion add to it.
+
+A kernel that computes a node as IEEE arithmetic of the node's dtype does gives a number within `value +- error`,
+whether or not the compiler contracts a product and a sum into an fma (which leaves out one rounding). `error` is 0
+where the result is known to the last bit, and infinite where nothing can be said (say, a comparison that could go
+either way in front of a logarithm).
+
+Model of arithmetic: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.2:
+fl(x op y) = (x op y)(1 + d), |d| <= u, u = 2^-p, plus half of the smallest subnormal where the result underflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cutegen.language.dtypes import Dtype
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}
+_TOP = {Dtype.f64: 1024, Dtype.f32: 128, Dtype.f16: 16, Dtype.bf16: 128}
+_RANGE = {Dtype.i32: (-(2**31), 2**31 - 1), Dtype.i8: (-128, 127), Dtype.u8: (0, 255), Dtype.bool: (0, 1)}
+# The bounds are themselves computed in float64, a few dozen roundings deep.
+_SLACK = 1 + 2.0**-30
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """`value`: float64, or int64 for integers and bool (0, 1). `error`: float64, same or broadcastable shape."""
+
+    value: torch.Tensor
+    error: torch.Tensor
+    dtype: Dtype
+
+    @property
+    def exact(self) -> torch.Tensor:
+        return self.error == 0
+
+
+def unit(dtype: Dtype) -> float:
+    """Unit roundoff u: half the distance from 1 to the next number."""
+    return 2.0 ** -PRECISION[dtype]
+
+
+def smallest_normal(dtype: Dtype) -> float:
+    return 2.0 ** (2 - _TOP[dtype])
+
+
+def half_subnormal(dtype: Dtype) -> float:
+    """Half of the smallest positive number: the most that rounding changes a result that underflows."""
+    exponent = 2 - _TOP[dtype] - PRECISION[dtype]
+    return 2.0 ** max(exponent, -1074)  # for f64 that half is no float64: take the whole
+
+
+def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """Whether a float64 is a number of `dtype`."""
+    return rounded(value, dtype) == value
+
+
+def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """float64 to the nearest number of `dtype` (to f16 and bf16 by way of f32, see `cast`) and back."""
+    import torch
+
+    if dtype is Dtype.f64:
+        return value
+    single = value.to(torch.float32)
+    return single.to(getattr(torch, dtype.torch)).to(torch.float64)
+
+
+def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torch.Tensor | None = None) -> torch.Tensor:
+    """What one rounding to `dtype` adds: u(|value| + error), or 0 where the operands are exact and the result fits.
+
+    For f64 the reference rounds as well, so it counts twice; whether its result is exact cannot be seen from the
+    result alone and is told by `exact`.
+    """
+    import torch
+
+    twice = 2 if dtype is Dtype.f64 else 1
+    added = ((value.abs() + error) * (twice * unit(dtype))).clamp_min(half_subnormal(dtype))
+    fits = representable(value, dtype) if dtype is not Dtype.f64 else torch.zeros_like(value, dtype=torch.bool)
+    if exact is not None:
+        fits = exact
+    return torch.where((error == 0) & fits, 0.0, added)
+
+
+def settle(
+    value: torch.Tensor, error: torch.Tensor, added: torch.Tensor, dtype: Dtype, certain: torch.Tensor
+) -> Bounded:
+    """A result of `dtype` from its propagated `error` and what computing it `added`.
+
+    A result that is NaN or infinite is known to be where `certain` says so. One whose magnitude reaches the largest
+    number plus half an ulp overflows to infinity; one that might has an infinite error.
+    """
+    import torch
+
+    total = (error + added) * _SLACK
+    finite = torch.isfinite(value)
+    total = torch.where(finite & ~total.isnan(), total, torch.inf)
+    total = torch.where(~finite & certain, 0.0, total)
+    if dtype is not Dtype.f64:
+        threshold = 2.0 ** _TOP[dtype] * (1 - 2.0 ** -(PRECISION[dtype] + 1))
+        magnitude = value.abs()
+        surely = finite & (magnitude - error >= threshold)
+        perhaps = finite & ~surely & (magnitude + total >= threshold)
+        value = torch.where(surely, torch.copysign(torch.full_like(value, torch.inf), value), value)
+        total = torch.where(surely, 0.0, torch.where(perhaps, torch.inf, total))
+    else:
+        perhaps = finite & (value.abs() + total == torch.inf)
+        total = torch.where(perhaps, torch.inf, total)
+    return Bounded(value, total, dtype)
+
+
+def settle_integer(value: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> Bounded:
+    """An int64 wrapped into `dtype` as two's complement does. If it is uncertain and might wrap, nothing is known."""
+    import torch
+
+    low, high = _RANGE[dtype]
+    wrapped = (value - low) % (high - low + 1) + low
+    inside = (value - error >= low) & (value + error <= high)
+    return Bounded(wrapped, torch.where((error > 0) & ~inside, torch.inf, error), dtype)
+
+
+def sum_is_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Whether a + b has no rounding error in float64. Source: Knuth's TwoSum."""
+    s = a + b
+    t = s - a
+    return ((a - (s - t)) + (b - t)) == 0
+
+
+def product_is_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Whether a * b has no rounding error in float64. Source: Dekker's product with Veltkamp's splitting."""
+
+    def split(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        c = x * 134217729.0  # 2^27 + 1
+        high = c - (c - x)
+        return high, x - high
+
+    p = a * b
+    (ah, al), (bh, bl) = split(a), split(b)
+    rest = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    return ((rest == 0) & (p.abs() > 2.0**-900)) | (a == 0) | (b == 0)
+
+
+def cast(x: Bounded, dtype: Dtype) -> Bounded:
+    """`x` converted to `dtype`.
+
+    To a float: one correct rounding, none if every number of the source fits. To an integer: toward zero; outside the
+    target's range machines differ, so nothing is known there. From integer to integer: wraps. To bool: not equal 0.
+    f64 to f16 or bf16 may take one rounding or two (by way of f32), so it is only exact where the number fits.
+    """
+    import torch
+
+    if dtype is x.dtype:
+        return x
+    if dtype is Dtype.bool:
+        sure = (x.exact | (x.value.abs() > x.error)) & ~torch.isinf(x.error)
+        return Bounded((x.value != 0).to(torch.int64), torch.where(sure, 0.0, 1.0), dtype)
+    if not dtype.is_float:
+        return _to_integer(x, dtype)
+    value = x.value.to(torch.float64)
+    wider = dtype is Dtype.f64 or (dtype is Dtype.f32 and x.dtype in (Dtype.f16, Dtype.bf16))
+    if wider:
+        return Bounded(value, x.error, dtype)
+    once = rounded(value, dtype)
+    twice = PRECISION[dtype] < 24 and x.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16)
+    known = x.exact & ((once == value) | (not twice))
+    result = torch.where(known, once, value)
+    added = torch.where(known, 0.0, rounding(value, x.error, dtype) * (1 + 2.0**-12 * twice))
+    return settle(result, x.error.expand_as(result), added, dtype, x.exact)
+
+
+def _to_integer(x: Bounded, dtype: Dtype) -> Bounded:
+    import torch
+
+    if not x.dtype.is_float:
+        return settle_integer(x.value, x.error, dtype)
+    low, high = _RANGE[dtype]
+    nearest = x.value.nan_to_num(0.0).clamp(low - 1.0, high + 1.0)
+    least, most = (x.value - x.error).trunc(), (x.value + x.error).trunc()
+    inside = (least >= low) & (most <= high)
+    error = torch.maximum(most - nearest.trunc(), nearest.trunc() - least)
+    return Bounded(nearest.trunc().to(torch.int64), torch.where(inside, error, torch.inf), dtype)

@@ -1,0 +1,241 @@
+"""Tensors to run a kernel on: between guard bands, outputs poisoned, data from a seed.
+
+A guarded tensor is a view into a flat buffer of bytes. Whatever of the buffer the view does not own (guard bands on
+both sides, gaps between rows) holds a pattern that must come back untouched. For floats that pattern reads as NaN, so
+that a kernel which reads past the edge shows it in its result. It depends on position and tensor, so that copying a
+gap onto a gap shows too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.cases import WELL_ALIGNED, Case, Data, Layout, strides_for
+
+if TYPE_CHECKING:
+    import torch
+
+GUARD = 4096  # bytes, at least, on both sides
+_PERIOD = 125
+# An element that still holds this after the run was not written. Floats: all ones, a NaN that neither arithmetic nor
+# a conversion makes (those give the canonical quiet NaN) and that no input holds. Integers have no value to spare, so
+# they run twice with two poisons: an element that was not written differs from the expected value in one of the runs.
+_INTEGER_POISONS = (0x5A, 0xA5)
+_BOOL_POISONS = (0, 1)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """`view` lies `offset` bytes into `buffer`; `original` is the buffer before the run; `poison` is None for data."""
+
+    tensor: Tensor
+    buffer: torch.Tensor
+    offset: int
+    view: torch.Tensor
+    original: torch.Tensor
+    poison: int | None
+
+    def problem(self) -> str | None:
+        """The first byte that the kernel should not have changed (None: there is none).
+
+        Inputs must be bit-identical; of outputs, everything that the view does not own.
+        """
+        changed = self.buffer != self.original
+        if self.tensor.writes:
+            changed &= ~self._owned()
+        if not bool(changed.any()):
+            return None
+        first, count = _first(changed), int(changed.sum())
+        end = self.offset + _extent(tuple(self.view.shape), self.view.stride()) * self.tensor.dtype.bytes
+        others = f" ({count} bytes in all)" if count > 1 else ""
+        values = f"{int(self.original[first]):#04x} became {int(self.buffer[first]):#04x}"
+        if first < self.offset:
+            return f"{self.tensor.name}: wrote {self.offset - first} bytes before its start: {values}{others}"
+        if first >= end:
+            return f"{self.tensor.name}: wrote {first - end} bytes after its end: {values}{others}"
+        inside = first - self.offset
+        if bool(self._owned()[first]):
+            return f"{self.tensor.name}: an input was modified at byte {inside}: {values}{others}"
+        return f"{self.tensor.name}: wrote into a gap between rows at byte {inside}: {values}{others}"
+
+    def unwritten(self) -> str | None:
+        """The first element of a float output that still holds its poison, or None. Integers: see `poisons`."""
+        import torch
+
+        if self.poison is None or self.view.numel() == 0:
+            return None
+        if self.tensor.dtype is Dtype.bool:
+            strange = self.view.view(torch.uint8) > 1
+            if bool(strange.any()):
+                return f"{self.tensor.name}{_index(strange)}: a bool that is neither 0 nor 1"
+        if not self.tensor.dtype.is_float:
+            return None
+        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[self.tensor.dtype.bytes]
+        left = self.view.view(whole) == -1
+        if not bool(left.any()):
+            return None
+        return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
+
+    def _owned(self) -> torch.Tensor:
+        """True for the bytes of the buffer that belong to an element of the view."""
+        import torch
+
+        owned = torch.zeros_like(self.buffer)
+        size = self.tensor.dtype.bytes
+        if self.view.numel():
+            strides = (*(s * size for s in self.view.stride()), 1)
+            owned.as_strided((*self.view.shape, size), strides, self.offset).fill_(1)
+        return owned.to(torch.bool)
+
+
+def poisons(spec: KernelSpec) -> int:
+    """How many runs, each with another poison, an output of this dtype needs."""
+    return 2 if any(t.role == "out" and not t.dtype.is_float for t in spec.tensors) else 1
+
+
+def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
+    """A guarded tensor for each of the spec's, in order. The data depend on the case only; the poison also on `run`."""
+    return tuple(
+        guarded(
+            tensor,
+            tuple(case.sizes[m] for m in tensor.shape),
+            strides_for(tensor, case.sizes, case.layout),
+            device,
+            data=data_for(tensor, tuple(case.sizes[m] for m in tensor.shape), case.data, case.seed * 97 + index)
+            if tensor.reads
+            else None,
+            layout=case.layout,
+            run=run,
+            number=index,
+        )
+        for index, tensor in enumerate(spec.tensors)
+    )
+
+
+def guarded(
+    tensor: Tensor,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    device: str,
+    *,
+    data: torch.Tensor | None,
+    layout: Layout = "compact",
+    run: int = 0,
+    number: int = 0,
+    shift: int = 0,
+) -> Guarded:
+    """A tensor between guards; without `data` it is poisoned.
+
+    The base address is a multiple of 256 bytes, or for `offset` of `align` and not of twice that; `shift` bytes are
+    added to it.
+    """
+    import torch
+
+    size, align = tensor.dtype.bytes, max(tensor.align or 1, tensor.dtype.bytes)
+    whole = math.lcm(WELL_ALIGNED, 2 * align)
+    room = GUARD + 2 * whole + _extent(shape, strides) * size + GUARD + abs(shift)
+    buffer = _pattern(-(-room // 256) * 256, tensor.dtype, number, device)
+    offset = -(-(buffer.data_ptr() + GUARD) // whole) * whole - buffer.data_ptr() + shift
+    if layout == "offset":
+        offset += align
+    view = buffer.view(getattr(torch, tensor.dtype.torch)).as_strided(shape, strides, offset // size)
+    poison: int | None = None
+    if data is not None:
+        view.copy_(data.to(device))
+    else:
+        kinds = _BOOL_POISONS if tensor.dtype is Dtype.bool else _INTEGER_POISONS
+        poison = 0xFF if tensor.dtype.is_float else kinds[run % 2]
+        _fill_bytes(view, poison, size)
+    return Guarded(tensor, buffer, offset, view, buffer.clone(), poison)
+
+
+def data_for(tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int) -> torch.Tensor:
+    """Values on the CPU. Integers of i32 stay within 1000, so that products of two are far from overflow."""
+    import torch
+
+    dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype
+    generator = torch.Generator().manual_seed(seed)
+
+    def whole(low: int, high: int) -> torch.Tensor:
+        return torch.randint(low, high + 1, shape, generator=generator)
+
+    if kept is Dtype.bool:
+        return whole(0, 1).to(dtype)
+    if kind == "integers":
+        return whole(0 if kept is Dtype.u8 else -4, 4).to(dtype)
+    if kept.is_integer:
+        low, high = {Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}[kept]
+        return whole(low, high).to(dtype)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
+    values = normal.to(dtype)
+    if kind == "special":
+        info = torch.finfo(dtype)
+        tiny = info.smallest_normal * 2.0 ** -(1 if kept is Dtype.bf16 else 3)
+        choice = [math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, info.tiny, tiny, -tiny]
+        table = torch.tensor(choice, dtype=torch.float64).to(dtype)
+        chosen = table[whole(0, len(choice) - 1)]
+        values = torch.where(whole(0, 1) == 0, chosen, values)
+    return values
+
+
+def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:
+    """A value for each scalar, exactly representable in its dtype: eighths, or whole numbers where results are exact."""
+    import torch
+
+    values: dict[str, int | float | bool] = {}
+    for index, scalar in enumerate(spec.scalars):
+        generator = torch.Generator().manual_seed(case.seed * 89 + index + 1000)
+        number = int(torch.randint(1, 16, (1,), generator=generator))
+        sign = 1 if scalar.dtype in (Dtype.u8, Dtype.bool) or case.data == "special" else (-1) ** (number + index)
+        if scalar.dtype is Dtype.bool:
+            values[scalar.name] = number % 2 == 0
+        elif scalar.dtype.is_float:
+            values[scalar.name] = sign * (float(1 + number % 3) if case.data == "integers" else number / 8)
+        else:
+            values[scalar.name] = sign * (1 + number % 3)
+    return values
+
+
+def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor:
+    """`count` bytes for the tensor of that number. Every float in it is a NaN, none of them all ones."""
+    import torch
+
+    low = (torch.arange(_PERIOD, dtype=torch.int64) * 37 + 29 * number) % _PERIOD + 0x81
+    block = torch.full((_PERIOD, dtype.bytes), 0xFF, dtype=torch.uint8)
+    block[:, 0] = low.to(torch.uint8)  # little end first: the byte that holds no exponent, but for bf16's last bit
+    flat = block.flatten().to(device)
+    return flat.repeat(-(-count // flat.numel()))[:count].clone()
+
+
+def _fill_bytes(view: torch.Tensor, byte: int, size: int) -> None:
+    import torch
+
+    if view.dtype == torch.bool:
+        view.fill_(bool(byte))
+        return
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    view.view(whole).fill_(int.from_bytes(bytes([byte]) * size, "little", signed=size > 1))
+
+
+def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last one of a view."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def _first(flags: torch.Tensor) -> int:
+    import torch
+
+    return int(flags.flatten().to(torch.uint8).argmax())
+
+
+def _index(flags: torch.Tensor) -> str:
+    import torch
+
+    flat = _first(flags.contiguous())
+    return str([int(i) for i in torch.unravel_index(torch.tensor(flat), flags.shape)])
