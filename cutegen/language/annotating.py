@@ -119,13 +119,9 @@ class _Annotator:
         return replace(node, arguments=(convert(x, common),), dtype=common)
 
     def promote(self, left: Expr, right: Expr, divide: bool) -> tuple[Expr, Expr, Dtype]:
-        """Both in their common compute type: a literal takes the type of what it meets."""
+        """Both in their common compute type. A literal starts as f32 or i32, so it takes the type of what it meets."""
         first, second = _of(left).compute, _of(right).compute
-        literals = isinstance(left, Literal_), isinstance(right, Literal_)
-        if literals[0] != literals[1] and (_of(left).is_float, _of(right).is_float) != (False, False):
-            typed, literal = (second, first) if literals[0] else (first, second)
-            common = typed if typed.is_float else literal
-        elif Dtype.f64 in (first, second):
+        if Dtype.f64 in (first, second):
             common = Dtype.f64
         elif Dtype.f32 in (first, second) or divide:
             common = Dtype.f32

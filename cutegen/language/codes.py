@@ -58,7 +58,7 @@ CODES: dict[str, str] = {
     "CG132": "a shape to verify misses a mode",
     "CG133": "a tolerance that is not a finite number",
     "CG134": "a mode is both static and divisible",
-    # Layouts and the schedule. Planning continues at CG220.
+    # Layouts and the schedule.
     "CG201": "not a layout",
     "CG202": "a layout maps two coordinates to one place",
     "CG203": "a key that does not apply to this schedule",
@@ -66,4 +66,45 @@ CODES: dict[str, str] = {
     "CG205": "a layout that is too large",
     "CG206": "a layout with gaps",
     "CG207": "a way of predication that does not apply to the mode",
+    # Inference.
+    "CG220": "a fixed size that is no multiple of what the schedule needs",
+    "CG221": "a tile that the threads cannot copy",
+    "CG222": "a fixed size that the probe contradicts",
+    "CG223": "no size below 2**31 is divisible enough",
+    # The schedule as a whole: what a layout covers, threads and values.
+    "CG230": "a layout of the wrong rank",
+    "CG231": "more threads than a block can have",
+    "CG232": "too many values for one thread",
+    "CG233": "a layout that does not cover its places exactly once",
+    "CG234": "a tiler that the thread layout does not divide",
+    # Accesses.
+    "CG236": "an access that no instruction can make",
+    "CG237": "an access wider than a thread's contiguous run",
+    "CG238": "an access wider than the alignment",
+    "CG239": "a copy atom that this copy cannot use",
+    # Gemm.
+    "CG240": "threads along the mode that is summed over",
+    "CG241": "a permutation that the threads do not divide",
+    "CG242": "a tiler that the mma does not divide",
+    "CG243": "a permutation of the mode that is summed over",
+    "CG244": "an accumulator narrower than the operands",
+    "CG245": "a tile too shallow for double buffering",
+    "CG246": "a number of stages that cannot be",
+    "CG247": "copies and mma have different numbers of threads",
+    "CG248": "a tile that a copy does not divide",
+    "CG249": "an access along the mode that shared memory scatters",
+    "CG250": "a cp.async that is not 4, 8 or 16 bytes",
+    "CG251": "padding that misaligns shared memory",
+    "CG252": "padding that wastes shared memory",
+    "CG253": "a copy that nothing reads",
+    "CG254": "more shared memory than a target has",
+    "CG255": "a way of predication that the summed mode does not know",
+    # Sizes, targets, probes.
+    "CG256": "a shape to verify that the kernel refuses",
+    "CG257": "an atom that a target lacks",
+    "CG258": "a probe that reads beyond its tile",
+    "CG259": "more than can be counted in 31 bits",
+    # Legal, but probably not meant.
+    "CG260": "threads that do not fill their last warp",
+    "CG261": "more values than registers",
 }

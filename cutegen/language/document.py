@@ -83,8 +83,9 @@ def spans(root: Node) -> tuple[dict[Path, Span], dict[Path, Span]]:
         values[path] = node.span
         if isinstance(node, MapNode):
             for key, value in node.entries:
-                keys[*path, str(key.value)] = key.span
-                waiting.append(((*path, str(key.value)), value))
+                inner = (*path, str(key.value))
+                keys[inner] = key.span
+                waiting.append((inner, value))
         elif isinstance(node, SequenceNode):
             waiting += [((*path, i), item) for i, item in enumerate(node.items)]
     return keys, values
@@ -270,7 +271,7 @@ class _Composer:
         weight, height = self.cost[id(node)]
         if len(self.stack) + height > MAX_DEPTH:
             self.too_deep(span)
-        self.add(node, None, 1, height)
+        self.add(node, None, weight, height)
 
     # ------------------------------------------------------------------------------------------------ scalars
 

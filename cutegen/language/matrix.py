@@ -139,8 +139,9 @@ class _Filler:
                 self.problems.append(Diagnostic("CG010", message, key.span, self.path, notes=(note,)))
                 continue
             taken[name] = key.span
-            self.keys[*path, name] = key.span
-            yield name, self.value(value, (*path, name))
+            inner = (*path, name)
+            self.keys[inner] = key.span
+            yield name, self.value(value, inner)
 
     def fill(self, node: ScalarNode, lower: bool = False) -> tuple[Any, Text]:
         written = str(node.value)
