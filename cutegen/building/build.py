@@ -95,7 +95,13 @@ class _Findings:
     def report(self, code: int, kernels: Sequence[KernelResult] = (), removed: Sequence[Path] = ()) -> BuildReport:
         diagnostics = (*self.gathered.diagnostics, *self.diagnostics)
         return BuildReport(
-            code, diagnostics, self.gathered.texts, tuple(kernels), tuple(self.problems), tuple(self.notices), tuple(removed)
+            code,
+            diagnostics,
+            self.gathered.texts,
+            tuple(kernels),
+            tuple(self.problems),
+            tuple(self.notices),
+            tuple(removed),
         )
 
 
@@ -218,7 +224,7 @@ def _results(
     verifications: Sequence[Verification],
     changes: Mapping[Path, bytes | None] | None,
 ) -> list[KernelResult]:
-    """`changes` is what was written; empty and None differ: None is for a build that failed."""
+    """`changes` is what was written; None: the build failed."""
     results = []
     for unit, outcome, verification in zip(units, outcomes, verifications, strict=True):
         action: Literal["written", "unchanged", "not written"] = "not written"

@@ -1,4 +1,4 @@
-"""The two checks that a module must pass before it is written: it compiles as expected, and it computes the right thing.
+"""The checks that a module must pass before it is written: it compiles as expected, and computes the right thing.
 
 Both take units and give what they found; what is wrong becomes diagnostics at places of the spec.
 """
@@ -120,7 +120,9 @@ def wrong(unit: Unit, report: KernelReport) -> list[Diagnostic]:
     failures = report.failures or ("not one case ran",)
     more = len(failures) - _SHOWN_FAILURES
     notes = failures[:_SHOWN_FAILURES] + ((f"and {more} more",) if more > 0 else ())
-    return [unit.diagnostic("CG403", f"{unit.kernel} failed its verification on {report.executor}", "kernel", notes=notes)]
+    return [
+        unit.diagnostic("CG403", f"{unit.kernel} failed its verification on {report.executor}", "kernel", notes=notes)
+    ]
 
 
 def compiled(outcome: Outcome) -> Artefact | None:

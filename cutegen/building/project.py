@@ -71,8 +71,7 @@ def select(arguments: Iterable[Path], out: Path | None = None) -> Selection:
             if not found:
                 raise SelectionError(f"no specs in {shown(path)}", "a spec ends in .yaml; `cutegen init` writes one")
             for root in dict.fromkeys([project_root(path, folder=True), *(spec.root for spec in found)]):
-                inside = os.path.relpath(path, root) if path.is_relative_to(root) else "."
-                name = "" if inside == "." else Path(inside).as_posix()
+                name = _name(path, root) if path != root and path.is_relative_to(root) else ""
                 scopes[Scope(_out(root, out), root, name, folder=True)] = None
         elif path.exists():
             found = [_spec_file(path, out)]
@@ -108,11 +107,24 @@ def shown(path: Path) -> str:
 
 def _spec_file(file: Path, out: Path | None) -> SpecFile:
     root = project_root(file)
-    name = file.relative_to(root).as_posix()
-    # The name stands in a comment of the generated file: it must stay one line, and be text.
+    return SpecFile(file, root, _name(file, root), _out(root, out))
+
+
+def _name(path: Path, root: Path) -> str:
+    """The path from the root in posix form, whatever the locale takes file names to be."""
+    try:
+        name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise SelectionError(f"the path {str(path)!r} is not UTF-8", "rename it") from None
+    # The name stands in a comment of the generated file: it must stay one line.
     if not name.isprintable():
-        raise SelectionError(f"the path {name!r} has a character that cannot be printed", "rename the file")
-    return SpecFile(file, root, name, _out(root, out))
+        raise SelectionError(f"the path {name!r} has a character that cannot be printed", "rename it")
+    return name
+
+
+def on_disk(root: Path, name: str) -> Path:
+    """The inverse: the path of what a header names."""
+    return root / os.fsdecode(name.encode("utf-8"))
 
 
 def _out(root: Path, out: Path | None) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cutegen.building.project import Scope, shown
+from cutegen.building.project import Scope, on_disk, shown
 from cutegen.building.sources import Unit
 from cutegen.codegen.render import HEADER_LINES, digest
 
@@ -96,7 +96,7 @@ def _made(unit: Unit, scopes: list[Scope]) -> FileState:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return state("foreign", "something that is not a file is in its place")
         found = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             return state("foreign", "a link that leads nowhere is in its place")
         return state("missing", "it was not generated yet")
@@ -108,7 +108,7 @@ def _made(unit: Unit, scopes: list[Scope]) -> FileState:
     if header is None:
         return state("foreign", "a file that cutegen did not generate is in its place", found)
     asked = any(scope.out == path.parent and scope.holds(header.spec) for scope in scopes)
-    if header.spec != unit.source.name and not asked and (unit.source.root / header.spec).exists():
+    if header.spec != unit.source.name and not asked and on_disk(unit.source.root, header.spec).exists():
         return state("foreign", f"it is generated from {header.spec}, which has a kernel of the same name", found)
     if not header.intact:
         return state("edited", "it was edited by hand", found)
@@ -137,7 +137,7 @@ def _left_over(path: Path, scopes: list[Scope]) -> FileState | None:
     if header is None or not any(scope.holds(header.spec) for scope in scopes):
         return None
     root = next(scope.root for scope in scopes if scope.holds(header.spec))
-    gone = f"{header.spec} makes no such kernel" if (root / header.spec).exists() else f"{header.spec} is gone"
+    gone = f"{header.spec} makes no such kernel" if on_disk(root, header.spec).exists() else f"{header.spec} is gone"
     if not header.intact:
         return FileState(path, "edited", f"it was edited by hand, and {gone}", None, found, header.spec)
     return FileState(path, "orphaned", gone, None, found, header.spec)

@@ -26,7 +26,7 @@ def write_all(changes: Mapping[Path, bytes | None]) -> None:
     exception passes through. Ctrl-C and SIGTERM wait until the files are whole again.
     """
     with _signals_wait() as arrived:
-        undo: list[Callable[[], object]] = []
+        undo: list[Callable[[], None]] = []
         stages: dict[Path, Path] = {}
         try:
             for folder in sorted({path.parent for path in changes}):
@@ -114,10 +114,15 @@ def _stage(stage: Path, path: Path, data: bytes) -> Path:
     return new
 
 
-def _swap(path: Path, new: Path | None, old: Path, undo: list[Callable[[], object]]) -> None:
+def _swap(path: Path, new: Path | None, old: Path, undo: list[Callable[[], None]]) -> None:
     """Moves `new` (None: nothing) into the place of `path`, and what was there to `old`."""
     if os.path.lexists(path):
-        undo.append(lambda: os.path.lexists(old) and os.replace(old, path))
+
+        def put_back() -> None:
+            if os.path.lexists(old):
+                os.replace(old, path)
+
+        undo.append(put_back)
         if new is None:
             os.replace(path, old)
             return
@@ -127,7 +132,12 @@ def _swap(path: Path, new: Path | None, old: Path, undo: list[Callable[[], objec
         except OSError:  # a disk without hard links
             shutil.copy2(path, old, follow_symlinks=False)
     elif new is not None:
-        undo.append(lambda: new.exists() or path.unlink())
+
+        def take_away() -> None:
+            if not new.exists():  # it was moved into place
+                path.unlink()
+
+        undo.append(take_away)
     if new is not None:
         os.replace(new, path)
 
@@ -167,5 +177,5 @@ def _signals_wait() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        for number in arrived:
-            signal.raise_signal(number)
+        for late in arrived:
+            signal.raise_signal(late)

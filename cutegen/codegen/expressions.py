@@ -38,6 +38,8 @@ class Printer:
     tensors: frozenset[str]
     product: str | None
     width: int
+    anchor: str | None = None  # a variable that holds a tensor
+    spread_out: bool = False  # whether a number was made a tensor
     statements: list[str] = field(default_factory=list)
 
     def run(self, value: Expr, target: str) -> list[str]:
@@ -79,6 +81,8 @@ class Printer:
                 return self.fit(Text(" * ".join([base.text] * int(node.right.value)), PRODUCT), self.width // 2)
             case Binary():
                 return self.binary(node)
+            case Cast(x=Literal_()):
+                return self.constant(self.print(node.x), _of(node))
             case Cast():
                 return self.cast(self.print(node.x), _of(node.x), _of(node))
             case Call():
@@ -97,12 +101,20 @@ class Printer:
         keep_left = strength + (strength == COMPARE)
         budget = self.width // 2
         left, right = self.fit(left, budget), self.fit(right, budget)
-        return Text(f"{left.inside(keep_left)} {symbol} {right.inside(strength + 1)}", strength)
+        text = f"{left.inside(keep_left)} {symbol} {right.inside(strength + 1)}"
+        if len(text) > self.width - 16:
+            left, right = (self.name(left), right) if len(left.text) >= len(right.text) else (left, self.name(right))
+            text = f"{left.inside(keep_left)} {symbol} {right.inside(strength + 1)}"
+        return Text(text, strength)
 
     def negation(self, x: Text) -> Text:
         raise NotImplementedError
 
     def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+        raise NotImplementedError
+
+    def constant(self, x: Text, dtype: Dtype) -> Text:
+        """A number that was cast."""
         raise NotImplementedError
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
@@ -133,14 +145,22 @@ class KernelPrinter(Printer):
         x = x if x.strength == ATOM else self.name(x)
         return Text(f"{x.text}.to(cutlass.{dtype.cutlass})")
 
+    def constant(self, x: Text, dtype: Dtype) -> Text:
+        return Text(f"cutlass.{dtype.cutlass}({x.text})")
+
     def exponential(self, x: Text) -> str:
         return f"cute.math.exp(-{x.inside(NEGATE)})"
 
-    def spread(self, node: Expr, printed: Text, anchor: str) -> str:
-        """As a tensor: `where`, `min` and `max` take no bare numbers."""
+    def spread(self, node: Expr, printed: Text) -> str:
+        """As a tensor: selections take no bare numbers."""
         if not self.uniform(node):
             return printed.text
-        return f"cute.full_like({anchor}, {printed.text}, cutlass.{_of(node).cutlass})"
+        self.spread_out = True
+        printed = self.name(printed) if len(printed.text) > self.width // 3 else printed
+        dtype = f"cutlass.{_of(node).cutlass}"
+        if self.anchor is None:
+            return f"cute.full((VALUES,), {printed.text}, {dtype})"
+        return f"cute.full_like({self.anchor}, {printed.text}, {dtype})"
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         x, name = arguments[0], node.function
@@ -151,11 +171,8 @@ class KernelPrinter(Printer):
             case "where" | "minimum" | "maximum":
                 return self.selection(node, arguments)
             case "relu":
-                x = self.name(x)
-                zero = "0.0" if _of(node).is_float else "0"
-                if self.uniform(node):
-                    return Text(f"max({x.text}, {zero})")
-                return Text(f"cute.math.max({x.text}, cute.full_like({x.text}, {zero}))")
+                x = self.name(Text(self.spread(node.arguments[0], x)))
+                return Text(f"cute.where({x.text} < 0, cute.full_like({x.text}, 0), {x.text})")  # keeps a NaN
             case "gelu":
                 x = self.name(x)
                 return Text(f"0.5 * {x.text} * (1.0 + cute.math.erf({x.text} * {SQRT_HALF}))", PRODUCT)
@@ -164,23 +181,21 @@ class KernelPrinter(Printer):
         return Text(f"cute.math.{name}({x.text})")
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
-        named = [
-            self.name(text) if not isinstance(child, Literal_) and len(text.text) > self.width // 4 else text
-            for child, text in zip(node.arguments, arguments, strict=True)
-        ]
-        if self.uniform(node):
-            function = {"where": "cute.where", "minimum": "cute.math.min", "maximum": "cute.math.max"}[node.function]
-            return Text(f"{function}({', '.join(t.text for t in named)})")
-        varied = next(i for i, child in enumerate(node.arguments) if not self.uniform(child))
-        named[varied] = self.name(named[varied]) if any(self.uniform(a) for a in node.arguments) else named[varied]
-        anchor = named[varied].text
-        parts = [self.spread(child, text, anchor) for child, text in zip(node.arguments, named, strict=True)]
-        function = {"where": "cute.where", "minimum": "cute.math.min", "maximum": "cute.math.max"}[node.function]
-        printed = Text(f"{function}({', '.join(parts)})")
-        if len(printed.text) > self.width - 12:
-            parts = [self.name(Text(p)).text for p in parts]
-            printed = Text(f"{function}({', '.join(parts)})")
-        return printed
+        """`where`; and `minimum` and `maximum` through it, since the math functions drop a NaN beside a constant."""
+        parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
+        if node.function == "where":
+            return self.wide_call("cute.where", parts)
+        if not _of(node).is_float:
+            return self.wide_call(f"cute.math.{node.function[:3]}", parts)
+        x, y = (self.name(Text(part)).text for part in parts)
+        takes_y, takes_x = (">", "<=") if node.function == "minimum" else ("<", ">=")
+        # Neither holds beside a NaN, and the sum is one
+        other = f"cute.where({x} {takes_x} {y}, {x}, {x} + {y})"
+        return self.wide_call("cute.where", [f"{x} {takes_y} {y}", y, other])
+
+    def wide_call(self, function: str, parts: list[str]) -> Text:
+        parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
+        return Text(f"{function}({', '.join(parts)})")
 
 
 class TorchPrinter(Printer):
@@ -192,6 +207,9 @@ class TorchPrinter(Printer):
     def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
         x = x if x.strength == ATOM else self.name(x)
         return Text(f"{x.text}.to(torch.{dtype.torch})")
+
+    def constant(self, x: Text, dtype: Dtype) -> Text:
+        return Text(f"torch.tensor({x.text}, device=device).to(torch.{dtype.torch})")
 
     def exponential(self, x: Text) -> str:
         return f"torch.exp(-{x.inside(NEGATE)})"
@@ -205,7 +223,10 @@ class TorchPrinter(Printer):
     def call(self, node: Call, arguments: list[Text]) -> Text:
         name, parts = node.function, []
         if name in ("sigmoid", "silu"):
-            shared = self.common(name, Text(self.tensor(node.arguments[0], arguments[0])))
+            x = arguments[0]
+            if isinstance(node.arguments[0], Literal_):
+                x = Text(self.tensor(node.arguments[0], x))
+            shared = self.common(name, x)
             assert shared is not None
             return shared
         for child, text in zip(node.arguments, arguments, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,12 +100,24 @@ def _checks(spec: KernelSpec) -> list[str]:
             lines += _raise(
                 "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
             )
+    lines = [kept for line in lines if (kept := _without_unused(line, lines))]
     for out in (t for t in spec.tensors if t.writes):
         for t in spec.tensors:
             if t.name != out.name:
                 items = [f'"{out.argument}"', out.argument, f'"{t.argument}"', t.argument]
                 lines.append(call("_check_apart(", items, ")", 4))
     return lines
+
+
+def _without_unused(line: str, lines: list[str]) -> str:
+    """`M, N = c.shape` with `_` for sizes that nothing looks at."""
+    names, separator, source = line.partition(" = ")
+    if not (separator and source.endswith(".shape")):
+        return line
+    others = " ".join(other for other in lines if other is not line)
+    used = [bool(re.search(rf"\b{name}\b(?!:)", others)) for name in re.findall(r"\w+", names)]
+    kept = iter(used)
+    return re.sub(r"\w+", lambda m: m[0] if next(kept) else "_", names) + separator + source if any(used) else ""
 
 
 def _scalar_checks(spec: KernelSpec) -> list[str]:
@@ -170,7 +183,9 @@ def _fast_conditions(plan: Plan) -> list[str]:
         for t in spec.tensors
         if out.writes and t.name != out.name
     ]
-    return [f"{output}.numel()", *apart, *(f"not {c}" for c in _whole_blocks(plan))]
+    # It takes i8 for u8 and the other way round
+    bytes_ = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in spec.tensors if t.dtype.bits == 8]
+    return [*bytes_, f"{output}.numel()", *apart, *(f"not {c}" for c in _whole_blocks(plan))]
 
 
 def _whole_blocks(plan: Plan) -> list[str]:

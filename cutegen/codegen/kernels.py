@@ -32,6 +32,7 @@ class OperandText:
     broadcast: tuple[str, ...]
     strides: str
     write: bool
+    fragment: str  # what its registers are like
     truth: str  # a bool is a byte in memory: what turns it into a condition
 
 
@@ -90,6 +91,8 @@ def _operand(plan: Plan, o: Operand) -> OperandText:
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)})",
         write=o.write,
+        # In the kernel a u8 tensor says it holds i8
+        fragment=f"t{name}g{o.tensor.name}" + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
         truth=" != 0" if o.tensor.dtype is Dtype.bool and not isinstance(plan.pointwise.value, Name) else "",
     )
 
@@ -100,13 +103,16 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
     operands = [_operand(plan, o) for o in point.operands]
     reshape = ".reshape((VALUES,))" if point.reshape else ""
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
-    printer = KernelPrinter(names, frozenset(t.name for t in spec.tensors), "product", WIDTH - 4)
+    anchors = [t.variable for o, t in zip(point.operands, operands, strict=True) if o.read]
+    anchors += ["product"] if isinstance(plan, GemmPlan) else []
+    tensors = frozenset(t.name for t in spec.tensors)
+    printer = KernelPrinter(names, tensors, "product", WIDTH - 4, anchors[0] if anchors else None)
     statements = printer.run(point.value, "result")
     result = "result"
     if statements[-1].removeprefix("result = ").isidentifier():  # a bare copy needs no second name
         result = statements.pop().removeprefix("result = ")
     fragment = f"t{name}r{name}_out"
-    if printer.uniform(point.value):
+    if printer.uniform(point.value) and not printer.spread_out:
         store = f"{fragment}.fill({result})"
     elif point.reshape:
         store = f"{fragment}.store({result}.reshape({fragment}.shape))"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import lcm
 
 from cutegen.language.model import KernelSpec, Predicate, Tensor
-from cutegen.planning.report import Report
 from cutegen.language.reader import MAX_INT as MAX_SIZE
+from cutegen.planning.report import Report
 from cutegen.planning.targets import DEFAULT_TARGETS, MAX_VECTOR_BITS
 
 

@@ -9,7 +9,7 @@ from tensor_layouts import Layout, size
 
 from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import format_layout, make_layout_tv
-from cutegen.language.model import Copy, ElementwiseSchedule, KernelSpec
+from cutegen.language.model import ElementwiseSchedule, KernelSpec
 from cutegen.planning import layouts
 from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
 from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
@@ -78,9 +78,7 @@ def _along_major(spec: KernelSpec, along: int, next_: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _infer_inner(
-    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
-) -> ElementwiseSchedule:
+def _infer_inner(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int) -> ElementwiseSchedule:
     if schedule.tiler is None:
         tile = _along_major(spec, widest, 1)
         schedule = replace(schedule, tiler=dict(zip(spec.output.shape, tile, strict=True)))
@@ -190,6 +188,7 @@ def tile_order(spec: KernelSpec) -> tuple[int, ...]:
 
 def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
     assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule = spec.schedule
     vector, major, tile = vector_of(spec), spec.output.major, block_tile(spec)
     assert major is not None
     predication = dict(spec.schedule.predication)
@@ -206,7 +205,7 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
             spec = require_divisible(spec, report, mode, tile[mode], why)
     spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
     ordered = {mode: predication[mode] for mode in spec.output.shape}
-    return replace(spec, schedule=replace(spec.schedule, predication=ordered))
+    return replace(spec, schedule=replace(schedule, predication=ordered))
 
 
 # ------------------------------------------------------------------------------------------------------- plan

@@ -103,7 +103,8 @@ def _infer_padding(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> 
         if tensor.name not in padding:
             padding[tensor.name] = 16 // tensor.dtype.bytes if tensor.major == k else 0
             report.infer(
-                f"{tensor.name} is {tensor.major}-major: " + ("written" if tensor.major == k else "written and read")
+                f"{tensor.name} is {tensor.major}-major: "
+                + ("written" if tensor.major == k else "written and read")
                 + (" across rows, which padding spreads over the banks" if tensor.major == k else " along rows"),
                 *("schedule", "smem", tensor.name, "pad"),
             )
@@ -114,9 +115,7 @@ def _infer_copies(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> M
     a, b, m, n, _k = names(spec)
     copies = dict(schedule.copies)
     for tensor, mode in ((a, m), (b, n)):
-        copies[tensor.name] = _infer_operand_copy(
-            spec, schedule, tensor, mode, copies.get(tensor.name, Copy()), report
-        )
+        copies[tensor.name] = _infer_operand_copy(spec, schedule, tensor, mode, copies.get(tensor.name, Copy()), report)
     output = spec.output
     copy = copies.get(output.name, Copy())
     if copy.atom is None:
@@ -164,7 +163,9 @@ def _infer_operand_copy(
         taken = (*layouts.mode_sizes(given.value_layout), 1)[:2]
         if block % taken[0] == 0 and depth % taken[1] == 0:
             rest = block // taken[0], depth // taken[1]
-            layout = _k_major_threads(*rest, threads) if tensor.major == k else _threads_along(rest[0], 0, rest[1], threads)
+            along_k = tensor.major == k
+            found = _k_major_threads(*rest, threads) if along_k else _threads_along(rest[0], 0, rest[1], threads)
+            layout = layout if found is None else found
     if copy.value_layout is None and value is not None:
         copy = replace(copy, value_layout=value)
         report.infer("one access", *where, "value_layout")
@@ -185,8 +186,8 @@ def _infer_operand_copy(
         bits = min(run, aligned_elements(tensor)) * tensor.dtype.bits
         copy = replace(copy, bits=bits)
         report.infer("the contiguous run of a thread, and the alignment", *where, "bits")
+    assert copy.bits is not None
     if copy.atom is None:
-        assert copy.bits is not None
         atom = "cp_async" if copy.bits in (32, 64, 128) else "universal"
         copy = replace(copy, atom=atom)  # type: ignore[arg-type]
         why = "asynchronous" if atom == "cp_async" else f"cp.async moves 4, 8 or 16 bytes, not {copy.bits // 8}"
@@ -232,7 +233,7 @@ def _workable(block: int, depth: int, schedule: GemmSchedule, side: int, k_major
 
     # A multiple of all threads always works: they all stand in one row.
     choices = [*range(step, block + threads * step, step), threads * step]
-    return min((c for c in choices if works(c)), key=lambda c: (abs(c - block), c))
+    return min((abs(c - block), c) for c in choices if works(c))[1]
 
 
 def _k_major_threads(block: int, depth: int, threads: int) -> Layout | None:

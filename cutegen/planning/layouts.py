@@ -51,7 +51,8 @@ def is_permutation(layout: Layout) -> bool:
 def coverage(layout: Layout, elements: int) -> tuple[list[int], list[int]]:
     """Of the elements 0 ... `elements` - 1: which are never met, and which more than once. First few of each."""
     met = offsets(layout)
-    once, twice = set(), set()
+    once: set[int] = set()
+    twice: set[int] = set()
     for x in met:
         (twice if x in once else once).add(x)
     missing = [x for x in range(elements) if x not in once]

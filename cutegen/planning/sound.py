@@ -17,6 +17,8 @@ MAX_THREADS = 1024  # of a block, on every GPU so far
 MAX_VALUES = 1024  # of a thread: they live in registers and every access is unrolled
 MAX_EXTENT = 65536  # of a gemm's tile along one mode: more never fits shared memory
 
+LEAST_DEPTH = 2  # of a gemm's tile along k: the next step is read while one is multiplied
+
 
 def is_sound(spec: KernelSpec) -> bool:
     """Whether ranks agree and nothing is too large to enumerate; what is not filled in yet passes."""
@@ -24,7 +26,7 @@ def is_sound(spec: KernelSpec) -> bool:
         case ElementwiseSchedule():
             return _elementwise(spec.schedule, spec.output.shape)
         case GemmSchedule():
-            return _gemm(spec.schedule)
+            return _gemm(spec, spec.schedule)
     return _probe(spec.schedule)
 
 
@@ -59,13 +61,16 @@ def _elementwise(schedule: ElementwiseSchedule, modes: tuple[str, ...]) -> bool:
     return threads_of(schedule) <= MAX_THREADS and values_of(schedule) <= MAX_VALUES
 
 
-def _gemm(schedule: GemmSchedule) -> bool:
+def _gemm(spec: KernelSpec, schedule: GemmSchedule) -> bool:
     threads = schedule.mma.thread_layout
     if threads is not None:
         extents = layouts.mode_sizes(threads)
         if len(extents) != 3 or extents[2] != 1 or not deals_out(threads, MAX_THREADS):
             return False
-    return max((schedule.tiler or {}).values(), default=0) <= MAX_EXTENT
+    tiler, product = schedule.tiler or {}, spec.compute.matmul
+    assert product is not None
+    depth = tiler.get(spec.tensor(product.a).shape[1], LEAST_DEPTH)
+    return max(tiler.values(), default=0) <= MAX_EXTENT and depth >= LEAST_DEPTH
 
 
 def _probe(schedule: ProbeSchedule) -> bool:

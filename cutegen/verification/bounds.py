@@ -32,7 +32,8 @@ def evaluate(
     """What the output must hold, and by how much a right kernel may differ from it.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
-    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Both results have the output's logical shape; the first is float64,
+    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Both
+    results have the output's logical shape and share no memory with the tensors; the first is float64,
     or int64 for an integer or bool output; the second is float64, 0 where the result must be exact, infinite where
     nothing can be said. The rounding to the output's dtype is included.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.

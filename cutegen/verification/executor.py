@@ -53,7 +53,11 @@ class GpuExecutor:
     def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
         import torch
 
-        tensors = [a for a in args if isinstance(a, torch.Tensor) and a.is_cuda]
+        # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
+        storages = {
+            s.data_ptr(): s for a in args if isinstance(a, torch.Tensor) and a.is_cuda and (s := a.untyped_storage())
+        }
+        tensors = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in storages.values()]
         values = [t.clone() for t in tensors]
         for tensor in tensors:
             tensor.zero_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -26,7 +27,7 @@ TIMEOUT = 600.0  # seconds a kernel
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify: resolved spec, its plan's `tile` and `stages`, its file, and `on` as for `make_executor`."""
+    """One kernel to verify: resolved spec, its plan's `tile` and `stages`, its file; `on` as for `make_executor`."""
 
     spec: KernelSpec
     tile: Mapping[str, int]
@@ -140,8 +141,6 @@ def _exit_text(code: int) -> str:
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """The worker and whatever it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

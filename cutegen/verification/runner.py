@@ -53,7 +53,7 @@ def verify_kernel(
     try:
         module = load_module(module_path)
         missing = [n for n in (spec.kernel, "reference", "make_inputs", "compile") if not callable(vars(module).get(n))]
-    except Exception as error:  # noqa: BLE001 a module may raise anything
+    except Exception as error:
         return replace(report, error=f"the module does not load: {describe(error)}")
     if missing:
         return replace(report, error=f"the module has no function {', '.join(missing)}")
@@ -75,7 +75,7 @@ def verify_kernel(
         for check in [] if dead else host_checks(spec, module, executor, lambda name: tell(name, None)):
             checks.append(check)
             tell(f"{check.argument}: {check.what}", check)
-    except Exception as error:  # noqa: BLE001 a call that breaks the next one's preparation
+    except Exception as error:
         dead = f"the host checks could not go on: {describe(error)}"
     return replace(
         report, cases=tuple(cases), host_checks=tuple(checks), error=dead, seconds=time.perf_counter() - start
@@ -94,7 +94,7 @@ def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Exec
         report = _report(case, "passed", "", comparison)
     except _Failure as failure:
         report = _report(case, "failed", str(failure), failure.comparison)
-    except Exception as error:  # noqa: BLE001 out of memory, or a device that an earlier case left broken
+    except Exception as error:
         report = _report(case, "failed", f"could not be run: {describe(error)}")
     return replace(report, seconds=time.perf_counter() - start)
 

@@ -183,7 +183,7 @@ def data_for(tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int) -> t
 
 
 def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:
-    """A value for each scalar, exactly representable in its dtype: eighths, or whole numbers where results are exact."""
+    """A value for each scalar, representable in its dtype: eighths, or whole numbers where results are exact."""
     import torch
 
     values: dict[str, int | float | bool] = {}

@@ -36,7 +36,7 @@ def main(job_path: str, events_path: str) -> int:
 
         try:
             executor = make_executor(job.on)
-        except Exception as error:  # noqa: BLE001 told to the parent
+        except Exception as error:
             write("error", f"no executor: {describe(error)}")
             return 2
         write("report", as_json(verify_kernel(job.spec, job.tile, job.stages, job.module, executor, progress)))

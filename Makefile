@@ -1,0 +1,33 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test bench-render clean
+.DELETE_ON_ERROR:
+
+demo: $(STAMP)
+	$(BIN)/cutegen build specs/sgemm_mmajor.yaml
+	@echo
+	@echo "The kernel is in generated/sgemm_mmajor.py. Its command line:"
+	$(BIN)/python generated/sgemm_mmajor.py --help
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/cutegen build --check specs/
+	$(BIN)/python -m pytest -n 2
+
+bench-render: $(STAMP)
+	$(BIN)/python benchmarks/render_matrix.py
+
+# Done again only when one of these two files changes: the package itself is installed in place.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,243 @@
+"""What the verbs print: the text and the JSON of builds, comparisons and verifications."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cutegen.building.build import BuildReport, KernelResult, Problem, Verification
+from cutegen.building.console import print_table
+from cutegen.building.project import shown
+from cutegen.building.sources import Unit
+from cutegen.building.state import FileState, advice
+from cutegen.compiling import Compiled, Outcome
+from cutegen.language.diagnostics import Diagnostic, as_json, render_text
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    json.dump(data, sys.stdout, indent=2)
+    print()
+
+
+def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, to_stdout: bool = False) -> None:
+    """As a compiler does, a blank line between two, then how many there were."""
+    diagnostics = list(diagnostics)
+    file = sys.stdout if to_stdout else sys.stderr
+    for diagnostic in diagnostics:
+        print(render_text(diagnostic, texts.get(diagnostic.path)), end="\n\n", file=file)
+    counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning")}
+    if diagnostics:
+        print(", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items() if n), file=file)
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        print(f"error: {problem.message}", file=sys.stderr)
+        if problem.help:
+            print(f"  help: {problem.help}", file=sys.stderr)
+
+
+# build
+
+
+def print_build(report: BuildReport) -> None:
+    print_diagnostics(report.diagnostics, report.texts)
+    print_problems(report.problems)
+    for notice in report.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    if report.exit_code:
+        if report.kernels:
+            print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
+        print("nothing was written", file=sys.stderr)
+        return
+    print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
+    for path in report.removed:
+        print(f"removed {shown(path)}")
+
+
+_COLUMNS = ("kernel", "compiled", "registers", "shared memory", "verified", "file")
+
+
+def _row(result: KernelResult) -> list[str]:
+    artefacts = [o.artefact.resources if isinstance(o, Compiled) else None for o in result.outcomes.values()]
+    registers = [str(a.registers) if a is not None and a.registers is not None else "?" for a in artefacts]
+    return [
+        result.unit.kernel,
+        _compiled_text(result.outcomes),
+        ", ".join(dict.fromkeys(registers)) or "?",
+        f"{smem} B" if (smem := shared_memory(result)) is not None else "?",
+        verification_text(result.verification),
+        f"{shown(result.unit.path)} {result.action}",
+    ]
+
+
+def shared_memory(result: KernelResult) -> int | None:
+    """Bytes a block: the plan's dynamic ones and the static ones of the cubin that has most; None if not compiled."""
+    static = [o.artefact.resources.static_smem for o in result.outcomes.values() if isinstance(o, Compiled)]
+    if not static or None in static:
+        return None
+    return max(s for s in static if s is not None) + int(getattr(result.unit.module.plan, "smem_bytes", 0))
+
+
+def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
+    """The targets, `(cached)` after those, or after all, that an earlier build compiled."""
+    cached = [isinstance(outcome, Compiled) and outcome.cached for outcome in outcomes.values()]
+    if cached and all(cached):
+        return f"{', '.join(outcomes)} (all cached)"
+    marks = {True: " (cached)", False: ""}
+    texts = [
+        f"{target}{marks[hit]}" if isinstance(outcome, Compiled) else f"{target} FAILED"
+        for (target, outcome), hit in zip(outcomes.items(), cached, strict=True)
+    ]
+    return ", ".join(texts) or "no"
+
+
+def verification_text(verification: Verification) -> str:
+    """Says only what ran: never that a kernel is right which nothing executed."""
+    report = verification.report
+    if report is None:
+        return f"{verification.verdict} ({verification.why})"
+    if verification.verdict == "failed":
+        return f"FAILED on {report.executor}"
+    passed = [case for case in report.cases if case.status == "passed"]
+    ran = f"{len(passed)} cases" if len(passed) == len(report.cases) else f"{len(passed)} of {len(report.cases)} cases"
+    refused = sum(check.status == "passed" for check in report.host_checks)
+    checks = (
+        f"{refused} host checks"
+        if refused == len(report.host_checks)
+        else (f"{refused} of {len(report.host_checks)} host checks")
+    )
+    worst = max((case.ratio for case in passed), default=0.0)
+    return f"{report.executor}: {ran}, {checks}, max error {worst:.2g} of bound"
+
+
+def build_json(report: BuildReport) -> dict[str, Any]:
+    """`{verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}`; a kernel is
+    `{kernel, spec, file, action, targets: {TARGET: {...}}, shared_memory, verification: {...}}`."""
+    return {
+        "verb": "build",
+        "ok": report.exit_code == 0,
+        "exit_code": report.exit_code,
+        "diagnostics": [as_json(d) for d in report.diagnostics],
+        "problems": [problem_json(p) for p in report.problems],
+        "notices": list(report.notices),
+        "kernels": [_kernel_json(kernel) for kernel in report.kernels],
+        "removed": [shown(path) for path in report.removed],
+    }
+
+
+def _kernel_json(result: KernelResult) -> dict[str, Any]:
+    return {
+        "kernel": result.unit.kernel,
+        "spec": result.unit.source.shown,
+        "file": shown(result.unit.path),
+        "action": result.action,
+        "targets": {target: _outcome_json(outcome) for target, outcome in result.outcomes.items()},
+        "shared_memory": shared_memory(result),
+        "verification": verification_json(result.verification),
+    }
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Compiled: `{compiled, cached, seconds, registers, spill_stores, spill_loads, stack, static_smem, missing}`;
+    failed: `{compiled, kind, message, line, text}`."""
+    if isinstance(outcome, Compiled):
+        resources = vars(outcome.artefact.resources)
+        timing = {"compiled": True, "cached": outcome.cached, "seconds": round(outcome.seconds, 3)}
+        return {**timing, **resources, "missing": list(outcome.artefact.missing)}
+    failed = {"kind": outcome.kind, "message": outcome.message, "line": outcome.line, "text": outcome.text}
+    return {"compiled": False, **failed}
+
+
+def verification_json(verification: Verification) -> dict[str, Any]:
+    """`{verdict: passed|failed|not executed, why, report}`; the report has every case and host check."""
+    from cutegen.verification import as_json as report_json
+
+    report = None if verification.report is None else report_json(verification.report)
+    return {"verdict": verification.verdict, "why": verification.why, "report": report}
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    return {"message": problem.message, "help": problem.help, "path": problem.path}
+
+
+# build --check, build --diff
+
+
+def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
+    made = {unit.path: unit for unit in units}
+    wrong = [state for state in states if state.state != "current"]
+    for state in wrong:
+        print(f"{shown(state.path)}: {state.state}: {state.why}; {advice(state, made.get(state.path))}")
+    if not wrong:
+        files = "the generated file is" if len(states) == 1 else f"all {len(states)} generated files are"
+        print(f"{files} current (compared only: nothing was compiled or executed)")
+    else:
+        print(f"{len(wrong)} of {len(states)} generated files are not current", file=sys.stderr)
+
+
+def states_json(
+    verb: str, states: Sequence[FileState], units: Sequence[Unit], diagnostics: Sequence[Diagnostic], *, diff: bool
+) -> dict[str, Any]:
+    """`{verb, ok, diagnostics, files: [{file, state, why, advice, spec, diff?}]}`."""
+    made = {unit.path: unit for unit in units}
+    files = []
+    for state in states:
+        entry = {
+            "file": shown(state.path),
+            "state": state.state,
+            "why": state.why,
+            "advice": advice(state, made.get(state.path)) or None,
+            "spec": state.spec,
+        }
+        files.append({**entry, "diff": unified_diff(state)} if diff else entry)
+    ok = all(state.state == "current" for state in states)
+    return {"verb": verb, "ok": ok, "diagnostics": [as_json(d) for d in diagnostics], "files": files}
+
+
+def unified_diff(state: FileState) -> str:
+    """What a build changes in a file: `a/` is what is there, `b/` what must be. Empty if it is current."""
+    name = shown(state.path)
+    old = [] if state.found is None else state.found.decode("utf-8", errors="replace").splitlines(keepends=True)
+    new = [] if state.wanted is None else state.wanted.splitlines(keepends=True)
+    before = "/dev/null" if state.found is None else f"a/{name.lstrip('/')}"
+    after = "/dev/null" if state.wanted is None else f"b/{name.lstrip('/')}"
+    lines = difflib.unified_diff(old, new, before, after)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+# verify
+
+
+def print_verify(units: Sequence[Unit], verifications: Sequence[Verification]) -> None:
+    rows = [
+        [unit.kernel, verification_text(v), f"{v.report.seconds:.1f} s" if v.report else "-"]
+        for unit, v in zip(units, verifications, strict=True)
+    ]
+    print_table(("kernel", "verified", "time"), rows)
+
+
+def verify_json(
+    on: str, units: Sequence[Unit], verifications: Sequence[Verification], diagnostics: Sequence[Diagnostic]
+) -> dict[str, Any]:
+    """`{verb, on, ok, diagnostics, kernels: [{kernel, spec, file, verification}]}`."""
+    kernels = [
+        {
+            "kernel": unit.kernel,
+            "spec": unit.source.shown,
+            "file": shown(unit.path),
+            "verification": verification_json(verification),
+        }
+        for unit, verification in zip(units, verifications, strict=True)
+    ]
+    ok = bool(kernels) and all(v.verdict == "passed" for v in verifications)
+    return {
+        "verb": "verify",
+        "on": on,
+        "ok": ok,
+        "diagnostics": [as_json(d) for d in diagnostics],
+        "kernels": kernels,
+    }

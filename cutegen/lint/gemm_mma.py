@@ -1,0 +1,275 @@
+"""Rules about a gemm's tile, its mma and its summed mode."""
+
+from __future__ import annotations
+
+from tensor_layouts import Layout, size
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.layouts import format_layout
+from cutegen.language.model import GemmSchedule, KernelSpec
+from cutegen.lint.elementwise import register_limit
+from cutegen.lint.rule import Say
+from cutegen.lint.trial import (
+    changed,
+    changed_mma,
+    changed_tiler,
+    first_that_works,
+    first_written,
+    say_layout,
+    written,
+)
+from cutegen.planning import gemm, layouts
+from cutegen.planning.sound import LEAST_DEPTH
+from cutegen.planning.targets import TARGETS
+
+MMA = ("schedule", "mma")
+STAGES = (2, 32)
+
+
+def _schedule(spec: KernelSpec) -> GemmSchedule:
+    assert isinstance(spec.schedule, GemmSchedule)
+    return spec.schedule
+
+
+def k_threads(spec: KernelSpec, say: Say) -> None:
+    """All threads of the mma stand along m and n: `thread_layout` has size 1 along k.
+
+    Threads along k would each hold a part of every sum, and this kernel has no step that adds the parts up.
+    """
+    layout = _schedule(spec).mma.thread_layout
+    assert layout is not None
+    sizes = layouts.mode_sizes(layout)
+    if len(sizes) == 3 and sizes[2] != 1:
+        k = gemm.names(spec)[4]
+        better = Layout((sizes[0], sizes[1], 1), (1, sizes[0], 0))
+        say(
+            f"{sizes[2]} threads along {k}, and the sums over {k} are not shared",
+            *(*MMA, "thread_layout"),
+            notes=(f"{format_layout(layout)} has the sizes {layouts.show(sizes)}",),
+            help=say_layout("thread_layout", better),
+        )
+
+
+def permutation_threads(spec: KernelSpec, say: Say) -> None:
+    """A permutation reorders a whole number of elements for every thread along its mode.
+
+    Position `t + threads * v` of it belongs to value v of thread t, so its size is a multiple of the threads along
+    that mode: `(16,4):(4,1)` gives each of 16 threads 4 neighbours.
+    """
+    schedule = _schedule(spec)
+    assert schedule.mma.thread_layout is not None
+    _, _, m, n, _ = gemm.names(spec)
+    for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
+        layout = schedule.mma.permutation[mode]
+        if int(size(layout)) % threads == 0:
+            continue
+
+        def text(resolved: KernelSpec, mode: str = mode) -> str:
+            return say_layout(mode, _schedule(resolved).mma.permutation[mode])
+
+        def help(mode: str = mode) -> str | None:
+            rest = {m: x for m, x in schedule.mma.permutation.items() if m != mode}
+            return first_that_works(say.code, [(text, changed_mma(spec, permutation=rest))])
+
+        say(
+            f"the permutation of {mode} has {size(layout)} places for {threads} threads",
+            *(*MMA, "permutation", mode),
+            notes=(f"{size(layout)} = {int(size(layout)) // threads} * {threads} + {int(size(layout)) % threads}",),
+            help=help,
+        )
+
+
+def mma_divides(spec: KernelSpec, say: Say) -> None:
+    """The tile is a whole number of permutations, hence of threads, along m and n.
+
+    CuTe repeats the mma's threads and permutation over the tile. A rest would be computed outside of it: threads would
+    read past their tile of shared memory and write another block's part of the output. CuTeDSL compiles it silently.
+    """
+    schedule = _schedule(spec)
+    a, b, m, n, k = gemm.names(spec)
+    assert schedule.mma.thread_layout is not None
+    for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
+        extent, step = gemm.tile_of(schedule, mode), int(size(schedule.mma.permutation[mode]))
+        if extent % step == 0 or step % threads:  # of the latter the permutation itself is told
+            continue
+
+        def help(mode: str = mode, extent: int = extent, step: int = step) -> str | None:
+            near = sorted((c * step for c in range(1, extent // step + 18)), key=lambda c: (abs(c - extent), c))[:40]
+            trials = ((written(f"write `{mode}: {c}` in the tiler"), changed_tiler(spec, **{mode: c})) for c in near)
+            return first_that_works(say.code, trials)
+
+        of = "threads" if step == threads else "places of its permutation"
+        say(
+            f"the mma does not divide the tiler's {extent} along {mode}",
+            *("schedule", "tiler", mode),
+            notes=(f"{extent} = {extent // step} * {step} + {extent % step}, with {step} {of}",),
+            help=help,
+        )
+
+
+def k_permutation(spec: KernelSpec, say: Say) -> None:
+    """Only m and n can be permuted: the order in which k is summed is that of memory, one step at a time."""
+    k = gemm.names(spec)[4]
+    if k in _schedule(spec).mma.permutation:
+        message = f"`{k}` is summed over, and its order cannot be permuted"
+        say(message, *MMA, "permutation", k, help=f"remove `{k}` from the permutation")
+
+
+def accumulator(spec: KernelSpec, say: Say) -> None:
+    """Products are summed in a type that holds the operands: f64 operands need an f64 accumulator.
+
+    Operands are converted to the accumulator's type before they are multiplied, so a narrower one would throw away
+    what f64 was chosen for. f16, bf16 and f32 may be summed in f32 or f64.
+    """
+    a, found = gemm.names(spec)[0], _schedule(spec).mma.accumulator
+    if a.dtype is Dtype.f64 and found is not Dtype.f64:
+        assert found is not None
+        notes = (f"{a.dtype.bits} bits > {found.bits} bits",)
+        message = f"{a.dtype.value} operands cannot be summed in {found.value}"
+        say(message, *MMA, "accumulator", notes=notes, help="write `accumulator: f64`")
+
+
+def depth(spec: KernelSpec, say: Say) -> None:
+    """A tile is at least 2 deep along k.
+
+    While step k is multiplied, the fragments of step k + 1 are read into the registers next to it. With a single step
+    both are the same registers, and what is multiplied has been overwritten.
+    """
+    k = gemm.names(spec)[4]
+    found = gemm.tile_of(_schedule(spec), k)
+    if found < LEAST_DEPTH:
+
+        def help() -> str | None:
+            near = (8, 16, 32, 4, 2)
+            trials = [(written(f"write `{k}: {c}` in the tiler"), changed_tiler(spec, **{k: c})) for c in near]
+            return first_that_works(say.code, trials)
+
+        notes = ("step k + 1 is read while step k is multiplied",)
+        message = f"the tile is {found} deep along {k}, and {LEAST_DEPTH} is the least"
+        say(message, "schedule", "tiler", k, notes=notes, help=help)
+
+
+def stages(spec: KernelSpec, say: Say) -> None:
+    """Between 2 and 32 stages: one tile is used while `stages` - 1 are on their way.
+
+    With a single stage the next tile would land on the one in use. More than 3 or 4 rarely pay on the CUDA cores, and
+    each costs shared memory.
+    """
+    found, (least, most) = _schedule(spec).stages, STAGES
+    assert found is not None
+    if not least <= found <= most:
+        near = least if found < least else most
+
+        def help() -> str | None:
+            trials = [(written(f"write `stages: {c}`"), changed(spec, stages=c)) for c in (near, 3, 2)]
+            return first_that_works(say.code, trials)
+
+        message = f"{found} stage{'s' * (found > 1)}, and there can be {least} to {most}"
+        notes = (f"one tile is used while {found - 1} are on their way",)
+        say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
+
+
+def shared_memory(spec: KernelSpec, say: Say) -> None:
+    """The stages of A and B together fit the shared memory that a block can have, on every target.
+
+    CuTeDSL compiles 400 KB without a word, and the launch fails. The limits in KB: sm_80 163, sm_86, sm_89 and sm_120a
+    99, sm_90a, sm_100a and sm_103a 227. Take fewer stages, or a smaller or less deep tile.
+    """
+    schedule = _schedule(spec)
+    (a, b, m, n, k), stage_count = gemm.names(spec), schedule.stages
+    buffers, total = gemm.smem_bytes(spec)
+    short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
+    if not short:
+        return
+    lines = []
+    for tensor, mode in ((a, m), (b, n)):
+        block, pad = gemm.tile_of(schedule, mode), schedule.smem_pad[tensor.name]
+        column = f"({block} + {pad})" if pad else f"{block}"
+        product = f"{column} * {gemm.tile_of(schedule, k)} * {stage_count} stages * {tensor.dtype.bytes} bytes"
+        lines.append(f"{tensor.name}: {product}{' less the last pad' if pad else ''} = {buffers[tensor.name]}")
+    limits = ", ".join(f"{t} has {TARGETS[t].smem_per_block}" for t in short)
+
+    def help() -> str | None:
+        counts = range((stage_count or 2) - 1, 1, -1)
+        found = first_that_works(say.code, ((written(f"write `stages: {c}`"), changed(spec, stages=c)) for c in counts))
+        if found:
+            return found
+        extent = gemm.tile_of(schedule, k) // 2
+        shallower = []
+        while extent >= 2:
+            shallower.append((written(f"write `{k}: {extent}` in the tiler"), changed_tiler(spec, **{k: extent})))
+            extent //= 2
+        side = 128
+        while side >= 16:
+            tile = {m: side, n: side, k: 8}
+            text = ", ".join(f"{mode}: {extent}" for mode, extent in tile.items())
+            shallower.append((written(f"write `tiler: {{{text}}}`"), changed_tiler(spec, **tile)))
+            side //= 2
+        return first_that_works(say.code, shallower)
+
+    say(
+        f"the kernel needs {total} bytes of shared memory, and {limits}",
+        *first_written(spec, ("schedule", "pipeline", "stages"), ("schedule", "tiler")),
+        notes=(*lines, f"{' + '.join(str(x) for x in buffers.values())}, each rounded up to 16 = {total}"),
+        help=help,
+    )
+
+
+def k_predicate(spec: KernelSpec, say: Say) -> None:
+    """The summed mode is guarded by `residue_first` or not at all.
+
+    With `residue_first` the incomplete tile of k comes first, and the main loop runs without predicates. A `mask` would
+    compare k in every step of every tile for the sake of the last one.
+    """
+    k = gemm.names(spec)[4]
+    if _schedule(spec).predication[k] == "mask":
+        message = f"`mask` is not known for `{k}`, which is summed over"
+        say(message, "schedule", "predication", k, help="write `residue_first`")
+
+
+def grid(spec: KernelSpec, say: Say) -> None:
+    """A grid has at most 65535 blocks along y, where the tiles of n are counted, and 2**31 - 1 along x.
+
+    Sizes that are not fixed are checked when the kernel is called. Take a larger tile.
+    """
+    n, tile = gemm.names(spec)[3], gemm.tile_of(_schedule(spec), gemm.names(spec)[3])
+    limit = min(TARGETS[t].grid_y for t in spec.targets)
+    found = -(-spec.static.get(n, 0) // tile)
+    if found > limit:
+        notes = (f"ceil({spec.static[n]} / {tile}) = {found} > {limit}",)
+        message = f"the fixed size of {n} makes {found} tiles, and a grid has {limit} at most"
+        say(message, "static", n, notes=notes, help=f"`{n}: {limit * tile}` is the most")
+
+
+def registers(spec: KernelSpec, say: Say) -> None:
+    """A thread's accumulators should fit its registers: 255, or fewer in a block of many threads.
+
+    They are in use during the whole main loop. What does not fit is spilled, and the kernel is slower by an order of
+    magnitude. This is a warning, since it computes the right thing.
+    """
+    schedule = _schedule(spec)
+    count, threads = gemm.thread_values(spec), gemm.threads_of(schedule)
+    assert schedule.mma.accumulator is not None
+    needed, limit = count * schedule.mma.accumulator.bytes // 4, register_limit(threads)
+    if needed <= limit:
+        return
+    _, _, m, n, _ = gemm.names(spec)
+
+    def help() -> str | None:
+        tile, trials = {mode: gemm.tile_of(schedule, mode) for mode in (m, n)}, []
+        while max(tile.values()) > 1:
+            wide = max(tile, key=lambda mode: tile[mode])
+            tile = {**tile, wide: tile[wide] // 2}
+            text = ", ".join(f"{mode}: {extent}" for mode, extent in tile.items())
+            trials.append((written(f"take {text} in the tiler"), changed_tiler(spec, **tile)))
+        return first_that_works(say.code, trials)
+
+    say(
+        f"{count} accumulators of {schedule.mma.accumulator.value} do not fit a thread's registers",
+        *("schedule", "tiler"),
+        notes=(
+            f"{gemm.tile_of(schedule, m)} * {gemm.tile_of(schedule, n)} / {threads} threads = {count}",
+            f"they take {needed} registers, and a thread of {threads} has {limit}",
+        ),
+        help=help,
+    )

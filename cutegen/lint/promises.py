@@ -1,0 +1,27 @@
+"""Rules about sizes that were promised, and sizes to verify on."""
+
+from __future__ import annotations
+
+from cutegen.language.model import KernelSpec
+from cutegen.lint.rule import Say
+
+
+def verified_shapes(spec: KernelSpec, say: Say) -> None:
+    """The shapes to verify on are shapes that the kernel accepts.
+
+    A mode must be a multiple of what its accesses move at a time and, with `predication: none`, of its tile: nothing
+    guards the last tile then, and the host refuses other sizes. Verify on a multiple, or guard the mode with `mask`
+    (`residue_first` for the summed mode of a gemm).
+    """
+    for i, shape in enumerate(spec.verify.shapes):
+        for mode, extent in shape.items():
+            step = spec.divisible.get(mode, 1)
+            if mode in spec.static or extent % step == 0:
+                continue
+            why = say.inferred.get(("divisible", mode))
+            say(
+                f"{mode} is {extent}, and the kernel accepts multiples of {step}",
+                *("verify", "shapes", i, mode),
+                notes=(f"{extent} = {extent // step} * {step} + {extent % step}", *((why,) if why else ())),
+                help=f"write `{mode}: {-(-extent // step) * step}`",
+            )

@@ -1,0 +1,56 @@
+"""What a rule is, and how it says what it found."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cutegen.language.codes import CODES
+from cutegen.language.diagnostics import Severity
+from cutegen.language.model import KernelSpec, Op, Path
+from cutegen.planning.report import Report
+
+Help = str | Callable[[], str | None] | None
+
+
+@dataclass(frozen=True)
+class Say:
+    """Reports under one rule's code. `help` may be a function: it is called only where somebody will read it."""
+
+    report: Report
+    code: str
+    severity: Severity
+    advise: bool
+
+    def __call__(self, message: str, *path: str | int, notes: tuple[str, ...] = (), help: Help = None) -> None:
+        if callable(help):
+            help = help() if self.advise else None
+        self.report.error(self.code, message, *path, notes=notes, help=help, severity=self.severity)
+
+    @property
+    def inferred(self) -> Mapping[Path, str]:
+        """Why planning filled in what it did."""
+        return self.report.inferred
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that a spec can do wrong. The docstring of `check` explains it to people.
+
+    A `basic` rule also holds for specs that planning left unfinished because they are not sound.
+    """
+
+    code: str
+    check: Callable[[KernelSpec, Say], None]
+    ops: tuple[Op, ...]
+    severity: Severity = "error"
+    basic: bool = False
+
+    @property
+    def title(self) -> str:
+        return CODES[self.code]
+
+    @property
+    def explanation(self) -> str:
+        return inspect.getdoc(self.check) or ""

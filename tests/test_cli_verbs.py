@@ -1,0 +1,259 @@
+"""Each verb through its command line: exit codes, what goes to stdout and stderr, and the JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building_kit import StandInCompiler, project, put, snapshot, spec_text
+from click.testing import CliRunner, Result
+
+from cutegen import __version__
+from cutegen.building import checks
+from cutegen.cli import cli
+from cutegen.codegen import generate
+
+ROOT = Path(__file__).parents[1]
+SPECS = sorted((ROOT / "specs").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(checks, "compile_all", StandInCompiler())
+    monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
+    monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def cutegen(*arguments: object) -> Result:
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def data_of(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_version_and_help() -> None:
+    assert cutegen("--version").output == f"cutegen, version {__version__}\n"
+    text = cutegen("--help").output
+    assert all(verb in text for verb in ("init", "build", "lint", "explain", "verify", "schema"))
+    assert cutegen("no-such-verb").exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["init", "build", "lint", "explain", "verify", "schema"])
+def test_every_verb_has_help_and_both_formats(verb: str) -> None:
+    text = cutegen(verb, "--help").output
+    assert "--format" in text and "JSON" in text
+
+
+@pytest.mark.parametrize("op", ["elementwise", "gemm", "probe"])
+def test_init_writes_a_spec_that_builds(tmp_path: Path, op: str) -> None:
+    result = cutegen("init", "mine", "--op", op)
+    assert result.exit_code == 0 and "cutegen build specs/mine.yaml" in result.stdout
+    first = (tmp_path / "specs/mine.yaml").read_text().splitlines()[0]
+    schema = tmp_path / "specs" / first.partition("$schema=")[2]
+    assert first.startswith("# yaml-language-server: ") and json.loads(schema.read_text())["title"]
+    assert cutegen("lint", "specs").exit_code == 0
+    assert cutegen("build", "specs/mine.yaml").exit_code == 0
+    assert (tmp_path / "generated/mine.py").is_file()
+    assert cutegen("build", "--check", "specs").exit_code == 0
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    assert cutegen("init", "mine", "--op", "gemm").exit_code == 0
+    before = snapshot(tmp_path)
+    result = cutegen("init", "mine", "--op", "probe")
+    assert result.exit_code == 2 and "is there already" in result.stderr and snapshot(tmp_path) == before
+
+
+def test_init_leaves_a_schema_of_others_alone(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    schema = tmp_path / "specs/.cutegen.schema.json"
+    for text, replaced in (
+        ('{"title": "mine"}', False),
+        ("not json", False),
+        ('{"title": "cutegen kernel spec"}', True),
+    ):
+        schema.write_text(text)
+        assert cutegen("init", "mine", "--op", "gemm").exit_code == 0
+        assert (schema.read_text() != text) == replaced
+        (tmp_path / "specs/mine.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [("../x", "`x`"), ("my kernel", "`my_kernel`"), ("1st", "`my_kernel`"), ("", "`my_kernel`"), ("for", "`my_kernel`"),
+     ("kernel", "`my_kernel`"), ("a/b", "`b`"), ("x" * 80, "`" + "x" * 40 + "`"), ("naïve", "`na_ve`")],
+)  # fmt: skip
+def test_init_refuses_bad_names_with_a_good_one(tmp_path: Path, name: str, help: str) -> None:
+    result = cutegen("init", name, "--op", "gemm")
+    assert result.exit_code == 2 and f"help: try {help}" in result.stderr and not list(tmp_path.iterdir())
+
+
+def test_init_out(tmp_path: Path) -> None:
+    data = data_of(cutegen("init", "mine", "--op", "gemm", "--out", "deep/er/k.yml", "--format", "json"))
+    assert data == {"verb": "init", "spec": "deep/er/k.yml", "schema": "deep/er/.cutegen.schema.json"}
+    assert cutegen("init", "mine", "--op", "gemm", "--out", "k.txt").exit_code == 2
+
+
+def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one", "two")
+    result = cutegen("build", specs)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["kernel", "compiled", "registers", "shared", "memory", "verified", "file"]
+    assert [line.split()[0] for line in lines[1:]] == ["one", "two"]
+    assert "sm_80, sm_90a  24         0 B            not executed (no GPU)  generated/one.py written" in lines[1]
+    assert "compiled one for sm_80" in result.stderr and "compiling: 4" in result.stderr
+    assert "\x1b" not in result.output
+
+
+def test_build_json(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one")
+    data = data_of(cutegen("build", specs, "--format", "json"))
+    assert (data["verb"], data["ok"], data["exit_code"], data["problems"]) == ("build", True, 0, [])
+    (kernel,) = data["kernels"]
+    assert (kernel["spec"], kernel["file"], kernel["action"]) == ("specs/one.yaml", "generated/one.py", "written")
+    assert kernel["targets"]["sm_80"]["registers"] == 24 and kernel["targets"]["sm_80"]["compiled"] is True
+
+
+def test_check_names_each_file_and_what_to_do(tmp_path: Path) -> None:
+    specs = project(tmp_path, "current", "stale", "missing", "edited", "foreign", "orphaned")
+    out = put(specs)
+    (specs / "stale.yaml").write_text(spec_text("stale").replace("A + B", "A * B"))
+    (out / "missing.py").unlink()
+    (out / "edited.py").write_text((out / "edited.py").read_text() + "# mine\n")
+    (out / "foreign.py").write_text("mine = 1\n")
+    (specs / "orphaned.yaml").unlink()
+    before = snapshot(tmp_path)
+    result = cutegen("build", "--check", specs)
+    assert result.exit_code == 1 and snapshot(tmp_path) == before
+    said = dict(line.split(": ", 2)[:2] for line in result.stdout.splitlines())
+    names = ("edited", "foreign", "missing", "orphaned", "stale")
+    assert said == {f"generated/{name}.py": name for name in names}
+    assert "cutegen build specs/stale.yaml" in result.stdout and "--force" in result.stdout
+    data = data_of(cutegen("build", "--check", specs, "--format", "json"))
+    assert not data["ok"] and {f["file"]: f["state"] for f in data["files"]} == {
+        **said,
+        "generated/current.py": "current",
+    }
+
+
+def test_check_compiles_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = StandInCompiler()
+    monkeypatch.setattr(checks, "compile_all", stand_in)
+    specs = project(tmp_path, "one")
+    put(specs)
+    result = cutegen("build", "--check", specs)
+    assert result.exit_code == 0 and not stand_in.jobs and "nothing was compiled or executed" in result.stdout
+
+
+def test_the_diff_is_what_a_build_changes(tmp_path: Path) -> None:
+    specs = project(tmp_path, "same", "stale", "missing", "edited", "orphaned")
+    out = put(specs)
+    (specs / "stale.yaml").write_text(spec_text("stale").replace("A + B", "A * B"))
+    (out / "missing.py").unlink()
+    (out / "edited.py").write_text((out / "edited.py").read_text() + "# mine, without an end of line")
+    (specs / "orphaned.yaml").unlink()
+    result = cutegen("build", "--diff", specs)
+    assert result.exit_code == 1
+    assert "-# mine, without an end of line\n\\ No newline at end of file\n" in result.stdout
+    assert "--- /dev/null\n+++ b/generated/missing.py" in result.stdout and "+++ /dev/null" in result.stdout
+    command = ["patch", "-p1", "--quiet"]
+    try:
+        subprocess.run(command, input=result.stdout, text=True, check=True, cwd=tmp_path)
+    except FileNotFoundError:
+        pytest.fail("the tool `patch` is needed to apply the diff")
+    assert cutegen("build", "--check", specs).exit_code == 0
+    assert cutegen("build", "--diff", specs).exit_code == 0 and not cutegen("build", "--diff", specs).stdout
+
+
+def test_check_and_diff_exclude_each_other(tmp_path: Path) -> None:
+    assert cutegen("build", project(tmp_path, "one"), "--check", "--diff").exit_code == 2
+
+
+@pytest.mark.parametrize("jobs", ["0", "-3", "many"])
+def test_a_bad_number_of_jobs_is_refused(tmp_path: Path, jobs: str) -> None:
+    assert cutegen("build", project(tmp_path, "one"), "-j", jobs).exit_code == 2
+
+
+def test_out_and_another_current_folder_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = project(tmp_path, "one")
+    assert cutegen("build", specs).exit_code == 0
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "away")
+    assert cutegen("build", "../specs", "--out", "here").exit_code == 0
+    assert (tmp_path / "away/here/one.py").read_bytes() == (tmp_path / "generated/one.py").read_bytes()
+    assert cutegen("build", "../specs/one.yaml", "--check", "--out", "here").exit_code == 0
+    assert cutegen("build", "../specs", "--check").exit_code == 0
+
+
+def test_lint_says_how_bad_it_is(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one")
+    assert cutegen("lint", specs).exit_code == 0
+    (specs / "one.yaml").write_text(spec_text("one").replace("op: elementwise", "op: elementwize"))
+    result = cutegen("lint", specs)
+    assert result.exit_code == 2 and "specs/one.yaml:3:5: error[CG104]" in result.stdout
+    assert "did you mean `elementwise`" in result.stdout and result.stdout.endswith("1 error\n")
+    data = data_of(cutegen("lint", specs, "--format", "json"))
+    assert (data["verb"], data["ok"], data["diagnostics"][0]["line"]) == ("lint", False, 3)
+    # a spec that reads well, and whose kernel cannot be
+    odd = spec_text(
+        "one", "schedule: {thread_layout: '(3,11):(11,1)', value_layout: '(1,4):(4,1)', copy: {bits: 1024}}\n"
+    )
+    (specs / "one.yaml").write_text(odd)
+    result = cutegen("lint", specs)
+    assert result.exit_code in (1, 2) and "specs/one.yaml:" in result.stdout
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
+def test_explain_builds_to_the_same_bytes(spec: Path) -> None:
+    result = cutegen("explain", spec)
+    assert result.exit_code == 0
+    name = spec.relative_to(ROOT).as_posix()
+    before, after = generate(spec.read_text(), name), generate(result.stdout, name)
+    assert [(m.name, m.text) for m in after.modules] == [(m.name, m.text) for m in before.modules]
+    data = data_of(cutegen("explain", spec, "--format", "json"))
+    assert [kernel["kernel"] for kernel in data["kernels"]] == [m.spec.kernel for m in before.modules]
+    one = data["kernels"][-1]
+    assert generate(one["text"], name).modules[0].text == before.modules[-1].text
+    assert cutegen("explain", spec, "--kernel", one["kernel"]).stdout.count("\nkernel: ") == 1
+    assert all(entry["why"] for entry in one["inferred"])
+
+
+def test_explain_is_complete(tmp_path: Path) -> None:
+    """What it prints has nothing left to infer."""
+    specs = project(tmp_path, "one")
+    (specs / "one.yaml").write_text(cutegen("explain", specs / "one.yaml").stdout)
+    assert "# inferred" not in cutegen("explain", specs / "one.yaml").stdout
+
+
+def test_explain_of_an_unknown_kernel_names_the_known(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one")
+    result = cutegen("explain", specs / "one.yaml", "--kernel", "two")
+    assert result.exit_code == 2 and "its kernels are one" in result.stderr and not result.stdout
+
+
+@pytest.mark.parametrize("on", ["gpu", "cpu"])
+def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str) -> None:
+    specs = project(tmp_path, "one")
+    result = cutegen("verify", specs, "--on", on)
+    assert result.exit_code == 2 and "nothing was executed" in result.stderr and not result.stdout
+    data = data_of(cutegen("verify", specs, "--on", on, "--format", "json"))
+    assert not data["ok"] and data["kernels"][0]["verification"]["verdict"] == "not executed"
+
+
+def test_verify_needs_to_know_where(tmp_path: Path) -> None:
+    assert cutegen("verify", project(tmp_path, "one")).exit_code == 2
+
+
+def test_schema_is_the_schema() -> None:
+    assert json.loads(cutegen("schema").stdout) == json.loads(cutegen("schema", "--format", "json").stdout)
+    shipped = ROOT / "cutegen/language/v1.schema.json"
+    assert cutegen("schema").stdout == shipped.read_text(encoding="utf-8")

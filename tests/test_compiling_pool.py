@@ -1,0 +1,210 @@
+"""The pool's conduct: order, number of workers, exceptions, interrupts, environment. Uses a stand-in compiler."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Resources, compile_all
+from cutegen.compiling import pool as pool_module
+from cutegen.compiling.process import WorkerDied, WorkerTimedOut, clean_environment
+
+ROOT = Path(__file__).parents[1]
+
+
+class FakeWorker:
+    """Answers at once: `ok` compiles, `die` dies, `hang` times out, anything else fails."""
+
+    alive: ClassVar[set[FakeWorker]] = set()
+    started: ClassVar[list[FakeWorker]] = []
+    most = 0
+    unusable: Failed | None = None
+    lock = threading.Lock()
+
+    def __init__(self) -> None:
+        with self.lock:
+            self.alive.add(self)
+            self.started.append(self)
+            type(self).most = max(self.most, len(self.alive))
+
+    def wait_ready(self, timeout: float) -> Failed | None:
+        return self.unusable
+
+    def ask(self, job: Job, timeout: float) -> dict[str, Any]:
+        assert self in self.alive
+        time.sleep(0.01 * (len(job.kernel) % 3))  # so that jobs end out of order
+        if job.text == "die":
+            raise WorkerDied
+        if job.text == "hang":
+            raise WorkerTimedOut
+        if job.text == "ok":
+            artefact = Artefact(job.kernel, job.target, "", b"", "", Resources(1, 0, 0, 0, 0))
+            return {"artefact": artefact.as_json(), "seconds": 0.5}
+        return {"failed": {"kind": "exception", "message": job.text, "line": 3, "text": "x", "trace": [[3, "x"]]}}
+
+    def crash(self, job: Job) -> Failed:
+        return Failed("crash", job.kernel)
+
+    def overdue(self, job: Job, timeout: float) -> Failed:
+        return Failed("timeout", job.kernel)
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        with self.lock:
+            self.alive.discard(self)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeWorker]]:
+    monkeypatch.setattr(pool_module, "WorkerProcess", FakeWorker)
+    FakeWorker.alive, FakeWorker.started, FakeWorker.most, FakeWorker.unusable = set(), [], 0, None
+    yield FakeWorker
+    assert FakeWorker.alive == set()
+
+
+def test_outcomes_come_in_the_order_of_the_jobs(fake: type[FakeWorker]) -> None:
+    texts = ["ok", "die", "wrong", "hang", "ok", "ok", "die", "wrong", "ok"]
+    jobs = [Job(text, f"k{'x' * number}", "sm_80") for number, text in enumerate(texts)]
+    seen: list[tuple[Job, str]] = []
+    caller = threading.get_ident()
+
+    def on_done(job: Job, outcome: object) -> None:
+        assert threading.get_ident() == caller
+        seen.append((job, type(outcome).__name__))
+
+    outcomes = compile_all(jobs, workers=3, on_done=on_done)
+    kinds = {"ok": "ok", "die": "crash", "wrong": "exception", "hang": "timeout"}
+    assert [o.kind if isinstance(o, Failed) else "ok" for o in outcomes] == [kinds[text] for text in texts]
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if isinstance(outcome, Compiled):
+            assert (outcome.artefact.kernel, outcome.seconds, outcome.cached) == (job.kernel, 0.5, False)
+        elif outcome.kind != "exception":
+            assert outcome.message == job.kernel
+        else:
+            assert (outcome.line, outcome.trace) == (3, ((3, "x"),))
+    assert sorted(job.kernel for job, _ in seen) == sorted(job.kernel for job in jobs)
+    assert fake.most <= 3
+    assert len(fake.started) <= 3 + texts.count("die") + texts.count("hang")
+
+
+@pytest.mark.parametrize(("workers", "count", "most"), [(8, 2, 2), (1, 5, 1), (2, 6, 2)])
+def test_no_more_workers_than_needed(fake: type[FakeWorker], workers: int, count: int, most: int) -> None:
+    compile_all([Job("ok", "k", "sm_80")] * count, workers=workers)
+    assert 1 <= len(fake.started) <= most
+
+
+def test_workers_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        compile_all([Job("ok", "k", "sm_80")], workers=0)
+
+
+def test_failures_are_not_cached_and_artefacts_are(fake: type[FakeWorker], tmp_path: Path) -> None:
+    jobs = [Job("ok", "good", "sm_80"), Job("wrong", "bad", "sm_80"), Job("die", "dead", "sm_80")]
+    compile_all(jobs, workers=1, cache=Cache(tmp_path))
+    good, bad, dead = compile_all(jobs, workers=1, cache=Cache(tmp_path))
+    assert isinstance(good, Compiled) and good.cached
+    assert isinstance(bad, Failed) and isinstance(dead, Failed)
+
+
+def test_an_unusable_compiler_is_tried_once_a_thread(fake: type[FakeWorker]) -> None:
+    fake.unusable = Failed("exception", "the compiler cannot be imported: ModuleNotFoundError: no cutlass")
+    outcomes = compile_all([Job("ok", "k", "sm_80")] * 9, workers=2)
+    assert outcomes == [fake.unusable] * 9
+    assert len(fake.started) <= 2
+
+
+def test_an_exception_of_the_caller_ends_everything(fake: type[FakeWorker]) -> None:
+    def on_done(job: Job, outcome: object) -> None:
+        raise RuntimeError("the caller's own")
+
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        compile_all([Job("ok", "k", "sm_80")] * 50, workers=2, on_done=on_done)
+
+
+def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(pool_module, "WorkerProcess", refuse)
+    with pytest.raises(OSError, match="temporarily unavailable"):
+        compile_all([Job("ok", "k", "sm_80")] * 3, workers=2)
+
+
+def test_the_environment_is_cleaned(tmp_path: Path) -> None:
+    given = {
+        "PATH": "/bin",
+        "HOME": "/home/x",
+        "CUTE_DSL_ARCH": "sm_100a",
+        "CUTE_DSL_COMPILER_OPT": "iket",
+        "CUTE_EXPERIMENTAL_DSL_DEBUG": "1",
+        "LLVM_OVERRIDE_PRODUCER": "x",
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONPATH": os.pathsep.join(["relative", "/absolute"]),
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    clean = clean_environment(given, tmp_path)
+    assert clean["PATH"] == "/bin" and clean["HOME"] == "/home/x"
+    assert not [name for name in clean if name.startswith(("CUTE_", "LLVM_"))]
+    assert "PYTHONOPTIMIZE" not in clean
+    assert clean["PYTHONPATH"].split(os.pathsep) == [str(ROOT), str(Path("relative").absolute()), "/absolute"]
+    assert clean["CUDA_VISIBLE_DEVICES"] == "" and clean["TMPDIR"] == str(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_interrupt_kills_every_worker(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of jobs that hang: workers, their children and their folders go at once."""
+    module = textwrap.dedent(
+        """
+        import os, pathlib, subprocess, sys, time
+        child = subprocess.Popen(["sleep", "600"])
+        def compile(arch, options):
+            with open({pids!r}, "a") as file:
+                file.write(f"{{os.getpid()}} {{child.pid}}\\n")
+            time.sleep(600)
+        """
+    )
+    pids = tmp_path / "pids"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    script = textwrap.dedent(
+        f"""
+        from cutegen.compiling import Job, compile_all
+        text = {module.format(pids=str(pids))!r}
+        compile_all([Job(text, "a", "sm_80"), Job(text, "b", "sm_80"), Job(text, "c", "sm_80")], workers=2)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
+    parent = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (pids.exists() and len(pids.read_text().splitlines()) == 2):
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    _, said = parent.communicate(timeout=20)
+    assert "KeyboardInterrupt" in said
+    processes = [int(pid) for pid in pids.read_text().split()]
+    assert len(processes) == 4
+    deadline = time.monotonic() + 5  # the children's parent is gone: init reaps them
+    while time.monotonic() < deadline and any(running(pid) for pid in processes):
+        time.sleep(0.05)
+    assert [pid for pid in processes if running(pid)] == []
+    assert list(temporary.iterdir()) == []
+
+
+def running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

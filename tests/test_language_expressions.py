@@ -1,0 +1,274 @@
+"""`compute`: what is parsed, how it is typed, and where an error points."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.expressions import (
+    FUNCTIONS,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    ExpressionError,
+    Literal_,
+    MatMul,
+    Name,
+    Unary,
+    annotate,
+    parse,
+    uses,
+    walk,
+)
+
+
+def show(node: Expr) -> str:
+    """The tree in prefix form, with types once it has them: an own printer, so that nothing checks itself."""
+    kind = f":{node.dtype.value}" if node.dtype else ""
+    match node:
+        case Literal_():
+            return f"{node.value!r}{kind}"
+        case Name():
+            return f"{node.id}{kind}"
+        case MatMul():
+            return f"({node.a}@{node.b}){kind}"
+        case Unary():
+            return f"{node.op}({show(node.x)}){kind}"
+        case Binary():
+            return f"({show(node.left)} {node.op} {show(node.right)}){kind}"
+        case Cast():
+            return f"{'cast' if node.explicit else 'to'}({show(node.x)}){kind}"
+        case Call():
+            return f"{node.function}({', '.join(map(show, node.arguments))}){kind}"
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("D = S", "S"),
+        ("D = 1 + 2.5", "(1 + 2.5)"),
+        ("D = a - b - c", "((a - b) - c)"),
+        ("D = a + b * c", "(a + (b * c))"),
+        ("D = -a ** 2", "-((a ** 2))"),
+        ("D = +a", "a"),
+        ("D = a < b <= c", "((a < b) and (b <= c))"),
+        ("D = a and b and c", "((a and b) and c)"),
+        ("D = not a or b == c", "(not(a) or (b == c))"),
+        ("D = where(a != 0, exp(a), True)", "where((a != 0), exp(a), True)"),
+        ("D = cast(a, bf16) / b", "(cast(a):bf16 / b)"),
+        ("C = alpha * (A @ B.T) + beta * C", "((alpha * (A@B)) + (beta * C))"),
+    ],
+)
+def test_trees(text: str, tree: str) -> None:
+    assert show(parse(text).value) == tree
+
+
+def test_the_text_is_normalised_and_stable() -> None:
+    assignment = parse("C=alpha*(A@B.T)  +1e-3")
+    assert assignment.text == "C = alpha * (A @ B.T) + 0.001"
+    assert parse(assignment.text) == assignment
+
+
+def test_names_and_their_places() -> None:
+    text = "C = alpha * (A @ Bee.T) + C"
+    assignment = parse(text)
+    assert assignment.names() == ("alpha", "A", "Bee", "C")
+    assert [(name, text[place.start : place.end]) for name, place in uses(assignment.value)] == [
+        (name, name) for name in ("alpha", "A", "Bee", "C")
+    ]
+    assert (assignment.target_place.start, assignment.target_place.end) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "words"),
+    [
+        ("", "", "one assignment"),
+        ("A + B", "A + B", "one assignment"),
+        ("C = A; D = B", "C = A; D = B", "one assignment"),
+        ("C += A", "C += A", "one assignment"),
+        ("C = D = A", "C = D = A", "assign to one tensor"),
+        ("C.x = A", "C.x = A", "assign to one tensor"),
+        ("C = A.x", "A.x", "`A.x` is not supported"),
+        ("C = A[0]", "A[0]", "not supported"),
+        ("C = 'x'", "'x'", "not supported"),
+        ("C = 1j", "1j", "not supported"),
+        ("C = A // B", "A // B", "not supported"),
+        ("C = A if B else C", "A if B else C", "not supported"),
+        ("C = lambda: 1", "lambda: 1", "not supported"),
+        ("C = (D := A)", "D := A", "not supported"),
+        ("C = [x for x in A]", "[x for x in A]", "not supported"),
+        ("C = f'{A}'", "f'{A}'", "not supported"),
+        ("C = A.exp()", "A.exp()", "named functions"),
+        ("C = __import__('os')", "__import__", "unknown function"),
+        ("C = A + exq(A)", "exq", "unknown function `exq`"),
+        ("C = exp(A, A)", "exp(A, A)", "takes 1 argument, not 2"),
+        ("C = where(A)", "where(A)", "takes 3 arguments, not 1"),
+        ("C = exp(x=A)", "exp(x=A)", "keyword"),
+        ("C = exp(*A)", "*A", "not supported"),
+        ("C = cast(A, fp8)", "fp8", "unknown dtype"),
+        ("C = cast(A)", "cast(A)", "a value and a dtype"),
+        ("C = A @ B", "B", "transposed"),
+        ("C = (A + A) @ B.T", "A + A", "left side"),
+        ("C = A @ B.T + D @ E.T", "D @ E.T", "more than one"),
+        ("C = A ** B", "B", "constant exponent"),
+        ("C = A ** 0.5", "0.5", "constant exponent"),
+        ("C = A ** 17", "17", "constant exponent"),
+        ("C = A is B", "A is B", "`is` and `in`"),
+        ("C = 3000000000", "3000000000", "does not fit in i32"),
+        ("C = 1e999", "1e999", "overflows"),
+        ("C = ä + A[0]", "A[0]", "not supported"),  # columns are characters, not bytes
+    ],
+)
+def test_refused_and_where(text: str, at: str, words: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text)
+    assert words in caught.value.message
+    assert text[caught.value.place.start : caught.value.place.end] == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C = " + "(" * 150 + "A" + ")" * 150,
+        "C = " + "(" * 1900 + "A" + ")" * 1900,
+        "C = " + "-" * 3900 + "A",
+        "C = " + "+" * 3900 + "A",
+        "C = " + "not " * 900 + "A",
+        "C = " + " + ".join("A" * 900),
+        "C = " + " and ".join("A" * 600),
+        "C = " + " < ".join("A" * 900),
+        "C = " + "exp(" * 150 + "A" + ")" * 150,
+        "C = " + "[" * 150 + "A" + "]" * 150,
+        "C = " + "A" * 5000,
+        "C = A\x00",
+        "C = 1" + "0" * 3900,
+        "  C = A",
+        "C = A\nD = B +",
+    ],
+)
+def test_hostile_text_gives_a_tree_or_an_error(text: str) -> None:
+    try:
+        assignment = parse(text)
+    except ExpressionError as error:
+        assert 0 <= error.place.start <= max(1, len(text))
+    else:
+        assert len(list(walk(assignment.value))) < 100
+
+
+TYPES = {name.upper(): Dtype[name] for name in ("f64", "f32", "f16", "bf16", "i32", "i8", "u8")} | {"P": Dtype.bool}
+
+
+def typed(text: str, out: str = "F32") -> str:
+    return show(annotate(parse(f"OUT = {text}"), {**TYPES, "OUT": TYPES[out]}))
+
+
+@pytest.mark.parametrize(
+    ("text", "out", "tree"),
+    [
+        ("F32", "F32", "F32:f32"),
+        ("F16", "F16", "F16:f16"),  # a copy converts nothing
+        ("F16", "BF16", "to(F16:f16):bf16"),
+        ("F16 + BF16", "F16", "to((to(F16:f16):f32 + to(BF16:bf16):f32):f32):f16"),
+        ("F32 + F64", "F64", "(to(F32:f32):f64 + F64:f64):f64"),
+        ("F32 + 1", "F32", "(F32:f32 + 1.0:f32):f32"),
+        ("F64 * 0.1", "F64", "(F64:f64 * 0.1:f64):f64"),
+        ("I8 + U8", "I32", "(to(I8:i8):i32 + to(U8:u8):i32):i32"),
+        ("I8 + 1", "I8", "to((to(I8:i8):i32 + 1:i32):i32):i8"),
+        ("I32 * 0.5", "F32", "(to(I32:i32):f32 * 0.5:f32):f32"),
+        ("I32 / 2", "F32", "(to(I32:i32):f32 / 2.0:f32):f32"),
+        ("F32 < 1", "P", "(F32:f32 < 1.0:f32):bool"),
+        ("where(P, F16, 0)", "F16", "to(where(P:bool, to(F16:f16):f32, 0.0:f32):f32):f16"),
+        ("exp(F16)", "F32", "exp(to(F16:f16):f32):f32"),
+        ("exp(I32)", "F32", "exp(to(I32:i32):f32):f32"),
+        ("abs(I8)", "I32", "abs(to(I8:i8):i32):i32"),
+        ("relu(F64)", "F64", "relu(F64:f64):f64"),
+        ("minimum(F32, 0)", "F32", "minimum(F32:f32, 0.0:f32):f32"),
+        ("F16 ** 3", "F32", "(to(F16:f16):f32 ** 3:i32):f32"),
+        ("-2", "I8", "-2:i8"),
+        ("1", "F16", "1.0:f16"),
+        ("True", "P", "True:bool"),
+        ("cast(F32, f16)", "F32", "to(cast(F32:f32):f16):f32"),
+        ("cast(F32, i32)", "I32", "cast(F32:f32):i32"),
+        ("cast(1.5, i32)", "I32", "cast(1.5:f32):i32"),
+        ("cast(300, i8)", "I8", "cast(300:i32):i8"),
+        ("cast(2, f16)", "F16", "2.0:f16"),
+        ("not P and F32 > 0", "P", "(not(P:bool):bool and (F32:f32 > 0.0:f32):bool):bool"),
+    ],
+)
+def test_types(text: str, out: str, tree: str) -> None:
+    assert typed(text, out) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "out", "at", "words"),
+    [
+        ("F32", "I32", "F32", "cast(..., i32)"),
+        ("I32 / 2", "I32", "I32 / 2", "cast(..., i32)"),
+        ("I32", "P", "I32", "compare with 0"),
+        ("1", "P", "1", "compare with 0"),
+        ("1.5", "I32", "1.5", "cast(..., i32)"),
+        ("300", "I8", "300", "does not fit in i8"),
+        ("-1", "U8", "-1", "does not fit in u8"),
+        ("where(F32, 1, 2)", "F32", "F32", "a condition is needed here, not f32"),
+        ("not I32", "P", "I32", "a condition"),
+        ("P and F16", "P", "F16", "a condition"),
+    ],
+)
+def test_types_that_do_not_fit(text: str, out: str, at: str, words: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        typed(text, out)
+    whole = f"OUT = {text}"
+    assert words in f"{caught.value.message} {caught.value.help}"
+    assert whole[caught.value.place.start : caught.value.place.end] == at
+
+
+def test_the_product_has_the_accumulators_type() -> None:
+    types = {"A": Dtype.f16, "B": Dtype.f16, "C": Dtype.f16}
+    assert show(annotate(parse("C = A @ B.T"), types)) == "to((A@B):f32):f16"
+    assert show(annotate(parse("C = A @ B.T"), types, Dtype.f64)) == "to((A@B):f64):f16"
+
+
+NAMES = st.sampled_from(list(TYPES))
+NUMBERS = st.one_of(st.integers(0, 100).map(str), st.sampled_from(["0.5", "1e-3", "True"]))
+EXPRESSIONS = st.recursive(
+    NAMES | NUMBERS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*/<>"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(st.sampled_from([f for f, n in FUNCTIONS.items() if n == 1]), inner).map(lambda t: f"{t[0]}({t[1]})"),
+        st.tuples(inner, inner, inner).map(lambda t: f"where({t[0]} > 0, {t[1]}, {t[2]})"),
+        st.tuples(inner, st.sampled_from([d.name for d in Dtype])).map(lambda t: f"cast({t[0]}, {t[1]})"),
+        inner.map(lambda t: f"(-{t})"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(EXPRESSIONS)
+def test_once_annotated_every_conversion_is_spelled_out(text: str) -> None:
+    tree = annotate(parse(f"OUT = cast({text}, f32)"), {**TYPES, "OUT": Dtype.f32})
+    assert tree.dtype is Dtype.f32
+    for node in walk(tree):
+        assert node.dtype is not None
+        kinds = [child.dtype for child in node.children]
+        if isinstance(node, Binary) and node.op != "**":
+            assert kinds[0] is kinds[1]
+            assert node.dtype is (Dtype.bool if node.op in "<>" else kinds[0])
+        elif isinstance(node, Call):
+            assert set(kinds[-2:] if node.function == "where" else kinds) == {node.dtype}
+        elif isinstance(node, Literal_) and not node.dtype.is_float:
+            assert isinstance(node.value, int)
+
+
+@given(st.text(max_size=60) | st.text(alphabet="CAB=+-*/@().T<>, 0123456789expwhr\n", max_size=60))
+def test_any_text_gives_a_tree_or_an_error(text: str) -> None:
+    try:
+        assignment = parse(text)
+    except ExpressionError:
+        return
+    assert parse(assignment.text) == assignment
+    ast.parse(assignment.text)

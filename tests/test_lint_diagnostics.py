@@ -1,0 +1,327 @@
+"""One case a rule: its code, its exact place, its words, and that what it suggests works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tensor_layouts import Layout
+
+from cutegen.codegen import generate
+from cutegen.language import CODES, Diagnostic, SpecError, read_specs
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec
+from cutegen.lint import RULES, check
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
+from cutegen.planning.targets import TARGETS
+
+TV = """\
+cutegen: 1
+kernel: add
+op: elementwise
+tensors:
+  A: {shape: [M, N], dtype: f32, major: N, align: 16}
+  B: {shape: [N], dtype: f32, align: 16}
+  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+compute: C = A + B
+schedule:
+  partition: thread_value
+  thread_layout: (8,32):(32,1)
+  value_layout: (4,4):(4,1)
+  copy:
+    atom: universal
+    bits: 128
+  predication: {M: mask, N: none}
+targets: [sm_80]
+verify:
+  shapes:
+    - {M: 7, N: 128}
+"""
+INNER = """\
+cutegen: 1
+kernel: inner
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f16, major: N, align: 16}
+  D: {shape: [M, N], dtype: f16, major: N, align: 16, role: out}
+compute: D = S
+schedule:
+  partition: inner
+  tiler: {M: 1, N: 8}
+  threads: 256
+"""
+OUTER = """\
+cutegen: 1
+kernel: outer
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f16, major: N}
+  D: {shape: [M, N], dtype: f16, major: N, role: out}
+compute: D = S
+schedule:
+  partition: inner_outer
+  tiler: {M: 16, N: 256}
+  thread_layout: (8,32):(32,1)
+"""
+GEMM = """\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: M, align: 16}
+  B: {shape: [N, K], dtype: f32, major: N, align: 16}
+  D: {shape: [M, N], dtype: f32, major: M, align: 16}
+  C: {shape: [M, N], dtype: f32, major: M, align: 16, role: out}
+compute: C = A @ B.T + D
+schedule:
+  tiler: {M: 128, N: 128, K: 8}
+  mma:
+    thread_layout: (16,16,1):(1,16,0)
+    permutation: {M: "(16,4):(4,1)"}
+  copies:
+    A:
+      bits: 128
+      atom: cp_async
+      thread_layout: (32,8):(1,32)
+      value_layout: (4,1)
+    C:
+      bits: 128
+  smem: {A: {pad: 0}}
+  pipeline: {stages: 3}
+  predication: {K: residue_first}
+targets: [sm_80, sm_86]
+"""
+PROBE = """\
+cutegen: 1
+kernel: look
+op: probe
+tensors:
+  A: {shape: [M, N], dtype: i32}
+  D: {shape: [T, V], dtype: i32, role: out}
+compute: D = A
+schedule:
+  tv_layout: ((2,2),(2,3)):((2,12),(1,4))
+  tiler: {M: 4, N: 6}
+"""
+UNTILED = PROBE.replace("  tiler: {M: 4, N: 6}\n", "")
+BASES = (TV, INNER, OUTER, GEMM, PROBE)
+GEMM_F16 = GEMM.replace("dtype: f32, major: M, align: 16}\n  B", "dtype: f16, major: M, align: 16}\n  B").replace(
+    "B: {shape: [N, K], dtype: f32", "B: {shape: [N, K], dtype: f16"
+)
+GEMM_F64 = (
+    GEMM.replace("f32", "f64").replace("bits: 128", "bits: 64").replace("value_layout: (4,1)", "value_layout: (1,1)")
+)
+LOOSE = GEMM[: GEMM.index("  copies")] + GEMM[GEMM.index("  smem") :]  # copies are inferred
+LOOSE_F16 = GEMM_F16[: GEMM_F16.index("  copies")] + GEMM_F16[GEMM_F16.index("  smem") :]
+
+
+def found_in(text: str) -> tuple[Diagnostic, ...]:
+    try:
+        return generate(text, "x.yaml").warnings
+    except SpecError as error:
+        return error.diagnostics
+
+
+def test_the_base_specs_have_nothing_to_complain_about() -> None:
+    for text in (*BASES, LOOSE, GEMM_F16):
+        assert found_in(text) == ()
+
+
+A_BITS, C_BITS = "    A:\n      bits: 128", "    C:\n      bits: 128"
+
+# Base; what is replaced and by what (`«` marks the expected place); code; words; what applies the help: old and new
+# text, where the new one ends in what the help says (or None where the text is the whole help).
+CASES = [
+    # planning
+    (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
+     "N: 204", "N: 208"),
+    (LOOSE, {"{M: 128, N": "{M: «80, N"}, "CG221", "80 * 8 = 640", "M: 80", "M: 64"),
+    (LOOSE, {"N: 128, K": "N: «72, K"}, "CG221", "72 * 8 = 576", "N: 72", "N: 64"),
+    (PROBE, {"compute:": "static: {M: «5}\ncompute:"}, "CG222", "the probe needs 4", "M: 5", "M: 4"),
+    (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:"}, "CG223", "17179869176", "N: 2147483647", "N: 8"),
+    # the schedule as a whole
+    (TV, {"thread_layout: (8,32):(32,1)": "thread_layout: «256"}, "CG230", "1 mode, and C [M, N] has 2",
+     "thread_layout: 256", "thread_layout: (8,32):(32,1)"),
+    (TV, {"value_layout: (4,4):(4,1)": "value_layout: «(4,2,2)", "N: none": "N: mask"}, "CG230", "has 3 modes",
+     "value_layout: (4,2,2)", "value_layout: (1,16):(16,1)"),
+    (GEMM, {"thread_layout: (16,16,1):(1,16,0)": "thread_layout: «(16,16):(1,16)"}, "CG230", "the product [M, N, K]",
+     "thread_layout: (16,16):(1,16)", "thread_layout: (16,16,1):(1,16,0)"),
+    (GEMM, {"value_layout: (4,1)": "value_layout: «4"}, "CG230", "a tile [M, K]",
+     "value_layout: 4", "value_layout: (4,1):(1,0)"),
+    (INNER, {"threads: 256": "threads: «2048"}, "CG231", "2048 > 1024", "threads: 2048", "threads: 1024"),
+    (OUTER.replace("16, N: 256", "8, N: 256"), {"thread_layout: (8,32):(32,1)": "thread_layout: «(8,256)"}, "CG231",
+     "8 * 256 = 2048", "thread_layout: (8,256)", "thread_layout: (8,128):(1,8)"),
+    (LOOSE, {"thread_layout: (16,16,1):(1,16,0)": "thread_layout: «(64,32,1)", '{M: "(16,4):(4,1)"}': "{}"}, "CG231",
+     "2048 threads", "thread_layout: (64,32,1)", "thread_layout: (32,32,1):(1,32,0)"),
+    (UNTILED, {"((2,2),(2,3)):((2,12),(1,4))": "«(2048,1)"}, "CG231", "2048 > 1024",
+     "tv_layout: (2048,1)", "tv_layout: (1024,1):(1,1)"),
+    (TV, {"value_layout: (4,4):(4,1)": "value_layout: «(64,32):(32,1)", "N: none": "N: mask"}, "CG232",
+     "64 * 32 = 2048", "value_layout: (64,32):(32,1)", "value_layout: (8,8):(8,1)"),
+    (INNER, {"tiler: {M: 1, N: 8}": "tiler: «{M: 256, N: 8}"}, "CG232", "256 * 8 = 2048",
+     "tiler: {M: 256, N: 8}", "tiler: {M: 8, N: 8}"),
+    (OUTER, {"tiler: {M: 16, N: 256}": "tiler: «{M: 128, N: 4096}"}, "CG232", "/ 256 threads = 2048",
+     "tiler: {M: 128, N: 4096}", "tiler: {M: 64, N: 256}"),
+    (GEMM.replace("sm_86", "sm_90a"), {"{M: 128, N: 128, K: 8}": "{M: «1024, N: 512, K: 8}"}, "CG232", "= 2048 > 1024",
+     "M: 1024, N: 512", "M: 128, N: 256"),
+    (UNTILED, {"((2,2),(2,3)):((2,12),(1,4))": "«(1,1025)"}, "CG232", "1025 > 1024",
+     "tv_layout: (1,1025)", "tv_layout: (1,1024):(1024,1)"),
+    (OUTER, {"N: 256": "N: «240"}, "CG234", "240 = 7 * 32 + 16", "N: 240", "N: 256"),
+    # accesses
+    (TV, {"bits: 128": "bits: «16"}, "CG236", "f32 has 32 bits", "bits: 16", "bits: 128"),
+    (GEMM, {C_BITS: "    C:\n      bits: «16"}, "CG236", "element of C", "bits: 16", "bits: 128"),
+    (GEMM.replace("D: {shape: [M, N], dtype: f32", "D: {shape: [M, N], dtype: f64"),
+     {C_BITS: "    C:\n      bits: «128"}, "CG236", "4 * 64 bits = 256", C_BITS, "    C:\n      bits: 64"),
+    (TV, {"(4,4):(4,1)": "(4,4):(1,4)", "bits: 128": "bits: «128"}, "CG237", "a thread has 1 in a row along N",
+     "bits: 128", "bits: 32"),
+    (TV, {"(4,4):(4,1)": "(4,2):(2,1)", "bits: 128": "bits: «128", "N: none": "N: mask"}, "CG237",
+     "a thread has 2 in a row along N", "bits: 128", "bits: 64"),
+    (INNER, {"N: 8}": "N: 12}", "threads: 256": "copy: {bits: «128}"}, "CG237", "largest power of two",
+     "bits: 128", "bits: 64"),
+    (OUTER, {"thread_layout:": "copy: {bits: «32}\n  thread_layout:"}, "CG237", "deals out single elements",
+     "bits: 32", "bits: 16"),
+    (GEMM, {"value_layout: (4,1)": "value_layout: (2,1)", A_BITS: "    A:\n      bits: «128"}, "CG237",
+     "A, and a thread has 2", A_BITS, "    A:\n      bits: 64"),
+    (GEMM, {'"(16,4):(4,1)"': '"(16,2):(2,1)"', C_BITS: "    C:\n      bits: «128"}, "CG237", "gives a thread 2",
+     C_BITS, "    C:\n      bits: 64"),
+    (TV, {"B: {shape: [N], dtype: f32, align: 16}": "B: {shape: [N], dtype: f32, align: 8}", "bits: 128": "bits: «128"},
+     "CG238", "4 * 4 bytes = 16 > 8", "bits: 128", "bits: 64"),
+    (GEMM, {"K], dtype: f32, major: M, align: 16": "K], dtype: f32, major: M, align: 4",
+            A_BITS: "    A:\n      bits: «128"}, "CG238", "16 bytes of alignment", A_BITS, "    A:\n      bits: 32"),
+    (GEMM, {"D: {shape: [M, N], dtype: f32, major: M, align: 16}": "D: {shape: [M, N], dtype: f32, align: 8, major: M}",
+            C_BITS: "    C:\n      bits: «128"}, "CG238", "elements of D", C_BITS, "    C:\n      bits: 64"),
+    (TV, {"atom: universal": "atom: «cp_async"}, "CG239", "from global to shared", "atom: cp_async", "atom: universal"),
+    (GEMM, {C_BITS: "    C:\n      atom: «cp_async"}, "CG239", "goes the other way", "C:\n      atom: cp_async",
+     "C:\n      atom: universal"),
+    # gemm
+    (LOOSE, {"(16,16,1):(1,16,0)": "«(16,8,2):(1,16,128)"}, "CG240", "2 threads along K",
+     "(16,8,2):(1,16,128)", "(16,8,1):(1,16,0)"),
+    (LOOSE, {'"(16,4):(4,1)"': '«"24"'}, "CG241", "24 = 1 * 16 + 8", '"24"', '"(16,4):(4,1)"'),
+    (LOOSE, {"{M: 128, N": "{M: «96, N"}, "CG242", "96 = 1 * 64 + 32", "M: 96", "M: 64"),
+    (GEMM, {'{M: "(16,4):(4,1)"}': '{M: "(16,4):(4,1)", K: «"8"}'}, "CG243", "summed over", ', K: "8"}', "}"),
+    (GEMM_F64, {"    permutation:": "    accumulator: «f32\n    permutation:"}, "CG244", "64 bits > 32 bits",
+     "accumulator: f32", "accumulator: f64"),
+    (LOOSE, {"K: 8}": "K: «1}"}, "CG245", "2 is the least", "K: 1}", "K: 8}"),
+    (GEMM, {"stages: 3": "stages: «1"}, "CG246", "2 to 32", "stages: 1", "stages: 2"),
+    (LOOSE.replace("M: 128, N: 128", "M: 64, N: 32"), {"stages: 3": "stages: «33"}, "CG246", "2 to 32",
+     "stages: 33", "stages: 32"),
+    (GEMM, {"(32,8):(1,32)": "«(32,4):(1,32)"}, "CG247", "128 threads, and the mma has 256",
+     "(32,4):(1,32)", "(32,8):(1,32)"),
+    (GEMM, {"(32,8):(1,32)": "«(64,4):(1,64)"}, "CG248", "64 threads * 4 values = 256",
+     "(64,4):(1,64)", "(32,8):(1,32)"),
+    (GEMM, {"(32,8):(1,32)": "«(16,16):(1,16)"}, "CG248", "does not divide 8", "(16,16):(1,16)", "(32,8):(1,32)"),
+    (LOOSE.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K"),
+     {"  smem: {A: {pad: 0}}": "  copies: {A: {bits: «64}}"}, "CG249", "2 neighbours along K", "bits: 64", "bits: 32"),
+    (GEMM_F16, {A_BITS: "    A:\n      bits: «16"}, "CG250", "16 bits / 8 = 2",
+     "A:\n      bits: 16", "A:\n      bits: 64"),
+    (LOOSE_F16.replace("[M, K], dtype: f16, major: M", "[M, K], dtype: f16, major: K"),
+     {"  smem: {A: {pad: 0}}": "  copies: {A: {atom: «cp_async}}"}, "CG250", "2 bytes",
+     "atom: cp_async", "atom: universal"),
+    (GEMM, {"pad: 0": "pad: «1"}, "CG251", "(128 + 1) * 4 bytes = 516", "pad: 1", "pad: 4"),
+    (LOOSE, {"pad: 0": "pad: «36"}, "CG252", "36 = 1 * 32 + 4", "pad: 36", "pad: 4"),
+    (GEMM, {"    C:\n": "    D: «{bits: 32}\n    C:\n"}, "CG253", "as the output", "    D: {bits: 32}\n", ""),
+    (GEMM, {"    C:\n": "    C:\n      value_layout: «(4,1)\n"}, "CG253", "no effect on `C`",
+     "      value_layout: (4,1)\n      bits", "      bits"),
+    (GEMM, {"stages: 3": "stages: «13"}, "CG254", "128 * 8 * 13 stages * 4 bytes = 53248", "stages: 13", "stages: 12"),
+    (LOOSE.replace("  pipeline: {stages: 3}\n", ""), {"{M: 128, N: 128, K: 8}": "«{M: 128, N: 128, K: 64}"}, "CG254",
+     "sm_80 has 166912, sm_86 has 101376", "K: 64", "K: 32"),
+    (GEMM, {"K: residue_first": "K: «mask"}, "CG255", "summed over", "K: mask", "K: residue_first"),
+    (TV, {"N: 128}": "N: «100}"}, "CG256", "predication of N is none and its tile is 128", "N: 100}", "N: 128}"),
+    (PROBE, {"M: 4, N: 6": "M: 4, N: «5"}, "CG258", "1 * 2 + 1 * 12 + 1 * 1 + 2 * 4 = 23", "N: 5", "N: 6"),
+    (INNER, {"compute:": "static: {M: «2147483647, N: 800}\ncompute:"}, "CG259", "214748364700 tiles",
+     "M: 2147483647", "M: 21474836"),
+    (GEMM, {"targets:": "static: {N: «8388608}\ntargets:"}, "CG259", "65536 > 65535", "N: 8388608", "N: 8388480"),
+    (PROBE, {"{M: 4, N: 6}": "{M: «65536, N: 32768}"}, "CG259", "2147483648 elements", "M: 65536", "M: 65535"),
+    # warnings
+    (INNER, {"threads: 256": "threads: «48"}, "CG260", "48 = 1 * 32 + 16", "threads: 48", "threads: 64"),
+    (OUTER, {"(8,32):(32,1)": "«(4,4)"}, "CG260", "16 lanes", "(4,4)", "(1,32):(32,1)"),
+    (LOOSE.replace("M: 128, N: 128", "M: 64, N: 32"), {"(16,16,1):(1,16,0)": "«(4,4,1)", '{M: "(16,4):(4,1)"}': "{}"},
+     "CG260", "16 lanes", "(4,4,1)", "(4,8,1):(1,4,0)"),
+    (LOOSE, {"(16,16,1):(1,16,0)": "(8,8,1)", '{M: "(16,4):(4,1)"}': "{}", "{M: 128, N: 128, K": "«{M: 128, N: 128, K"},
+     "CG261", "= 256", "M: 128, N: 128", "M: 64, N: 128"),
+    (TV, {"(4,4):(4,1)": "«(16,16):(16,1)", "N: none": "N: mask"}, "CG261", "256 f32 + 256 f32 + 256 f32",
+     "(16,16):(16,1)", "(4,16):(16,1)"),
+]  # fmt: skip
+FREE_HELP = {"CG243", "CG253", "CG261"}  # says what to remove, or how many values fit
+
+
+@pytest.mark.parametrize(("base", "changes", "code", "words", "before", "after"), CASES)
+def test_every_rule_says_where_and_why_and_what_works(
+    base: str, changes: dict[str, str], code: str, words: str, before: str, after: str
+) -> None:
+    text = base
+    for old, new in changes.items():
+        assert text.count(old) == 1, (old, "the case must say what it changes")
+        text = text.replace(old, new)
+    at, text = text.find("«"), text.replace("«", "")
+    found = found_in(text)
+    hits = [d for d in found if d.code == code]
+    assert hits, [(d.code, d.message, d.span) for d in found]
+    hit = hits[0]
+    assert words in " ".join([hit.message, *hit.notes]), hit
+    line, column = text[:at].count("\n") + 1, at - text.rfind("\n", 0, at)
+    assert (hit.span.line, hit.span.column, hit.path) == (line, column, "x.yaml"), hit
+    rule = next((r for r in RULES if r.code == code), None)
+    assert hit.severity == (rule.severity if rule else "error")
+    assert hit.help is not None
+    if code not in FREE_HELP:
+        assert after.strip(' "}').rpartition(": ")[2] in hit.help, hit.help
+    assert text.count(before) == 1, before
+    assert found_in(text.replace(before, after)) == (), "the help must work"
+
+
+def test_every_code_has_a_title_and_a_case() -> None:
+    known = {code for code in CODES if code >= "CG220"}
+    assert {r.code for r in RULES} | {"CG220", "CG221", "CG222", "CG223"} == known
+    elsewhere = {"CG233", "CG257"}  # below: no text leads there
+    assert {case[2] for case in CASES} | elsewhere == known
+    assert [r.code for r in RULES] == sorted(r.code for r in RULES)
+    for rule in RULES:
+        assert rule.title and len(rule.explanation) > 80, rule.code
+
+
+def checked(spec: KernelSpec) -> list[Diagnostic]:
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    return report.diagnostics
+
+
+def test_a_layout_with_repetitions_is_refused_even_if_no_text_can_hold_it() -> None:
+    spec = read_specs(TV, "x.yaml")[0]
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    broken = replace(spec, schedule=replace(spec.schedule, thread_layout=Layout((8, 32), (1, 1))))
+    found = [d for d in checked(broken) if d.code == "CG233"]
+    assert [d.notes for d in found] == [("never met: 39, 40, 41, 42", "met twice or out of range: 1, 2, 3, 4")]
+    assert found[0].help == "write `thread_layout: (8,32):(1,8)`"
+    gemm = read_specs(GEMM, "x.yaml")[0]
+    assert isinstance(gemm.schedule, GemmSchedule)
+    mma = replace(gemm.schedule.mma, permutation={"M": Layout((16, 4), (4, 2))})
+    found = [d for d in checked(replace(gemm, schedule=replace(gemm.schedule, mma=mma))) if d.code == "CG233"]
+    assert [(d.span.line, d.span.column) for d in found] == [(14, 22)]
+
+
+def test_a_target_without_cp_async_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = replace(TARGETS["sm_86"], atoms=frozenset({"universal", "fma"}))
+    monkeypatch.setitem(TARGETS, "sm_86", old)
+    found = found_in(GEMM)
+    assert [(d.code, d.span.line, d.span.column) for d in found] == [("CG257", 26, 18)]
+    assert "copies.A.atom" in found[0].notes[0]
+    assert found_in(GEMM.replace(", sm_86", "")) == ()
+
+
+def test_all_problems_are_told_at_once() -> None:
+    text = GEMM.replace("stages: 3", "stages: 33").replace("pad: 0", "pad: 1").replace("K: residue_first", "K: mask")
+    text = text.replace("C:\n      bits: 128", "C:\n      atom: cp_async").replace("(32,8)", "(32,4)")
+    assert [d.code for d in found_in(text)] == ["CG247", "CG239", "CG251", "CG246", "CG254", "CG255"]
+
+
+def test_f64_sums_of_narrower_operands_are_allowed() -> None:
+    text = LOOSE.replace("    permutation:", "    accumulator: f64\n    permutation:")
+    assert found_in(text) == ()
+    assert Dtype.f64.cutlass in generate(text, "x.yaml").modules[0].text
+
+
+def test_matrix_variants_tell_a_problem_once_and_in_its_place() -> None:
+    text = "matrix: {p: [1, 3]}\n" + GEMM.replace("kernel: mm", "kernel: mm_{p}").replace("pad: 0", 'pad: "{p}"')
+    found = found_in(text)
+    assert {(d.code, d.span.line) for d in found} == {("CG251", 24)} and len(found) == 2
