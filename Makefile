@@ -9,8 +9,8 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/cutegen build specs/sgemm_mmajor.yaml
 	@echo
-	@echo "The kernel is in generated/sgemm_mmajor.py. Its command line:"
-	$(BIN)/python generated/sgemm_mmajor.py --help
+	@echo "The kernel is in generated/sgemm_mmajor.py. On a machine with a GPU, run it with"
+	@echo "  $(BIN)/python generated/sgemm_mmajor.py --M 256 --N 128 --K 64 --bench"
 
 test: $(STAMP)
 	$(BIN)/ruff check .

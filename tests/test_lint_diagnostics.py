@@ -109,6 +109,7 @@ BASES = (TV, INNER, OUTER, GEMM, PROBE)
 GEMM_F16 = GEMM.replace("dtype: f32, major: M, align: 16}\n  B", "dtype: f16, major: M, align: 16}\n  B").replace(
     "B: {shape: [N, K], dtype: f32", "B: {shape: [N, K], dtype: f16"
 )
+GEMM_F16 = GEMM_F16.replace("A:\n      bits: 128", "A:\n      bits: 64")
 GEMM_F64 = (
     GEMM.replace("f32", "f64").replace("bits: 128", "bits: 64").replace("value_layout: (4,1)", "value_layout: (1,1)")
 )
@@ -212,7 +213,7 @@ CASES = [
     (GEMM, {"(32,8):(1,32)": "«(16,16):(1,16)"}, "CG248", "does not divide 8", "(16,16):(1,16)", "(32,8):(1,32)"),
     (LOOSE.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K"),
      {"  smem: {A: {pad: 0}}": "  copies: {A: {bits: «64}}"}, "CG249", "2 neighbours along K", "bits: 64", "bits: 32"),
-    (GEMM_F16, {A_BITS: "    A:\n      bits: «16"}, "CG250", "16 bits / 8 = 2",
+    (GEMM_F16, {"    A:\n      bits: 64": "    A:\n      bits: «16"}, "CG250", "16 bits / 8 = 2",
      "A:\n      bits: 16", "A:\n      bits: 64"),
     (LOOSE_F16.replace("[M, K], dtype: f16, major: M", "[M, K], dtype: f16, major: K"),
      {"  smem: {A: {pad: 0}}": "  copies: {A: {atom: «cp_async}}"}, "CG250", "2 bytes",

@@ -219,7 +219,7 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
         smem_shape=f"({block}, {depth}, STAGES)",
         smem_strides=f"(1, {stride}, {depth} * ({stride}))" if pad else f"(1, {stride}, {depth} * {stride})",
         pad=pad,
-        gmem_profile=show((v, mn, k, "k")),
+        gmem_profile=show((v, mn, k, "k" if plan.k_tiles is None else plan.k_tiles)),
         smem_profile=show((v, mn, k, plan.stages)),
         rest_v=rest_v,
         rest_mn=int(mn),

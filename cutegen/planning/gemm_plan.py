@@ -29,6 +29,7 @@ def plan(spec: KernelSpec) -> GemmPlan:
         a=_operand(spec, a, "A", m, m in masked),
         b=_operand(spec, b, "B", n, n in masked),
         stages=schedule.stages,
+        k_tiles=-(-spec.static[k] // schedule.tiler[k]) if k in spec.static else None,
         residue=schedule.predication[k] == "residue_first",
         thread_layout=schedule.mma.thread_layout,
         permutation_m=_permutation(schedule, m, 0),

@@ -102,6 +102,7 @@ class GemmPlan(Plan):
     a: GemmOperand
     b: GemmOperand
     stages: int
+    k_tiles: int | None  # where k is fixed
     residue: bool  # K: residue_first
     thread_layout: Layout
     permutation_m: Layout | None
