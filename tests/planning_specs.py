@@ -80,7 +80,7 @@ def elementwise(draw: st.DrawFn) -> str:
     match partition:
         case "inner":
             schedule |= some(
-                draw, {"tiler": dict(zip(modes, values, strict=True)), "threads": 32 * prod(threads) // 8 or 1}
+                draw, {"tiler": dict(zip(modes, values, strict=True)), "threads": min(1024, 4 * prod(threads))}
             )
         case "inner_outer":
             tiler = {m: t * v for m, t, v in zip(modes, threads, values, strict=True)}
@@ -88,6 +88,8 @@ def elementwise(draw: st.DrawFn) -> str:
         case _:
             given = {"thread_layout": draw(compact(threads)), "value_layout": draw(compact(values))}
             schedule |= some(draw, given)
+    if draw(st.booleans()):  # it follows from the other keys
+        del schedule["partition"]
     schedule["predication"] = {m: draw(st.sampled_from(["none", "mask"])) for m in modes if draw(st.booleans())}
     sizes = {m: draw(st.sampled_from([8, 40, 96])) for m in modes if draw(st.booleans())}
     return document("elementwise", tensors, "D = S + B", schedule, divisible=sizes)

@@ -253,9 +253,7 @@ def _reference(plan: Plan) -> list[str]:
     if isinstance(plan, GemmPlan):
         a, b, dtype = plan.a.tensor, plan.b.tensor, spec.schedule.mma.accumulator  # type: ignore[union-attr]
         assert dtype is not None
-        factors = [
-            t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in (a, b)
-        ]
+        factors = [t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in (a, b)]
         lines.append(f"product = {factors[0]} @ {factors[1]}.T")
     return lines + _printed(spec, value, plan)
 
@@ -291,8 +289,11 @@ def _probe_reference(plan: ProbePlan) -> list[str]:
         ]
     names = {plan.source.name: "result"}
     printer = TorchPrinter(names, frozenset(names), None, WIDTH - 4)
-    return [*lines, f"result = {flat}[index]", *(s for s in printer.run(plan.pointwise.value, "result")
-                                                    if s != "result = result")]
+    return [
+        *lines,
+        f"result = {flat}[index]",
+        *(s for s in printer.run(plan.pointwise.value, "result") if s != "result = result"),
+    ]
 
 
 def _enumerate(plan: ProbePlan, source: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -315,5 +314,3 @@ def _probe(plan: ProbePlan) -> dict[str, Any]:
         "probe_value": printed,
         "O": output.name,
     }
-
-

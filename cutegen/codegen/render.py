@@ -6,6 +6,7 @@ import hashlib
 
 from cutegen import __version__
 from cutegen.codegen.environment import environment
+from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.host import host_context
 from cutegen.codegen.kernels import kernel_context
 from cutegen.language.model import KernelSpec
@@ -19,7 +20,7 @@ def render(plan: Plan, spec_path: str) -> str:
     """The standalone module of one kernel. `spec_path` is where its spec is, as the header names it."""
     context = kernel_context(plan) | host_context(plan) | {"docstring": _docstring(plan.spec)}
     context["row_first"] = getattr(plan, "row_first", False)
-    context["targets"] = "(" + ", ".join(f'"{t}"' for t in plan.spec.targets) + ("," * (len(plan.spec.targets) == 1)) + ")"
+    context["targets"] = python_tuple(tuple(f'"{target}"' for target in plan.spec.targets))
     body = environment().get_template("module.py.j2").render(context)
     return header(plan.spec, spec_path, body) + body
 

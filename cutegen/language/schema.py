@@ -115,7 +115,7 @@ def _validator(expanded: bool) -> Any:
     checker = jsonschema.Draft7Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    kind = jsonschema.validators.extend(jsonschema.Draft7Validator, type_checker=checker)
+    kind: Any = jsonschema.validators.extend(jsonschema.Draft7Validator, type_checker=checker)  # type: ignore[no-untyped-call]
     return kind(_without_placeholders(schema()) if expanded else schema())
 
 

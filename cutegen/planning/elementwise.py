@@ -9,7 +9,7 @@ from tensor_layouts import Layout, size
 
 from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import format_layout, make_layout_tv
-from cutegen.language.model import ElementwiseSchedule, KernelSpec
+from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition
 from cutegen.planning import layouts
 from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
 from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
@@ -26,8 +26,9 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     assert isinstance(spec.schedule, ElementwiseSchedule)
     schedule = spec.schedule
     if schedule.partition is None:
-        schedule = replace(schedule, partition="thread_value")
-        report.infer("the general form", "schedule", "partition")
+        schedule = replace(schedule, partition=_partition(schedule))
+        why = "the general form" if schedule.partition == "thread_value" else "the one that takes the keys given"
+        report.infer(why, "schedule", "partition")
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)  # lint says why
     widest = _widest_vector(spec)
@@ -44,6 +45,13 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
         return replace(spec, schedule=schedule)
     spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
     return _infer_predication(spec, report)
+
+
+def _partition(schedule: ElementwiseSchedule) -> Partition:
+    """The partition that reads every key that was written."""
+    if schedule.threads is not None or (schedule.tiler is not None and schedule.thread_layout is None):
+        return "inner"
+    return "thread_value" if schedule.tiler is None else "inner_outer"
 
 
 def _widest_bits(spec: KernelSpec) -> int:

@@ -14,7 +14,7 @@ from tensor_layouts import Layout, size
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import make_layout_tv
-from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Mma, Predicate, Tensor
+from cutegen.language.model import Copy, CopyAtomName, GemmSchedule, KernelSpec, Mma, Predicate, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
 from cutegen.planning.report import Report
@@ -186,11 +186,11 @@ def _infer_operand_copy(
         bits = min(run, aligned_elements(tensor)) * tensor.dtype.bits
         copy = replace(copy, bits=bits)
         report.infer("the contiguous run of a thread, and the alignment", *where, "bits")
-    assert copy.bits is not None
     if copy.atom is None:
-        atom = "cp_async" if copy.bits in (32, 64, 128) else "universal"
-        copy = replace(copy, atom=atom)  # type: ignore[arg-type]
-        why = "asynchronous" if atom == "cp_async" else f"cp.async moves 4, 8 or 16 bytes, not {copy.bits // 8}"
+        width = copy.bits or 0
+        atom: CopyAtomName = "cp_async" if width in (32, 64, 128) else "universal"
+        copy = replace(copy, atom=atom)
+        why = "asynchronous" if atom == "cp_async" else f"cp.async moves 4, 8 or 16 bytes, not {width // 8}"
         report.infer(why, *where, "atom")
     return copy
 
@@ -233,7 +233,8 @@ def _workable(block: int, depth: int, schedule: GemmSchedule, side: int, k_major
 
     # A multiple of all threads always works: they all stand in one row.
     choices = [*range(step, block + threads * step, step), threads * step]
-    return min((abs(c - block), c) for c in choices if works(c))[1]
+    nearest: int = min((abs(c - block), c) for c in choices if works(c))[1]
+    return nearest
 
 
 def _k_major_threads(block: int, depth: int, threads: int) -> Layout | None:

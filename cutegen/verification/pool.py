@@ -52,17 +52,26 @@ def verify_all(
     # torch's threads wait for each other in a busy loop: more of them than cores slow everyone down
     threads = max(1, (os.cpu_count() or 1) // max(1, min(workers, len(jobs))))
 
+    running: set[subprocess.Popen[bytes]] = set()
+
     def one(job: Job) -> KernelReport:
-        report = _in_process(job if on is None else replace(job, on=on), timeout, threads)
+        report = _in_process(job if on is None else replace(job, on=on), timeout, threads, running)
         if done is not None:
             done(report)
         return report
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        return list(pool.map(one, jobs))
+        futures = [pool.submit(one, job) for job in jobs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C must not wait for what is queued or running
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in tuple(running):
+                _kill_group(process)
+            raise
 
 
-def _in_process(job: Job, timeout: float, threads: int) -> KernelReport:
+def _in_process(job: Job, timeout: float, threads: int, running: set[subprocess.Popen[bytes]]) -> KernelReport:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="cutegen-verify-") as folder:
         job_path, events, output = (Path(folder) / n for n in ("job", "events", "output"))
@@ -81,6 +90,7 @@ def _in_process(job: Job, timeout: float, threads: int) -> KernelReport:
                 env=environment,
                 start_new_session=True,
             )
+            running.add(process)
             try:
                 code = process.wait(timeout)
                 if code != 0:
@@ -89,6 +99,7 @@ def _in_process(job: Job, timeout: float, threads: int) -> KernelReport:
                 ended = f"not done after {timeout:g} s"
             finally:
                 _kill_group(process)
+                running.discard(process)
         lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
         tail = output.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
     return _collect(job, lines, ended, tail, time.perf_counter() - start)
