@@ -92,7 +92,9 @@ def elementwise(draw: st.DrawFn) -> str:
         del schedule["partition"]
     schedule["predication"] = {m: draw(st.sampled_from(["none", "mask"])) for m in modes if draw(st.booleans())}
     sizes = {m: draw(st.sampled_from([8, 40, 96])) for m in modes if draw(st.booleans())}
-    return document("elementwise", tensors, "D = S + B", schedule, divisible=sizes)
+    free = [m for m in modes if m not in sizes and schedule["predication"].get(m) != "none"]
+    fixed = {m: draw(st.sampled_from([1, 6, 41, 64])) for m in free if draw(st.booleans())}
+    return document("elementwise", tensors, "D = S + B", schedule, divisible=sizes, static=fixed)
 
 
 @st.composite
@@ -126,7 +128,9 @@ def gemm(draw: st.DrawFn) -> str:
         schedule["smem"] = {"A": {"pad": draw(st.sampled_from([0, 8, 16]))}}
     guards = {"M": ["none", "mask"], "N": ["none", "mask"], "K": ["none", "residue_first"]}
     schedule["predication"] = {m: draw(st.sampled_from(guards[m])) for m in "MNK" if draw(st.booleans())}
-    return document("gemm", tensors, "C = A @ B.T + X", schedule)
+    free = [m for m in "MNK" if schedule["predication"].get(m) != "none"]
+    fixed = {m: draw(st.sampled_from([1, 6, 41, 64])) for m in free if draw(st.booleans())}
+    return document("gemm", tensors, "C = A @ B.T + X", schedule, static=fixed)
 
 
 @st.composite

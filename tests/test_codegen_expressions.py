@@ -161,7 +161,7 @@ def test_integers(
 def test_comparison_to_bool(tmp_path: Path) -> None:
     module = build("X < Y or not (X == alpha) and Y >= 0", "f32", tmp_path, out="bool")
     x, y = torch.tensor([1.0, 2.0, 3.0, NAN]), torch.tensor([2.0, 1.0, -1.0, -1.0])
-    expected = [a < b or (not a == 3.0 and b >= 0) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    expected = [a < b or (a != 3.0 and b >= 0) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     for actual in results(module, x, y, torch.empty(4, dtype=torch.bool), 3.0):
         assert actual.tolist() == expected
 

@@ -1,4 +1,4 @@
-"""The Jinja environment of the templates. Undefined names are errors: a template decides nothing and defaults nothing."""
+"""The Jinja environment of the templates. Undefined names are errors: a template defaults nothing."""
 
 from __future__ import annotations
 

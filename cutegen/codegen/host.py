@@ -10,11 +10,13 @@ from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, Item, call
 from cutegen.language.expressions import Expr
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.planning.layouts import leaves, modes_of, offsets
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan
 from cutegen.planning.targets import TARGETS
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
 MODE_DEFAULT = 1024  # of the command line's sizes
+TABLE_ROWS = 64  # of a probe's threads, for their values to be listed
 
 
 def host_context(plan: Plan) -> dict[str, Any]:
@@ -267,21 +269,17 @@ def _printed(spec: KernelSpec, value: Expr, plan: Plan) -> list[str]:
 
 def _probe_reference(plan: ProbePlan) -> list[str]:
     source = plan.source.argument
-    strides, step = [], 1
-    for extent in plan.tiler:
-        strides.append(step)
-        step *= extent
-    from cutegen.planning.layouts import offsets
-
     threads = plan.threads
     image = offsets(plan.tv_layout)
     rows = [[image[t + threads * v] for v in range(plan.values)] for t in range(threads)]
     flat = f"{source}.permute({', '.join(str(i) for i in reversed(range(len(plan.tiler))))}).reshape(-1)"
     if len(plan.tiler) == 1:
         flat = source
-    text = ", ".join(f"[{', '.join(map(str, row))}]" for row in rows)
-    if len(text) < WIDTH - 20:
-        lines = [f"index = torch.tensor([{text}], device={source}.device)"]
+    printed = [f"[{', '.join(map(str, row))}]" for row in rows]
+    if len(rows) <= TABLE_ROWS and max(len(row) for row in printed) <= WIDTH - 13:
+        table = [f"        {row}," for row in printed]
+        lines = ["# Row: thread, column: value", "index = torch.tensor(", "    [", *table, "    ],"]
+        lines += [f"    device={source}.device,", ")"]
     else:
         lines = [
             "# The layout, written out: value = sum over its modes of coordinate * stride",
@@ -298,8 +296,6 @@ def _probe_reference(plan: ProbePlan) -> list[str]:
 
 def _enumerate(plan: ProbePlan, source: str) -> list[str]:
     """index[t, v] built from the layout's modes, for layouts too large to list."""
-    from cutegen.planning.layouts import leaves, modes_of
-
     lines = []
     for name, mode in zip(("threads", "values"), modes_of(plan.tv_layout), strict=True):
         lines.append(f"{name} = torch.zeros(1, dtype=torch.int64, device={source}.device)")

@@ -48,7 +48,7 @@ def _better_bits(spec: KernelSpec, code: str) -> str | None:
         assert isinstance(resolved.schedule, ElementwiseSchedule)
         return f"write `bits: {resolved.schedule.copy.bits}`"
 
-    return first_that_works(code, [(text, changed_copy(spec, bits=None))])
+    return first_that_works(code, ((text, changed_copy(spec, bits=bits)) for bits in (None, 128, 64, 32, 16, 8)))
 
 
 def access(spec: KernelSpec, say: Say) -> None:

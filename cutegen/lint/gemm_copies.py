@@ -61,6 +61,7 @@ def _better_bits(spec: KernelSpec, tensor: Tensor, code: str) -> str | None:
     trials: list[Candidate] = [
         (text, changed_copy(spec, tensor.name, bits=None)),
         (text_and_atom, changed_copy(spec, tensor.name, bits=None, atom=None)),
+        *((text, changed_copy(spec, tensor.name, bits=bits)) for bits in (128, 64, 32, 16)),
     ]
     return first_that_works(code, trials)
 

@@ -37,6 +37,12 @@ def aligned_elements(tensor: Tensor) -> int:
     return max(1, min(tensor.align * 8, MAX_VECTOR_BITS) // tensor.dtype.bits)
 
 
+def whole_accesses(spec: KernelSpec, mode: str | None) -> int:
+    """The widest vector, in elements, that a fixed size of `mode` is a multiple of."""
+    fixed = spec.static.get(mode or "", 0)
+    return fixed & -fixed or MAX_VECTOR_BITS
+
+
 def known_divisor(spec: KernelSpec, mode: str) -> int:
     """What the size of a mode is known to be a multiple of."""
     return spec.static.get(mode) or spec.divisible.get(mode, 1)

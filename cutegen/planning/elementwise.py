@@ -11,7 +11,13 @@ from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import format_layout, make_layout_tv
 from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition
 from cutegen.planning import layouts
-from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
+from cutegen.planning.common import (
+    aligned_elements,
+    default_predication,
+    require_divisible,
+    resolve_tensors,
+    whole_accesses,
+)
 from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
@@ -67,7 +73,7 @@ def _vectorised(spec: KernelSpec) -> list[str]:
 def _widest_vector(spec: KernelSpec) -> int:
     """Elements that one access may move, for the output and all tensors that are contiguous where it is."""
     by_alignment = min(aligned_elements(spec.tensor(name)) for name in _vectorised(spec))
-    return min(by_alignment, max(1, 128 // _widest_bits(spec)))
+    return min(by_alignment, max(1, 128 // _widest_bits(spec)), whole_accesses(spec, spec.output.major))
 
 
 def _major_index(spec: KernelSpec) -> int:

@@ -16,7 +16,13 @@ from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import Copy, CopyAtomName, GemmSchedule, KernelSpec, Mma, Predicate, Tensor
 from cutegen.planning import layouts
-from cutegen.planning.common import aligned_elements, default_predication, require_divisible, resolve_tensors
+from cutegen.planning.common import (
+    aligned_elements,
+    default_predication,
+    require_divisible,
+    resolve_tensors,
+    whole_accesses,
+)
 from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out, is_sound
 
@@ -150,7 +156,8 @@ def _infer_operand_copy(
         layout = _k_major_threads(block, depth, threads)
         value = Layout((1, 1))
     else:
-        widest = aligned_elements(tensor) if given.bits is None else max(1, given.bits // tensor.dtype.bits)
+        widest = min(aligned_elements(tensor), whole_accesses(spec, mode))
+        widest = widest if given.bits is None else max(1, given.bits // tensor.dtype.bits)
         if given.thread_layout is not None:
             along = layouts.mode_sizes(given.thread_layout)[0]
             vector = next((v for v in _halves(widest) if block % (along * v) == 0), 1)
@@ -183,7 +190,7 @@ def _infer_operand_copy(
         return copy
     if copy.bits is None:
         run = copy_run(copy) if tensor.major != k else 1
-        bits = min(run, aligned_elements(tensor)) * tensor.dtype.bits
+        bits = min(run, aligned_elements(tensor), whole_accesses(spec, mode)) * tensor.dtype.bits
         copy = replace(copy, bits=bits)
         report.infer("the contiguous run of a thread, and the alignment", *where, "bits")
     if copy.atom is None:
@@ -279,7 +286,7 @@ def epilogue_run(spec: KernelSpec, schedule: GemmSchedule) -> int:
     epilogue = [t for t in spec.tensors if t.name in spec.compute.names() and t.major == output.major]
     epilogue = [t for t in epilogue if t.name not in (names(spec)[0].name, names(spec)[1].name)]
     allowed = min(aligned_elements(t) for t in (output, *epilogue))
-    return min(run, allowed)
+    return min(run, allowed, whole_accesses(spec, output.major))
 
 
 def epilogue_vector(spec: KernelSpec) -> int:
