@@ -34,8 +34,9 @@ def compact(draw: st.DrawFn, sizes: tuple[int, ...]) -> str:
     """A layout that numbers its places without gaps, in any order of its modes, some of them split in two."""
     shape: list[Any] = []
     for size in sizes:
-        factor = draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
-        shape.append((factor, size // factor) if factor > 1 and draw(st.booleans()) else size)
+        factors = [d for d in range(2, size) if size % d == 0]
+        factor = draw(st.sampled_from(factors)) if factors and draw(st.booleans()) else 0
+        shape.append((factor, size // factor) if factor else size)
     leaves = [(i, j) for i, s in enumerate(shape) for j in range(len(s) if isinstance(s, tuple) else 1)]
     stride: list[Any] = [[0] * len(s) if isinstance(s, tuple) else [0] for s in shape]
     step = 1
@@ -75,7 +76,7 @@ def elementwise(draw: st.DrawFn) -> str:
     tensors["D"]["role"] = "out"
     partition = draw(st.sampled_from(["inner", "inner_outer", "thread_value"]))
     threads = tuple(draw(POWERS) for _ in modes)
-    values = tuple(draw(st.sampled_from([1, 2, 3, 4])) for _ in modes)
+    values = tuple(draw(st.sampled_from([1, 2, 3, 4, 8])) for _ in modes)
     schedule: dict[str, Any] = {"partition": partition}
     match partition:
         case "inner":
@@ -86,8 +87,9 @@ def elementwise(draw: st.DrawFn) -> str:
             tiler = {m: t * v for m, t, v in zip(modes, threads, values, strict=True)}
             schedule |= {"thread_layout": draw(compact(threads)), "tiler": tiler}
         case _:
-            given = {"thread_layout": draw(compact(threads)), "value_layout": draw(compact(values))}
-            schedule |= some(draw, given)
+            schedule |= some(draw, {"thread_layout": draw(compact(threads))})
+            if draw(st.integers(0, 3)):
+                schedule["value_layout"] = draw(compact(values))
     if draw(st.booleans()):  # it follows from the other keys
         del schedule["partition"]
     schedule["predication"] = {m: draw(st.sampled_from(["none", "mask"])) for m in modes if draw(st.booleans())}

@@ -156,6 +156,8 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
     return {
         "kernel_template": "elementwise.py.j2",
         "constants": constants,
+        "tile_names": ", ".join(f"g{o.tensor.name}" for o in plan.pointwise.operands),
+        "value_profiles": _profiles(plan),
         "nones": _nones(len(plan.tiler)),
         "tile_walk": [output.shape[i] for i in plan.tile_order],
         "tile_coordinates": ", ".join(
@@ -164,6 +166,15 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         "thread_shape": plan.thread_layout.shape if plan.thread_layout is not None else (),
         "inner_values": inner_values,
     }
+
+
+def _profiles(plan: Plan) -> str:
+    """`tDgS, tDgD: ((8,4))`: what a thread holds, operands of one width together."""
+    widths: dict[int, list[str]] = {}
+    for o in plan.pointwise.operands:
+        widths.setdefault(o.vector, []).append(f"t{plan.spec.output.name}g{o.tensor.name}")
+    values = plan.pointwise.values
+    return "; ".join(f"{', '.join(names)}: {show(((v, values // v),))}" for v, names in widths.items())
 
 
 @dataclass(frozen=True)

@@ -248,12 +248,13 @@ def registers(spec: KernelSpec, say: Say) -> None:
     magnitude. This is a warning, since it computes the right thing.
     """
     schedule = _schedule(spec)
-    count, threads = gemm.thread_values(spec), gemm.threads_of(schedule)
+    _, _, m, n, _ = gemm.names(spec)
+    threads = gemm.threads_of(schedule)
+    count = gemm.tile_of(schedule, m) * gemm.tile_of(schedule, n) // threads
     assert schedule.mma.accumulator is not None
     needed, limit = count * schedule.mma.accumulator.bytes // 4, register_limit(threads)
     if needed <= limit:
         return
-    _, _, m, n, _ = gemm.names(spec)
 
     def help() -> str | None:
         tile, trials = {mode: gemm.tile_of(schedule, mode) for mode in (m, n)}, []

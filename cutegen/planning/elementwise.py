@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tensor_layouts import Layout, size
+from tensor_layouts import size
 
 from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import format_layout, make_layout_tv
@@ -234,7 +234,7 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
     tile = block_tile(spec)
     tiler = tuple(tile.values())
     tv_layout = None
-    value_layout: Layout | None = schedule.value_layout
+    thread_layout, value_layout = layouts.alike(schedule.thread_layout, schedule.value_layout)
     order = tile_order(spec)
     check_threads = False
     match schedule.partition:
@@ -265,7 +265,7 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         pointwise=pointwise,
         partition=schedule.partition,
         tiler=tiler,
-        thread_layout=schedule.thread_layout,
+        thread_layout=thread_layout,
         value_layout=value_layout,
         tv_layout=tv_layout,
         thread_profile=profile,

@@ -240,7 +240,7 @@ def _workable(block: int, depth: int, schedule: GemmSchedule, side: int, k_major
 
     # A multiple of all threads always works: they all stand in one row.
     choices = [*range(step, block + threads * step, step), threads * step]
-    nearest: int = min((abs(c - block), c) for c in choices if works(c))[1]
+    nearest: int = next(c for c in sorted(choices, key=lambda c: (abs(c - block), c)) if works(c))
     return nearest
 
 

@@ -109,6 +109,17 @@ def ordered(shape: Sequence[int], fastest: int) -> Layout:
     return Layout(tuple(shape), tuple(stride))
 
 
+def alike(first: Layout | None, second: Layout | None) -> tuple[Layout | None, Layout | None]:
+    """Two layouts of one rank with shapes that are both tuples or both numbers, as CuTe's products demand."""
+
+    def as_tuple(layout: Layout) -> Layout:
+        return layout if isinstance(layout.shape, tuple) else Layout((layout.shape,), (layout.stride,))
+
+    if first is None or second is None or isinstance(first.shape, int) == isinstance(second.shape, int):
+        return first, second
+    return as_tuple(first), as_tuple(second)
+
+
 def walk(shape: Sequence[int], order: Sequence[int]) -> Layout:
     """From 0, 1, ... to places in a tile of that shape, first mode fastest, so that they walk the modes in `order`."""
     return Layout(tuple(shape[i] for i in order), tuple(prod(shape[:i]) for i in order))

@@ -1,0 +1,159 @@
+"""What inference chooses where a spec leaves something out, and that it keeps what the spec says."""
+
+from __future__ import annotations
+
+import pytest
+from planning_specs import document
+from tensor_layouts import Layout
+
+from cutegen.language import read_specs
+from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
+from cutegen.lint import check
+from cutegen.planning import make_plan, resolve
+from cutegen.planning.plan import ElementwisePlan
+from cutegen.planning.report import Report
+from cutegen.planning.sound import is_sound
+
+
+def resolved(text: str) -> tuple[KernelSpec, Report]:
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    return resolve(spec, report), report
+
+
+def copy(schedule: dict[str, object], shape: str = "MN", **more: object) -> str:
+    tensors = {
+        "S": {"shape": list(shape), "dtype": "f32"},
+        "D": {"shape": list(shape), "dtype": "f32", "role": "out"},
+    }
+    return document("elementwise", tensors, "D = S", schedule, **more)
+
+
+def elementwise(text: str) -> ElementwiseSchedule:
+    spec, report = resolved(text)
+    assert not report.diagnostics
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    return spec.schedule
+
+
+@pytest.mark.parametrize(
+    ("given", "partition"),
+    [
+        ({}, "thread_value"),
+        ({"value_layout": "(4,4):(4,1)"}, "thread_value"),
+        ({"thread_layout": "(8,32):(32,1)"}, "thread_value"),
+        ({"threads": 64}, "inner"),
+        ({"tiler": {"M": 1, "N": 4}}, "inner"),
+        ({"tiler": {"M": 1, "N": 4}, "threads": 64}, "inner"),
+        ({"tiler": {"M": 8, "N": 32}, "thread_layout": "(8,32):(32,1)"}, "inner_outer"),
+    ],
+)
+def test_the_partition_follows_from_the_keys_and_keeps_them(given: dict[str, object], partition: str) -> None:
+    schedule = elementwise(copy(given))
+    assert schedule.partition == partition
+    assert schedule.threads == given.get("threads", 256 if partition == "inner" else None)
+    if "tiler" in given:
+        assert schedule.tiler == given["tiler"]
+
+
+def test_a_tiler_may_leave_modes_out() -> None:
+    assert elementwise(copy({"partition": "inner", "tiler": {"N": 4}})).tiler == {"M": 1, "N": 4}
+    outer = elementwise(copy({"thread_layout": "(8,32):(32,1)", "tiler": {"M": 16}}))
+    assert outer.tiler == {"M": 16, "N": 32}
+    tensors = {"A": {"shape": ["M", "N"], "dtype": "f32"}, "D": {"shape": ["T", "V"], "dtype": "f32", "role": "out"}}
+    probe = document("probe", tensors, "D = A", {"tv_layout": "(4,6)", "tiler": {"N": 24}})
+    spec, report = resolved(probe)
+    assert isinstance(spec.schedule, ProbeSchedule) and not report.diagnostics
+    assert spec.schedule.tiler == {"M": 1, "N": 24}
+    assert spec.static == {"T": 4, "V": 6, "M": 1, "N": 24}
+
+
+@pytest.mark.parametrize(("size", "bits"), [(41, 32), (42, 64), (1, 32), (44, 128), (4096, 128)])
+def test_a_fixed_size_limits_the_inferred_access(size: int, bits: int) -> None:
+    assert elementwise(copy({}, static={"N": size})).copy.bits == bits
+    tensors = {
+        name: {"shape": list(shape), "dtype": "f32", "major": shape[0]} for name, shape in (("A", "MK"), ("B", "NK"))
+    }
+    tensors["C"] = {"shape": ["M", "N"], "dtype": "f32", "major": "M", "role": "out"}  # type: ignore[dict-item]
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {}, static={"M": size}))
+    assert not report.diagnostics
+    assert isinstance(spec.schedule, GemmSchedule)
+    assert [spec.schedule.copies[name].bits for name in "ABC"] == [bits, 128, bits]
+
+
+def test_values_of_an_inner_tile_walk_the_contiguous_mode_first() -> None:
+    spec, report = resolved(copy({"partition": "inner", "tiler": {"M": 2, "N": 4}}))
+    plan = make_plan(spec)
+    assert isinstance(plan, ElementwisePlan)
+    assert plan.value_layout == Layout((4, 2), (2, 1))  # n first, in a tile whose places run along m first
+    assert plan.pointwise.vector == 4
+
+
+def test_an_access_never_crosses_into_a_third_mode() -> None:
+    """N has 3 values in a row and P follows without a gap: 4 neighbours in the numbering are not 4 along N."""
+    given = {"thread_layout": "(8,1,1)", "value_layout": "(1,3,4):(1,1,3)"}
+    tensors = {
+        name: {"shape": ["M", "N", "P"], "dtype": "f32", "major": "N", "role": role}
+        for name, role in (("S", "in"), ("D", "out"))
+    }
+    assert elementwise(document("elementwise", tensors, "D = S", given)).copy.bits == 32
+
+
+@pytest.mark.parametrize(
+    ("values", "bits"),
+    [("4", 128), ("6", 64), ("((2,2)):((1,2))", 128), ("((2,2)):((2,1))", 32), ("((2,4)):((1,2))", 128), ("3", 32)],
+)
+def test_only_neighbours_in_order_are_one_access(values: str, bits: int) -> None:
+    assert elementwise(copy({"thread_layout": "32", "value_layout": values}, shape="N")).copy.bits == bits
+
+
+def test_layouts_of_one_mode_meet_in_one_form() -> None:
+    spec, _ = resolved(copy({"value_layout": "((2,2)):((2,1))"}, shape="N"))
+    plan = make_plan(spec)
+    assert isinstance(plan, ElementwisePlan) and plan.thread_layout is not None and plan.value_layout is not None
+    assert plan.thread_layout.shape == (256,) and plan.value_layout.shape == ((2, 2),)
+
+
+UNSOUND = [
+    copy({"thread_layout": "256"}),
+    copy({"value_layout": "(2147483647,1)"}),
+    copy({"threads": 2147483647}),
+    copy({"tiler": {"M": 2147483647, "N": 2147483647}, "threads": 32}),
+    copy({"tiler": {"M": 2147483647, "N": 32}, "thread_layout": "(1,32)"}),
+]
+
+
+@pytest.mark.parametrize("text", UNSOUND)
+def test_what_cannot_be_counted_is_left_alone_and_told(text: str) -> None:
+    spec, report = resolved(text)
+    assert not report.diagnostics and not is_sound(spec)
+    check(spec, report)
+    assert report.failed
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"tiler": {"M": 2147483647, "N": 2147483647, "K": 2147483647}},
+        {"tiler": {"M": 65537}},
+        {"tiler": {"K": 65537}},
+        {"tiler": {"K": 1}},
+        {"mma": {"thread_layout": "(2147483647,1,1)"}},
+        {"mma": {"thread_layout": "16"}},
+        {"mma": {"thread_layout": "(16,8,2)", "permutation": {"M": "(2147483647,1)"}}},
+        {"mma": {"permutation": {"M": "(2147483647,1)", "N": "24"}}},
+        {"copies": {"A": {"thread_layout": "(2147483647,1)"}, "B": {"value_layout": "2147483647"}}},
+        {"copies": {"A": {"thread_layout": "256", "value_layout": "(1,2,3)"}}},
+        {"smem": {"A": {"pad": 1024}}, "pipeline": {"stages": 64}},
+    ],
+)
+def test_no_gemm_is_too_strange_to_be_told_about(schedule: dict[str, object]) -> None:
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M"},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "K"},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "role": "out"},
+    }
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", schedule))
+    if not report.failed:
+        check(spec, report)
+    assert report.failed
