@@ -25,7 +25,7 @@ class OperandText:
     tensor: Tensor
     variable: str
     bits: int
-    vector_text: str  # VECTOR, or 1 for an operand that is accessed element by element
+    vector_text: str  # VECTOR, or the elements of an access of an operand that moves fewer
     element: str
     predicate: list[str]
     broadcast: tuple[str, ...]
@@ -74,9 +74,9 @@ def _parameters(plan: Plan) -> dict[str, Any]:
 
 def _operand(plan: Plan, o: Operand) -> OperandText:
     spec, name = plan.spec, plan.spec.output.name
-    scalar = o.vector != plan.pointwise.vector
+    narrow = o.vector != plan.pointwise.vector
     masked = bool(plan.pointwise.masked)
-    predicate = [f"pred=t{name}q{name}" if scalar else f"pred=t{name}p{name}"] if masked else []
+    predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
     strides = [
         "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.output.shape
     ]
@@ -84,7 +84,7 @@ def _operand(plan: Plan, o: Operand) -> OperandText:
         tensor=o.tensor,
         variable=o.tensor.argument,
         bits=o.bits,
-        vector_text="1" if scalar else "VECTOR",
+        vector_text=str(o.vector) if narrow else "VECTOR",
         element=f"m{o.tensor.name}.element_type",
         predicate=predicate,
         broadcast=o.broadcast,
@@ -125,7 +125,7 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
         "operands": operands,
         "loaded": [t for o, t in zip(point.operands, operands, strict=True) if o.read],
         "stored": next(t for t in operands if t.write),
-        "scalar_operands": [t for t in operands if t.vector_text == "1"],
+        "narrow_widths": [(v, point.vector // v) for v in sorted({o.vector for o in point.operands} - {point.vector})],
         "masked": masked,
         "all_masked": len(masked) == len(spec.output.shape),
         "mask_terms": terms,

@@ -54,12 +54,13 @@ def _better_bits(spec: KernelSpec, code: str) -> str | None:
 def access(spec: KernelSpec, say: Say) -> None:
     """`bits` is the width of one access to the widest tensor: at least one of its elements, at most 128 bits.
 
-    All tensors move the same number of elements at a time, `bits` divided by the bits of the widest element. Fewer
-    bits than one element is no access at all, and no load or store instruction moves more than 128 bits.
+    All tensors that have every mode of the output move the same number of elements at a time, `bits` divided by the
+    bits of the widest element; those that broadcast move as many of these as they can. Fewer bits than one element
+    is no access at all, and no load or store instruction moves more than 128 bits.
     """
     schedule = spec.schedule
     assert isinstance(schedule, ElementwiseSchedule) and schedule.copy.bits is not None
-    bits, widest = schedule.copy.bits, max(spec.tensors, key=lambda t: t.dtype.bits)
+    bits, widest = schedule.copy.bits, elementwise.widest_tensor(spec)
     if bits < widest.dtype.bits:
         say(
             f"an access of {bits} bits is narrower than an element of {widest.name}",
@@ -85,7 +86,7 @@ def run(spec: KernelSpec, say: Say) -> None:
     vector, found = _vector(spec), elementwise.contiguous_run(spec, schedule)
     if found % vector == 0:
         return
-    widest = max(t.dtype.bits for t in spec.tensors)
+    widest = elementwise.widest_tensor(spec).dtype.bits
     reason = {
         "inner": "the largest power of two that divides the tiler's extent there",
         "inner_outer": "inner_outer deals out single elements",
@@ -107,7 +108,7 @@ def aligned(spec: KernelSpec, say: Say) -> None:
     the launch with a misaligned address. Promise more with `align:` (checked at every call), or take fewer bits.
     """
     vector, major = _vector(spec), spec.output.major
-    for tensor in spec.tensors:
+    for tensor in elementwise.whole_tensors(spec):
         need = vector * tensor.dtype.bytes
         if tensor.major == major and need > (tensor.align or 1):
             say(

@@ -9,7 +9,7 @@ from tensor_layouts import size
 
 from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import format_layout, make_layout_tv
-from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition
+from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.common import (
     aligned_elements,
@@ -60,19 +60,24 @@ def _partition(schedule: ElementwiseSchedule) -> Partition:
     return "thread_value" if schedule.tiler is None else "inner_outer"
 
 
+def whole_tensors(spec: KernelSpec) -> list[Tensor]:
+    """Tensors with all modes of the output: they are most of the traffic, and set the width of an access."""
+    return [t for t in spec.tensors if len(t.shape) == len(spec.output.shape)]
+
+
+def widest_tensor(spec: KernelSpec) -> Tensor:
+    """Of the widest element type among `whole_tensors`: one access to it is `copy.bits` wide."""
+    return max(whole_tensors(spec), key=lambda t: t.dtype.bits)
+
+
 def _widest_bits(spec: KernelSpec) -> int:
-    return max(t.dtype.bits for t in spec.tensors)
-
-
-def _vectorised(spec: KernelSpec) -> list[str]:
-    """Tensors that are contiguous where the output is: they are accessed a vector at a time."""
-    major = spec.output.major
-    return [t.name for t in spec.tensors if t.major == major]
+    return widest_tensor(spec).dtype.bits
 
 
 def _widest_vector(spec: KernelSpec) -> int:
-    """Elements that one access may move, for the output and all tensors that are contiguous where it is."""
-    by_alignment = min(aligned_elements(spec.tensor(name)) for name in _vectorised(spec))
+    """Elements that one access may move, for the output and all whole tensors that are contiguous where it is."""
+    along = [t for t in whole_tensors(spec) if t.major == spec.output.major]
+    by_alignment = min(aligned_elements(tensor) for tensor in along)
     return min(by_alignment, max(1, 128 // _widest_bits(spec)), whole_accesses(spec, spec.output.major))
 
 
@@ -177,7 +182,7 @@ def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report)
 
 
 def vector_of(spec: KernelSpec) -> int:
-    """Elements of one access, the same for all tensors that are contiguous where the output is."""
+    """Elements of one access, the same for all whole tensors that are contiguous where the output is."""
     assert isinstance(spec.schedule, ElementwiseSchedule) and spec.schedule.copy.bits is not None
     return max(1, spec.schedule.copy.bits // _widest_bits(spec))
 
@@ -284,7 +289,7 @@ def make_pointwise(spec: KernelSpec, values: int, vector: int, masked: tuple[str
     def operand(name: str) -> Operand:
         tensor = spec.tensor(name)
         lacks = tuple(m for m in output.shape if m not in tensor.shape)
-        along = vector if tensor.major == output.major else 1
+        along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
         return Operand(tensor, along, lacks, read=name in read, write=name == output.name)
 
     operands = tuple(operand(t.name) for t in spec.tensors)

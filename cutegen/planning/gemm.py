@@ -283,10 +283,7 @@ def epilogue_run(spec: KernelSpec, schedule: GemmSchedule) -> int:
     if not threads or length % threads or tile_of(schedule, mode) % length:
         return 1
     run = layouts.unit_stride_run(fragment(schedule, mode, side)[1])
-    epilogue = [t for t in spec.tensors if t.name in spec.compute.names() and t.major == output.major]
-    epilogue = [t for t in epilogue if t.name not in (names(spec)[0].name, names(spec)[1].name)]
-    allowed = min(aligned_elements(t) for t in (output, *epilogue))
-    return min(run, allowed, whole_accesses(spec, output.major))
+    return min(run, aligned_elements(output), whole_accesses(spec, output.major))
 
 
 def epilogue_vector(spec: KernelSpec) -> int:

@@ -8,6 +8,7 @@ from cutegen.language.expressions import annotate
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import gemm, layouts
+from cutegen.planning.common import aligned_elements
 from cutegen.planning.plan import GemmOperand, GemmPlan, Operand, Pointwise
 
 
@@ -90,7 +91,7 @@ def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:
 
     def operand(tensor: Tensor) -> Operand:
         lacks = tuple(mode for mode in output.shape if mode not in tensor.shape)
-        along = vector if tensor.major == output.major else 1
+        along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
         return Operand(tensor, along, lacks, read=tensor.name in read, write=tensor.name == output.name)
 
     return Pointwise(
