@@ -155,7 +155,9 @@ def test_elementwise_plans_cover_their_tile_once_in_whole_accesses(text: str) ->
         assert len(own) == plan.pointwise.values
         assert_accesses_are_neighbours(own, plan.pointwise.vector, spec.output.shape.index(str(spec.output.major)))
     for operand in plan.pointwise.operands:
-        assert operand.vector in (1, plan.pointwise.vector)
+        assert plan.pointwise.vector % operand.vector == 0
+        whole = len(operand.tensor.shape) == len(spec.output.shape)
+        assert operand.vector in (1, plan.pointwise.vector) or not whole or operand.bits == 128
         assert operand.bits <= 128
         assert operand.vector == 1 or operand.vector * operand.tensor.dtype.bytes <= (operand.tensor.align or 0)
         assert operand.vector == 1 or operand.tensor.major == spec.output.major

@@ -130,8 +130,8 @@ def copy_divides(spec: KernelSpec, say: Say) -> None:
 def access(spec: KernelSpec, say: Say) -> None:
     """`bits` is the width of one access: at least an element, at most 128 bits.
 
-    For the output it also sets how many elements of the epilogue's other tensors move at a time, which must not come
-    to more than 128 bits for any of them.
+    The epilogue's other tensors move as many elements at a time as the output does, or fewer where 128 bits or their
+    alignment allow only that.
     """
     output = spec.output
     for tensor in (*(t for t, _, _ in _operands(spec)), output):
@@ -146,22 +146,6 @@ def access(spec: KernelSpec, say: Say) -> None:
             continue
         path = _where(tensor, "bits")
         say(message, *path, notes=notes, help=partial(_better_bits, spec, tensor, say.code))
-    vector = gemm.epilogue_vector(spec)
-    for tensor in _alongside(spec):
-        if vector * tensor.dtype.bits > MAX_VECTOR_BITS:
-            say(
-                f"{vector} elements of {tensor.name} at a time are more than {MAX_VECTOR_BITS} bits",
-                *_where(output, "bits"),
-                notes=(f"{vector} * {tensor.dtype.bits} bits = {vector * tensor.dtype.bits}",),
-                help=partial(_better_bits, spec, output, say.code),
-            )
-
-
-def _alongside(spec: KernelSpec) -> list[Tensor]:
-    """The epilogue's inputs that move as many elements at a time as the output."""
-    a, b, *_ = gemm.names(spec)
-    names = set(spec.compute.names()) - {a.name, b.name, spec.output.name}
-    return [t for t in spec.tensors if t.name in names and t.major == spec.output.major]
 
 
 def run(spec: KernelSpec, say: Say) -> None:
@@ -211,7 +195,7 @@ def aligned(spec: KernelSpec, say: Say) -> None:
     """
     k = gemm.names(spec)[4]
     moved = [(t, t, gemm.operand_vector(copy, t)) for t, _, copy in _operands(spec) if t.major != k]
-    moved += [(t, spec.output, gemm.epilogue_vector(spec)) for t in (spec.output, *_alongside(spec))]
+    moved.append((spec.output, spec.output, gemm.epilogue_vector(spec)))
     for tensor, owner, vector in moved:
         need = vector * tensor.dtype.bytes
         if need > (tensor.align or 1):
