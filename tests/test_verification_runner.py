@@ -110,6 +110,7 @@ def test_only_the_cases_that_break_are_reported(tmp_path: Path) -> None:
         ("add", "no major check", "every other"),
         ("add", "no stride check", "breaks 16-byte alignment"),
         ("add", "no base check", "aligned to 8 bytes only"),
+        ("add", "no distinct check", "share memory"),
         ("add", "no alias check", "at the same address"),
         ("add", "alias by address only", "starting inside"),
         ("add", "alias by address only", "starting before the end of"),

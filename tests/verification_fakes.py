@@ -102,6 +102,8 @@ def check(tensors):
             raise ValueError(f"{name} must be aligned to {align} bytes")
 
 def check_alias(out, tensors):
+    if BUG != "no distinct check" and any(n > 1 and s == 0 for n, s in zip(tensors[out].shape, tensors[out].stride())):
+        raise ValueError(f"{out} has elements that share memory")
     for name, t in tensors.items():
         if BUG == "alias by address only":
             bad = t.data_ptr() == tensors[out].data_ptr()

@@ -32,6 +32,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
         "checks": checks,
         "scalar_checks": _scalar_checks(spec),
         "fast_conditions": _fast_conditions(plan),
+        "distinct_outputs": bool(_strided_outputs(spec)),
         "empty_operands": _empty_operands(plan),
         "call_arguments": arguments,
         "symbols": _symbols(spec),
@@ -103,12 +104,24 @@ def _checks(spec: KernelSpec) -> list[str]:
                 "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
             )
     lines = [kept for line in lines if (kept := _without_unused(line, lines))]
+    for out in _strided_outputs(spec):
+        lines.append(f"if not _distinct({out.argument}):")
+        lines += _raise(
+            "    ",
+            f"{out.argument}: expected elements that share no memory, ",
+            f"got strides {{{out.argument}.stride()}}",
+        )
     for out in (t for t in spec.tensors if t.writes):
         for t in spec.tensors:
             if t.name != out.name:
                 items = [f'"{out.argument}"', out.argument, f'"{t.argument}"', t.argument]
                 lines.append(call("_check_apart(", items, ")", 4))
     return lines
+
+
+def _strided_outputs(spec: KernelSpec) -> list[Tensor]:
+    """Outputs whose strides could make elements coincide: a single mode is contiguous."""
+    return [t for t in spec.tensors if t.writes and len(t.shape) > 1]
 
 
 def _without_unused(line: str, lines: list[str]) -> str:
@@ -187,7 +200,8 @@ def _fast_conditions(plan: Plan) -> list[str]:
     ]
     # It takes i8 for u8 and the other way round
     bytes_ = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in spec.tensors if t.dtype.bits == 8]
-    return [*bytes_, f"{output}.numel()", *apart, *(f"not {c}" for c in _whole_blocks(plan))]
+    distinct = [f"_distinct({t.argument})" for t in _strided_outputs(spec)]
+    return [*bytes_, f"{output}.numel()", *distinct, *apart, *(f"not {c}" for c in _whole_blocks(plan))]
 
 
 def _whole_blocks(plan: Plan) -> list[str]:

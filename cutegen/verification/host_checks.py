@@ -180,6 +180,10 @@ def _wrong_tensor(
             yield one(tensor, f"{mode}-major instead of {major}-major", fresh(shape, transposed))
     if case.sizes[major] > 1:
         yield one(tensor, "every other element", fresh(shape, tuple(2 * s for s in strides)))
+    for position, mode in enumerate(tensor.shape):
+        if tensor.writes and mode != major and case.sizes[mode] > 1:
+            same = tuple(0 if i == position else s for i, s in enumerate(strides))
+            yield one(tensor, f"stride 0 along {mode}: elements that share memory", view.as_strided(shape, same))
     size, align = tensor.dtype.bytes, tensor.align or tensor.dtype.bytes
     if align > size:
         yield one(tensor, f"base address aligned to {align // 2} bytes only", fresh(shape, strides, align // 2))
