@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import Binary, Call, Cast, Expr, Literal_, MatMul, Name, Unary, walk
@@ -40,6 +41,7 @@ class Printer:
     width: int
     anchor: str | None = None  # a variable that holds a tensor
     spread_out: bool = False  # whether a number was made a tensor
+    next_number: int = 0  # of the next temporary
     statements: list[str] = field(default_factory=list)
 
     def run(self, value: Expr, target: str) -> list[str]:
@@ -54,7 +56,9 @@ class Printer:
         """A variable that holds the value, unless it is one already."""
         if printed.text.isidentifier():
             return printed
-        variable = f"x{len(self.statements)}"
+        numbers = (f"x{i}" for i in count(self.next_number))
+        variable = next(name for name in numbers if name not in self.names.values())
+        self.next_number = int(variable[1:]) + 1
         self.statements.append(f"{variable} = {printed.text}")
         return Text(variable)
 

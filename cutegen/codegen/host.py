@@ -8,11 +8,10 @@ from typing import Any
 
 from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, Item, call
-from cutegen.language.expressions import Expr
+from cutegen.language.expressions import Expr, MatMul
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.layouts import leaves, modes_of, offsets
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan
-from cutegen.planning.targets import TARGETS
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
 MODE_DEFAULT = 1024  # of the command line's sizes
@@ -25,6 +24,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
     parameters = [f"{t.argument}: torch.Tensor" for t in spec.tensors]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
     checks = _checks(spec) + _late_checks(plan)
+    checks = [kept for line in checks if (kept := _without_unused(line, checks))]
     return {
         "host_parameters": parameters,
         "host_summary": spec.summary.rstrip(".") + "." if spec.summary else f"{spec.compute.text}.",
@@ -70,6 +70,13 @@ def _checks(spec: KernelSpec) -> list[str]:
         items = [f'"{t.argument}"', t.argument, f"torch.{t.dtype.torch}", str(len(t.shape))]
         items += [str(t.shape.index(t.major)), str(t.align)]
         lines.append(call("_check(", items, ")", 4))
+    out = spec.output.argument
+    for t in spec.tensors:
+        if t.argument != out:
+            lines.append(f"if {t.argument}.device != {out}.device:")
+            lines += _raise(
+                "    ", f"{t.argument}: expected {{{out}.device}}, where {out} is, ", f"got {{{t.argument}.device}}"
+            )
     bound: dict[str, str] = {}  # mode -> the argument that its size was taken from
     first = spec.output
     for t in (first, *(t for t in spec.tensors if t.name != first.name)):
@@ -103,18 +110,14 @@ def _checks(spec: KernelSpec) -> list[str]:
             lines += _raise(
                 "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
             )
-    lines = [kept for line in lines if (kept := _without_unused(line, lines))]
-    for out in _strided_outputs(spec):
-        lines.append(f"if not _distinct({out.argument}):")
-        lines += _raise(
-            "    ",
-            f"{out.argument}: expected elements that share no memory, ",
-            f"got strides {{{out.argument}.stride()}}",
-        )
-    for out in (t for t in spec.tensors if t.writes):
+    for written in _strided_outputs(spec):
+        name = written.argument
+        lines.append(f"if not _distinct({name}):")
+        lines += _raise("    ", f"{name}: expected elements that share no memory, ", f"got strides {{{name}.stride()}}")
+    for written in (t for t in spec.tensors if t.writes):
         for t in spec.tensors:
-            if t.name != out.name:
-                items = [f'"{out.argument}"', out.argument, f'"{t.argument}"', t.argument]
+            if t.name != written.name:
+                items = [f'"{written.argument}"', written.argument, f'"{t.argument}"', t.argument]
                 lines.append(call("_check_apart(", items, ")", 4))
     return lines
 
@@ -139,7 +142,7 @@ def _scalar_checks(spec: KernelSpec) -> list[str]:
     lines = []
     for s in spec.scalars:
         name, kind = s.argument, PYTHON_TYPES[s.dtype.value]
-        accepted = "(int, float)" if s.dtype.is_float else "int"
+        accepted = "numbers.Real" if s.dtype.is_float else "numbers.Integral"
         lines.append(f"if not isinstance({name}, {accepted}):")
         wanted = "an int" if kind == "int" else "a float"
         lines += _raise("    ", f"{name}: expected {wanted}, ", f"got {{type({name}).__name__}}", "TypeError")
@@ -167,24 +170,27 @@ def _raise(pad: str, first: str, second: str, error: str = "ValueError") -> list
 
 
 def _late_checks(plan: Plan) -> list[str]:
-    """Limits of the grid, which only sizes of many billions of elements reach, or many tiles along n."""
-    if isinstance(plan, GemmPlan):
-        limit = min(TARGETS[t].grid_y for t in plan.spec.targets) * plan.tile[plan.n]
-        owner = plan.spec.output.argument
-        if plan.spec.static.get(plan.n, limit + 1) <= limit:
-            return []
-        return [
-            f"if {plan.n} > {limit}:",
-            *_raise("    ", f"{owner}: expected {plan.n} <= {limit}, ", f"got {{{plan.n}}}"),
-        ]
-    if isinstance(plan, ProbePlan):
-        return []
-    owner = plan.spec.output.argument
-    lines = []
+    """Limits of the grid, and whole blocks where the plan demands them."""
+    lines: list[str] = []
+    output = plan.spec.output
+    if isinstance(plan, GemmPlan) and plan.largest_n is not None:
+        lines.append(f"if {plan.n} > {plan.largest_n}:")
+        lines += _raise("    ", f"{output.argument}: expected {plan.n} <= {plan.largest_n}, ", f"got {{{plan.n}}}")
+    if isinstance(plan, ElementwisePlan) and plan.most_tiles is not None:
+        sizes = zip(output.shape, plan.tiler, strict=True)
+        tiles = " * ".join(f"-(-{mode} // {extent})" if extent > 1 else mode for mode, extent in sizes)
+        lines.append(f"if {tiles} > {plan.most_tiles}:")
+        lines += _raise(
+            "    ",
+            f"{output.argument}: expected at most {plan.most_tiles} tiles, ",
+            f"got shape {{tuple({output.argument}.shape)}}",
+        )
     for condition in _whole_blocks(plan):
         lines.append(f"if {condition}:")
         lines += _raise(
-            "    ", f"{owner}: expected a multiple of {plan.threads} tiles, ", f"got shape {{tuple({owner}.shape)}}"
+            "    ",
+            f"{output.argument}: expected a multiple of {plan.threads} tiles, ",
+            f"got shape {{tuple({output.argument}.shape)}}",
         )
     return lines
 
@@ -198,10 +204,14 @@ def _fast_conditions(plan: Plan) -> list[str]:
         for t in spec.tensors
         if out.writes and t.name != out.name
     ]
-    # It takes i8 for u8 and the other way round
-    bytes_ = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in spec.tensors if t.dtype.bits == 8]
+    # It takes signed for unsigned integers and the other way round
+    dtypes = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
     distinct = [f"_distinct({t.argument})" for t in _strided_outputs(spec)]
-    return [*bytes_, f"{output}.numel()", *distinct, *apart, *(f"not {c}" for c in _whole_blocks(plan))]
+    # Sizes whose coordinates or number of tiles might need more than 32 bits are looked at closely
+    small = [f"0 < {output}.numel() <= LARGEST"]
+    if isinstance(plan, GemmPlan):
+        small.append(f"{plan.a.tensor.argument}.numel() <= LARGEST")
+    return [*dtypes, *small, *distinct, *apart, *(f"not {c}" for c in _whole_blocks(plan))]
 
 
 def _whole_blocks(plan: Plan) -> list[str]:
@@ -271,6 +281,8 @@ def _reference(plan: Plan) -> list[str]:
         assert dtype is not None
         factors = [t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in (a, b)]
         lines.append(f"product = {factors[0]} @ {factors[1]}.T")
+        if isinstance(value, MatMul):
+            return [*lines[:-1], f"result = {factors[0]} @ {factors[1]}.T"]
     return lines + _printed(spec, value, plan)
 
 
@@ -292,7 +304,7 @@ def _probe_reference(plan: ProbePlan) -> list[str]:
     printed = [f"[{', '.join(map(str, row))}]" for row in rows]
     if len(rows) <= TABLE_ROWS and max(len(row) for row in printed) <= WIDTH - 13:
         table = [f"        {row}," for row in printed]
-        lines = ["# Row: thread, column: value", "index = torch.tensor(", "    [", *table, "    ],"]
+        lines = ["# Row: thread, column: value", "probe_index = torch.tensor(", "    [", *table, "    ],"]
         lines += [f"    device={source}.device,", ")"]
     else:
         lines = [
@@ -303,7 +315,7 @@ def _probe_reference(plan: ProbePlan) -> list[str]:
     printer = TorchPrinter(names, frozenset(names), None, WIDTH - 4)
     return [
         *lines,
-        f"result = {flat}[index]",
+        f"result = {flat}[probe_index]",
         *(s for s in printer.run(plan.pointwise.value, "result") if s != "result = result"),
     ]
 
@@ -311,12 +323,12 @@ def _probe_reference(plan: ProbePlan) -> list[str]:
 def _enumerate(plan: ProbePlan, source: str) -> list[str]:
     """index[t, v] built from the layout's modes, for layouts too large to list."""
     lines = []
-    for name, mode in zip(("threads", "values"), modes_of(plan.tv_layout), strict=True):
+    for name, mode in zip(("thread_offsets", "value_offsets"), modes_of(plan.tv_layout), strict=True):
         lines.append(f"{name} = torch.zeros(1, dtype=torch.int64, device={source}.device)")
         for extent, stride in leaves(mode):
-            lines.append(f"steps = torch.arange({extent}, device={source}.device) * {stride}")
-            lines.append(f"{name} = (steps[:, None] + {name}[None, :]).reshape(-1)")
-    return [*lines, "index = threads[:, None] + values[None, :]"]
+            lines.append(f"mode_offsets = torch.arange({extent}, device={source}.device) * {stride}")
+            lines.append(f"{name} = (mode_offsets[:, None] + {name}[None, :]).reshape(-1)")
+    return [*lines, "probe_index = thread_offsets[:, None] + value_offsets[None, :]"]
 
 
 def _inputs(plan: Plan) -> Mapping[str, Any]:
@@ -327,7 +339,7 @@ def _inputs(plan: Plan) -> Mapping[str, Any]:
         sizes = ", ".join(str(spec.static.get(m, m)) for m in t.shape) + ("," if len(t.shape) == 1 else "")
         assert t.major is not None and t.align is not None
         items = [f"torch.{t.dtype.torch}", f"({sizes})", str(t.shape.index(t.major))]
-        values.append(call("tensor(", [*items, str(max(1, t.align // t.dtype.bytes))], ")", 8))
+        values.append(call("random(", [*items, str(max(1, t.align // t.dtype.bytes))], ")", 8))
     values += ["1.5" if s.dtype.is_float else "2" for s in spec.scalars]
     defaults = {m: _default(plan, m) for m in free}
     return {

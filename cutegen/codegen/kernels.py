@@ -16,6 +16,7 @@ from cutegen.planning.layouts import show
 from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Operand, Plan, ProbePlan
 
 Constants = list[tuple[str, str, str]]
+LARGEST = ("LARGEST", "2**31 - 2**21", "size: 32-bit coordinates reach a tile beyond it")
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
         "masked": masked,
         "all_masked": len(masked) == len(spec.output.shape),
         "mask_terms": terms,
+        "guard_tiles": isinstance(plan, ElementwisePlan) and plan.guard_tiles,
         "reshape": reshape,
         "statements": statements,
         "store": store,
@@ -148,6 +150,7 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         ("THREADS", str(plan.threads), "of a thread block"),
         ("VALUES", str(plan.pointwise.values), "of a thread"),
         ("VECTOR", str(plan.pointwise.vector), "elements of one access"),
+        LARGEST,
     ]
 
     def inner_values(tile: str) -> str:
@@ -197,8 +200,6 @@ class LoadText:
     predicate_shape: str
     predicate_strides: str
     predicated: bool
-    zero_fill: bool
-    zero: str
     residue: bool
 
     def copy(self, tile: str, stage: str, first: bool) -> list[str]:
@@ -214,12 +215,11 @@ class LoadText:
 
 def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
     name, block = x.tensor.name, f"BLK_{x.mode.upper()}"
-    v, mn, k = x.copy_profile
-    rest_v = int(v.strip("()").split(",")[1])
+    rest_v, rest_mn, rest_k = x.copies
+    profile = ((x.vector, rest_v), rest_mn, rest_k)
     pad = x.smem_stride - x.block
     stride = f"{block} + {pad}" if pad else block
     depth = f"BLK_{plan.k.upper()}"
-    zero = "0.0"
     return LoadText(
         plan=x,
         name=name,
@@ -229,16 +229,14 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
         smem_shape=f"({block}, {depth}, STAGES)",
         smem_strides=f"(1, {stride}, {depth} * ({stride}))" if pad else f"(1, {stride}, {depth} * {stride})",
         pad=pad,
-        gmem_profile=show((v, mn, k, "k" if plan.k_tiles is None else plan.k_tiles)),
-        smem_profile=show((v, mn, k, plan.stages)),
+        gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
+        smem_profile=show((*profile, plan.stages)),
         rest_v=rest_v,
-        rest_mn=int(mn),
-        rest_k=int(k),
-        predicate_shape=python_tuple((rest_v, int(mn), int(k))),
-        predicate_strides=python_tuple((int(mn), 1, 0)),
+        rest_mn=rest_mn,
+        rest_k=rest_k,
+        predicate_shape=python_tuple(x.copies),
+        predicate_strides=python_tuple((rest_mn, 1, 0)),
         predicated=x.masked or plan.residue,
-        zero_fill=x.atom == "universal" and (x.masked or plan.residue),
-        zero=zero,
         residue=plan.residue,
     )
 
@@ -253,6 +251,7 @@ def _gemm(plan: GemmPlan) -> dict[str, Any]:
         ("THREADS", str(plan.threads), ""),
         ("VALUES", str(plan.pointwise.values), "accumulators of a thread"),
         ("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}"),
+        LARGEST,
     ]
     loads = [_load(plan, x) for x in (plan.a, plan.b)]
     stages, depth = plan.stages, plan.tile[plan.k]
@@ -316,6 +315,7 @@ def _probe(plan: ProbePlan) -> dict[str, Any]:
     constants: Constants = [
         ("THREADS", str(plan.threads), ""),
         ("VALUES", str(plan.values), "of a thread"),
+        LARGEST,
     ]
     return {
         "kernel_template": "probe.py.j2",

@@ -10,6 +10,7 @@ from cutegen.language.names import (
     MAX_KERNEL_NAME,
     RESERVED,
     RESERVED_ARGUMENTS,
+    derived_from,
     name_problem,
     nearest,
     shown,
@@ -85,6 +86,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     for tensor in tensors:
         for i, mode in enumerate(tensor.shape):
             places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
+    named = [ctx.data["kernel"], *(name for kind, name in places if kind != "scalar")]
     taken: dict[str, tuple[str, str]] = {ctx.data["kernel"].lower(): ("kernel", ctx.data["kernel"])}
     for (kind, name), (path, key) in places.items():
         problem = name_problem(name)
@@ -94,9 +96,12 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         elif lower in FUNCTIONS or lower == "cast" or lower in Dtype.__members__:
             what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
             ctx.say("CG114", f"the {kind} `{name}` has the name of {what}", *path, key=key)
-        elif lower in RESERVED_ARGUMENTS:
+        elif lower in RESERVED_ARGUMENTS or name in RESERVED_ARGUMENTS:
             message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
+        elif sources := derived_from(lower if kind == "tensor" else name, [n for n in named if n != name]):
+            message = f"the {kind} cannot be named `{name}`: the generated code makes that name from {sources}"
+            ctx.say("CG114", message, *path, key=key, help="rename one of them")
         elif lower in taken:
             other = taken[lower]
             message = f"the {kind} `{name}` is named like the {other[0]} `{other[1]}`"

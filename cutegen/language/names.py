@@ -10,19 +10,52 @@ IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 MAX_KERNEL_NAME = 64
 MAX_NAME = 32
 
-# Names that a generated module defines or imports: a kernel of that name would shadow them.
+# Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
+# them from rendered modules.
 RESERVED = (
-    "annotations", "argparse", "bench", "check", "compile", "compiled", "cuda", "cutegen", "cutlass", "cute", "device",
-    "dlpack", "functools", "from_dlpack", "host", "inputs", "jit", "kernel", "kernel_name", "launch", "main",
-    "make_inputs", "math", "operator", "pathlib", "reference", "stream", "sys", "test", "time", "torch", "tvm_ffi",
-    "typing",
-    # Builtins that the module calls.
-    "abs", "all", "any", "bool", "dict", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max",
-    "min", "print", "range", "round", "set", "str", "sum", "super", "tuple", "type", "zip",
+    "Callable", "LARGEST", "STAGES", "TARGETS", "THREADS", "TILER", "VALUES", "VECTOR", "args", "argparse", "compile",
+    "cpasync", "cuda", "cutegen", "cute", "cutlass", "fits", "launch", "main", "make_fake_stream", "make_fake_tensor",
+    "make_inputs", "n_first", "number", "numbers", "on_device", "random", "reference", "sys", "threading",
+    "torch", "tvm_ffi", "vectors",
+    # Builtins that the module calls, or might.
+    "AttributeError", "LookupError", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
+    "divmod", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "object", "print",
+    "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "zip",
+    # Modules that would be imported in place of others from the folder of the generated ones.
+    "annotations", "functools", "math", "operator", "pathlib", "test", "time", "typing",
 )  # fmt: skip
 
-# Names that a parameter of the generated functions cannot take, for the same reason.
-RESERVED_ARGUMENTS = ("arch", "cuda", "cute", "cutlass", "functools", "math", "self", "stream", "sys", "torch")
+# Names in the functions where tensors, scalars and modes are variables.
+RESERVED_ARGUMENTS = (
+    *RESERVED,
+    "accumulators", "arch", "bench", "bidx", "bidy", "compiler", "coord", "coord_k", "coord_mn", "device", "fetch",
+    "generator", "grid", "grid_m", "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block", "k_block_next",
+    "k_tile", "k_tiles", "mode_offsets", "options", "probe_index", "product", "residue", "rest", "rest_k",
+    "rest_mn", "rest_v", "result", "seed", "self", "smem", "smem_next", "smem_read", "smem_write", "stage",
+    "stream", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles", "tv_layout",
+    "val_layout", "value_idx", "value_offsets", "vector",
+)  # fmt: skip
+
+# What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
+DERIVED = (
+    "BLK_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "s{}", "s{}_layout", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}",
+    "t{}p{}_0", "t{}p{}_first", "t{}r{}", "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}",
+    "tiled_copy_{}", "{}_kernel",
+)  # fmt: skip
+
+
+def derived_from(name: str, others: Iterable[str]) -> str | None:
+    """What generated code makes `name` of, `tCrA` of C and A, if it makes that name at all.
+
+    `others` are the names of the spec's tensors and modes, and of its kernel.
+    """
+    one = "|".join(sorted(map(re.escape, others), key=len, reverse=True))
+    for pattern in DERIVED:
+        expression = re.escape(pattern).replace(r"\{\}", f"({one})").replace("_0", r"_[0-9]+")
+        match = re.fullmatch(expression, name, re.IGNORECASE if pattern.startswith("BLK") else 0)
+        if match:
+            return " and ".join(dict.fromkeys(f"`{group}`" for group in match.groups()))
+    return None
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -8,6 +8,7 @@ from math import lcm
 
 from cutegen.language.model import KernelSpec, Predicate, Tensor
 from cutegen.language.reader import MAX_INT as MAX_SIZE
+from cutegen.planning.plan import Operand
 from cutegen.planning.report import Report
 from cutegen.planning.targets import DEFAULT_TARGETS, MAX_VECTOR_BITS
 
@@ -91,3 +92,15 @@ def default_predication(spec: KernelSpec, report: Report, mode: str, tile: int, 
         mode,
     )
     return "none" if whole else masked
+
+
+def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operand:
+    """How a thread accesses a tensor of the pointwise part.
+
+    Where it is contiguous as the output is, as many of `vector` elements at a time as its alignment and 128 bits allow,
+    else one.
+    """
+    output = spec.output
+    lacks = tuple(mode for mode in output.shape if mode not in tensor.shape)
+    along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
+    return Operand(tensor, along, lacks, read, tensor.name == output.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -14,11 +15,12 @@ from cutegen.planning import layouts
 from cutegen.planning.common import (
     aligned_elements,
     default_predication,
+    operand,
     require_divisible,
     resolve_tensors,
     whole_accesses,
 )
-from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
+from cutegen.planning.plan import ElementwisePlan, Pointwise
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
 
@@ -241,7 +243,7 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
     tv_layout = None
     thread_layout, value_layout = layouts.alike(schedule.thread_layout, schedule.value_layout)
     order = tile_order(spec)
-    check_threads = False
+    check_threads = guard_tiles = False
     match schedule.partition:
         case "inner":
             assert schedule.threads is not None
@@ -252,6 +254,9 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
                 value_layout = None
             profile = layouts.show(tiler)
             check_threads = output.shape[order[-1]] not in masked
+            # A mode with one tile by its fixed size has stride 0 there: its coordinate never leaves the bounds.
+            slowest = output.shape[order[-1]]
+            guard_tiles = not check_threads and spec.static.get(slowest, tile[slowest] + 1) <= tile[slowest]
         case "inner_outer":
             assert schedule.thread_layout is not None
             threads = int(size(schedule.thread_layout))
@@ -276,23 +281,25 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         thread_profile=profile,
         tile_order=order,
         check_threads=check_threads,
+        guard_tiles=guard_tiles,
+        most_tiles=_most_tiles(spec, tile, threads if schedule.partition == "inner" else 0),
     )
+
+
+def _most_tiles(spec: KernelSpec, tile: Mapping[str, int], beyond: int) -> int | None:
+    """Tiles that 32 bits can number, with as many threads `beyond` the last one."""
+    most = 2**31 - 1 - beyond
+    if all(mode in spec.static for mode in tile):
+        return None if prod(-(-spec.static[mode] // extent) for mode, extent in tile.items()) <= most else most
+    return most
 
 
 def make_pointwise(spec: KernelSpec, values: int, vector: int, masked: tuple[str, ...]) -> Pointwise:
     """The operands of an elementwise kernel, in the spec's order."""
-    output = spec.output
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     value = annotate(spec.compute, types)
     read = spec.compute.names()
-
-    def operand(name: str) -> Operand:
-        tensor = spec.tensor(name)
-        lacks = tuple(m for m in output.shape if m not in tensor.shape)
-        along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
-        return Operand(tensor, along, lacks, read=name in read, write=name == output.name)
-
-    operands = tuple(operand(t.name) for t in spec.tensors)
+    operands = tuple(operand(spec, t, vector, t.name in read) for t in spec.tensors)
     reshape = len({(o.tensor.major, o.broadcast, o.vector) for o in operands}) > 1
     reshape = reshape or not any(getattr(n, "id", None) in types for n in walk(value)) or isinstance(value, Literal_)
-    return Pointwise(operands, operand(output.name), values, vector, value, masked, reshape)
+    return Pointwise(operands, values, vector, value, masked, reshape)

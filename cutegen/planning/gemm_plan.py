@@ -8,8 +8,9 @@ from cutegen.language.expressions import annotate
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import gemm, layouts
-from cutegen.planning.common import aligned_elements
-from cutegen.planning.plan import GemmOperand, GemmPlan, Operand, Pointwise
+from cutegen.planning.common import operand
+from cutegen.planning.plan import GemmOperand, GemmPlan, Pointwise
+from cutegen.planning.targets import TARGETS
 
 
 def plan(spec: KernelSpec) -> GemmPlan:
@@ -37,9 +38,16 @@ def plan(spec: KernelSpec) -> GemmPlan:
         permutation_n=_permutation(schedule, n, 1),
         fragment_m=_profile(fragment_m),
         fragment_n=_profile(fragment_n),
+        largest_n=_largest_n(spec, n),
         row_first=spec.output.major == n,
         smem_bytes=gemm.smem_bytes(spec)[1],
     )
+
+
+def _largest_n(spec: KernelSpec, n: str) -> int | None:
+    assert isinstance(spec.schedule, GemmSchedule)
+    largest = min(TARGETS[target].grid_y for target in spec.targets) * gemm.tile_of(spec.schedule, n)
+    return None if n in spec.static and spec.static[n] <= largest else largest
 
 
 def _profile(extents: tuple[int, ...]) -> str:
@@ -74,11 +82,11 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         vector=vector,
         thread_layout=copy.thread_layout,
         value_layout=copy.value_layout,
-        copy_profile=(f"({vector},{values // vector})", str(block // tiler[0]), str(depth // tiler[1])),
+        copies=(values // vector, block // tiler[0], depth // tiler[1]),
         smem_stride=block + schedule.smem_pad[tensor.name],
         masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
-        smem_align=16,
+        zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
     )
 
 
@@ -89,14 +97,10 @@ def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     read = [name for name in spec.compute.names() if name not in (a.name, b.name)]
 
-    def operand(tensor: Tensor) -> Operand:
-        lacks = tuple(mode for mode in output.shape if mode not in tensor.shape)
-        along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
-        return Operand(tensor, along, lacks, read=tensor.name in read, write=tensor.name == output.name)
-
     return Pointwise(
-        operands=tuple(operand(t) for t in spec.tensors if t.name in read or t.name == output.name),
-        output=operand(output),
+        operands=tuple(
+            operand(spec, t, vector, t.name in read) for t in spec.tensors if t.name in read or t.name == output.name
+        ),
         values=gemm.thread_values(spec),
         vector=vector,
         value=annotate(spec.compute, types, spec.schedule.mma.accumulator),

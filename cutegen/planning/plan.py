@@ -37,7 +37,6 @@ class Pointwise:
     """
 
     operands: tuple[Operand, ...]
-    output: Operand
     values: int  # of a thread
     vector: int  # values that one predicate covers
     value: Expr  # annotated
@@ -69,6 +68,8 @@ class ElementwisePlan(Plan):
     thread_profile: str  # what a thread holds of each tensor
     tile_order: tuple[int, ...]  # inner: modes in the order in which consecutive threads walk the tiles
     check_threads: bool  # inner: the host demands a whole number of blocks
+    guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates
+    most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,11 @@ class GemmOperand:
     vector: int  # elements of one access
     thread_layout: Layout
     value_layout: Layout
-    copy_profile: tuple[str, ...]  # ((4,1),1,1): what one thread copies of a tile
+    copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
     smem_stride: int  # elements between neighbours in k
     masked: bool
     convert: bool  # to the accumulator's type after reading shared memory
-    smem_align: int  # bytes
+    zero_fill: bool  # shared memory is cleared first: a copy that is predicated off leaves it as it is
 
     @property
     def bits(self) -> int:
@@ -109,6 +110,7 @@ class GemmPlan(Plan):
     permutation_n: Layout | None
     fragment_m: str  # (4,2): a thread's share of the tile along m
     fragment_n: str
+    largest_n: int | None  # that the grid can count; None if n is fixed, and less
     row_first: bool  # the output's values are walked along n first
     smem_bytes: int
 

@@ -1,4 +1,4 @@
-"""What runs a generated module. Everything that knows about a GPU is here."""
+"""What runs a generated module: a GPU, or the emulator. Everything that knows about a GPU is here."""
 
 from __future__ import annotations
 
@@ -86,6 +86,38 @@ class GpuExecutor:
             return False
 
 
+class EmulatorExecutor:
+    """The CPU: runs the PTX that a module compiles to, for each of its targets whose code differs, with the launches
+    that its compiled host code makes. A fault is an exception that names it.
+
+    Tensors live in the CPU's memory and say that they are on a CUDA device.
+    """
+
+    name = "cpu (emulator)"
+    device = "cpu"
+    other_device = "meta"
+    element_limit: int | None = 1 << 22
+
+    def __init__(self, targets: Sequence[str] | None = None) -> None:
+        """`targets`: those of a module's that run, by default all whose code differs."""
+        self._targets = targets
+        self._installed: set[int] = set()
+
+    def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
+        from cutegen.emulator import install, on_device
+
+        if id(module) not in self._installed:
+            install(module, kernel, self._targets)
+            self._installed.add(id(module))
+        getattr(module, kernel)(*map(on_device, args))
+
+    def synchronize(self) -> None:
+        pass
+
+    def alive(self) -> bool:
+        return True
+
+
 def gpu_missing() -> str | None:
     """Why there is no CUDA device to run on, or None if there is one. Asks the driver only, without torch."""
     try:
@@ -108,15 +140,17 @@ def gpu_available() -> bool:
 
 
 def make_executor(on: str) -> Executor:
-    """`gpu`, or any other one by its import path, `package.module:Class`.
+    """`gpu`, `cpu`, or any other one by its import path, `package.module:Class`.
 
     Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device.
     """
     if on == "gpu":
         return GpuExecutor()
+    if on == "cpu":
+        return EmulatorExecutor()
     place, _, name = on.partition(":")
     if not name:
-        raise ValueError(f"unknown executor {on!r}: use gpu or package.module:Class")
+        raise ValueError(f"unknown executor {on!r}: use gpu, cpu or package.module:Class")
     made: Any = getattr(importlib.import_module(place), name)()
     executor: Executor = made
     return executor
