@@ -1,88 +1,29 @@
 """The command line: verbs and flags. Whatever a verb needs is imported when it runs, so that `--help` is quick.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong
-result, a failed compile, a lint error; 2 wrong use or broken input; 130 interrupted; 70 a defect of cutegen.
+result, a failed compile, a lint error; 2 wrong use or broken input; 130 interrupted; 70 a defect of cutegen. With
+`--format json`, wrong use prints `{verb, ok, exit_code, error, help}`.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from cutegen import __version__
+from cutegen.building.verbs import BROKEN, FINDINGS, OK, Refusal, Verbs
 
 if TYPE_CHECKING:
     from cutegen.building.project import Selection
     from cutegen.building.sources import Gathered
 
-DEBUG_VARIABLE = "CUTEGEN_TRACEBACK"
-OK, FINDINGS, BROKEN, DEFECT, INTERRUPTED, PIPE = 0, 1, 2, 70, 130, 141
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Refusal(click.ClickException):
-    """Ends a verb with a message, a line of help and an exit code."""
-
-    def __init__(self, message: str, help: str | None = None, code: int = BROKEN) -> None:
-        super().__init__(message)
-        self.help = help
-        self.exit_code = code  # type: ignore[misc]  # click means it to be set so
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"error: {self.message}", err=True)
-        if self.help:
-            click.echo(f"  help: {self.help}", err=True)
-
-
-class Verbs(click.Group):
-    """Turns what may go wrong anywhere into an exit code and a line; never a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # so that a closed pipe shows here and not while Python exits
-            return result
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(INTERRUPTED)
-        except BrokenPipeError:
-            _abandon_stdout()
-            ctx.exit(PIPE)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except OSError as error:  # a full disk, a closed descriptor: not a defect
-            _abandon_stdout()
-            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-            raise Refusal(f"{where}{error.strerror or error}") from error
-        except Exception as error:
-            if os.environ.get(DEBUG_VARIABLE):
-                raise
-            message = f"cutegen failed: {_where(error)}{type(error).__name__}: {str(error)[:500]}"
-            help = f"this is a defect of cutegen; {DEBUG_VARIABLE}=1 shows the traceback for a report"
-            raise Refusal(message, help, DEFECT) from error
-
-
-def _where(error: BaseException) -> str:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}: " if frame is not None else ""
-
-
-def _abandon_stdout() -> None:
-    """Nobody reads any more, or nothing can be written: what is still buffered must not fail a second time."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is no file
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 open until the process ends
 
 
 def main() -> None:
@@ -113,8 +54,9 @@ def with_specs(verb: F) -> F:
 
 def with_jobs(verb: F) -> F:
     return click.option(
-        "-j", "--jobs", type=click.IntRange(1, 256), metavar="N", help="Worker processes; by default one a processor."
-    )(verb)
+        "-j", "--jobs", type=click.IntRange(1, 256), metavar="N",
+        help="Worker processes; by default one a processor, and a few for a GPU.",
+    )(verb)  # fmt: skip
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -136,17 +78,19 @@ def init(name: str, op: str, out: Path | None, form: str) -> None:
 
     JSON: {verb, spec, schema}.
     """
+    from cutegen.building.project import quoted, readable
     from cutegen.building.starter import StarterError, write_starter
 
     try:
         starter = write_starter(name, op, out)
     except StarterError as error:
         raise Refusal(str(error), error.help) from None
+    spec, schema = (readable(path.as_posix()) for path in (starter.spec, starter.schema))
     if form == "json":
-        _print_json({"verb": "init", "spec": starter.spec.as_posix(), "schema": starter.schema.as_posix()})
+        _print_json({"verb": "init", "spec": spec, "schema": schema})
     else:
-        click.echo(f"wrote {starter.spec}, and {starter.schema} for editors")
-        click.echo(f"next: cutegen build {starter.spec}")
+        click.echo(f"wrote {spec}, and {schema} for editors")
+        click.echo(f"next: cutegen build {quoted(spec)}")
 
 
 @cli.command()
@@ -176,6 +120,9 @@ def build(
 ) -> None:
     """Generate, compile and verify the modules of the specs, then write all of them or nothing.
 
+    Kernels run on the GPU of this machine, or on a CPU emulator where there is none. Exit 2 where a spec has an error
+    or cannot be found, 1 where a kernel is not as it must be, or a file.
+
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
     else the one that holds `specs`.
 
@@ -184,6 +131,12 @@ def build(
     """
     if check and diff:
         raise click.UsageError("--check and --diff exclude each other")
+    if check or diff:
+        useless = {"--force": force, "--no-cache": no_cache, "-j": jobs is not None}
+        given = " and ".join(name for name, there in useless.items() if there)
+        if given:
+            what = "--check" if check else "--diff"
+            raise click.UsageError(f"{given} cannot go with {what}, which compiles and writes nothing")
     selection = _select(specs, out)
     if check or diff:
         _compare(selection, diff=diff, form=form)
@@ -208,25 +161,26 @@ def build(
 def lint(specs: tuple[Path, ...], form: str) -> None:
     """Print the diagnostics of the specs; nothing is compiled, run or written.
 
-    Exit 2 where a spec cannot be understood, 1 where it can and its kernel would be wrong, 0 else.
+    Exit 2 where a spec cannot be understood (a code below CG200), 1 where it can and a rule of its schedule has an
+    error, 0 else.
 
-    JSON: {verb, ok, diagnostics}.
+    JSON: {verb, ok, exit_code, diagnostics}.
     """
-    from cutegen.building.output import print_diagnostics
+    from cutegen.building.output import count, print_diagnostics
     from cutegen.building.sources import gather
-    from cutegen.language.codes import CODES
     from cutegen.language.diagnostics import as_json
 
     gathered = gather(_select(specs, None))
     errors = [d for d in gathered.diagnostics if d.severity == "error"]
+    unread = any(d.code.startswith(("CG0", "CG1")) for d in errors)
+    code = BROKEN if unread else FINDINGS if errors else OK
     if form == "json":
         diagnostics = [as_json(d) for d in gathered.diagnostics]
-        _print_json({"verb": "lint", "ok": not errors, "diagnostics": diagnostics})
+        _print_json({"verb": "lint", "ok": not errors, "exit_code": code, "diagnostics": diagnostics})
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts, to_stdout=True)
         if not gathered.diagnostics:
-            click.echo(f"{len(gathered.units)} kernels, no diagnostics")
-    code = BROKEN if any(d.code in CODES for d in errors) else FINDINGS if errors else OK
+            click.echo(f"{count(len(gathered.units), 'kernel')}, no diagnostics")
     click.get_current_context().exit(code)
 
 
@@ -246,7 +200,9 @@ def explain(spec: Path, kernel: str | None, form: str) -> None:
     units = [unit for unit in gathered.units if kernel in (None, unit.kernel)]
     if not units:
         known = [unit.kernel for unit in gathered.units]
-        raise Refusal(f"there is no kernel `{kernel}` in {spec}", f"its kernels are {', '.join(known)}")
+        raise Refusal(
+            f"there is no kernel `{kernel}` in {gathered.units[0].source.shown}", f"its kernels are {', '.join(known)}"
+        )
     if form == "json":
         entries = [
             {
@@ -268,30 +224,33 @@ def explain(spec: Path, kernel: str | None, form: str) -> None:
 
 @cli.command()
 @with_specs
-@click.option("--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run.")
+@click.option(
+    "--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run: a GPU, or an emulator."
+)
 @with_jobs
 @with_format
-def verify(specs: tuple[Path, ...], on: str, jobs: int | None, form: str) -> None:
+def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None, form: str) -> None:
     """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
+
+    Exit 1 where a kernel fails, 2 where one could not be executed.
 
     JSON: {verb, on, ok, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}]}.
     """
     from cutegen.building.build import Verification, run_verification
+    from cutegen.building.checks import emulator_missing
     from cutegen.building.console import make_progress
     from cutegen.building.output import print_diagnostics, print_verify, verify_json
     from cutegen.verification import gpu_missing
 
     gathered = _gather(_select(specs, None), form)
     units = gathered.units
-    reason = "cutegen has no CPU emulator yet" if on == "cpu" else gpu_missing()
+    reason = emulator_missing() if on == "cpu" else gpu_missing()
     if reason is not None:
         if form == "json":
             not_run = [Verification("not executed", reason)] * len(units)
             _print_json(verify_json(on, units, not_run, gathered.diagnostics))
-        help = (
-            "run it with --on gpu on a machine with a CUDA GPU" if on == "cpu" else "run it where there is a CUDA GPU"
-        )
-        raise Refusal(f"nothing was executed: {reason}", help)
+        help = "install what is missing" if on == "cpu" else "run it where there is a CUDA GPU, or with --on cpu"
+        raise Refusal(f"nothing was executed: {reason}", help, told=True)
     verifications, found = run_verification(units, on, jobs, make_progress())
     diagnostics = [*gathered.diagnostics, *found]
     if form == "json":
@@ -299,6 +258,10 @@ def verify(specs: tuple[Path, ...], on: str, jobs: int | None, form: str) -> Non
     else:
         print_diagnostics(diagnostics, gathered.texts)
         print_verify(units, verifications)
+    idle = [v for v in verifications if v.verdict == "not executed"]
+    if idle and not found:
+        what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
+        raise Refusal(f"{what} executed: {idle[0].why}", told=True)
     click.get_current_context().exit(FINDINGS if found else OK)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cutegen.building.project import SelectionError, project_root, select
+from cutegen.building.project import SelectionError, project_root, quoted, readable, select, shown
 
 
 def make(folder: Path, *names: str) -> None:
@@ -105,3 +105,23 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 def test_the_root_of_a_folder_of_specs_is_that_of_its_specs(tmp_path: Path) -> None:
     make(tmp_path, "specs/x.yaml")
     assert project_root(tmp_path / "specs", folder=True) == project_root(tmp_path / "specs/x.yaml") == tmp_path
+
+
+@pytest.mark.parametrize("named", ["file", "folder"])
+def test_a_pipe_or_a_socket_is_refused_before_it_is_read(tmp_path: Path, named: str) -> None:
+    make(tmp_path, "specs/x.yaml")
+    os.mkfifo(tmp_path / "specs/pipe.yaml")
+    with pytest.raises(SelectionError, match="pipe.yaml is a pipe, not a file"):
+        select([tmp_path / "specs" if named == "folder" else tmp_path / "specs/pipe.yaml"])
+    with pytest.raises(SelectionError, match="/dev/zero is a device"):
+        select([Path("/dev/zero")])
+    (tmp_path / "specs/pipe.yaml").unlink()
+    os.symlink("x.yaml", tmp_path / "specs/link.yaml")
+    assert len(select([tmp_path / "specs"]).files) == 2
+
+
+def test_paths_that_are_not_text_can_be_printed(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"b\xff") / "x.yaml"
+    assert shown(odd).endswith("/b\\xff/x.yaml") and readable("\ud800é") == "\\ud800é"
+    shown(odd).encode("utf-8")
+    assert quoted(tmp_path / "my x.yaml").endswith("my x.yaml'") and quoted("x.yaml") == "x.yaml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,26 @@ import pytest
 from building_kit import project, put, snapshot, spec_text
 from click.testing import CliRunner
 
+from cutegen.building.starter import OPS, starter_text
 from cutegen.cli import cli
+from cutegen.codegen import generate
+from cutegen.compiling import Compiled, Job, Resources, compile_all
+from cutegen.verification import gpu_available
 
 ROOT = Path(__file__).parents[1]
 GOOD = spec_text("one")
+
+TINY = """\
+cutegen: 1
+kernel: tiny
+op: probe
+tensors:
+  A: {shape: [M, N], dtype: i32, major: M}
+  D: {shape: [T, V], dtype: i32, major: V, role: out}
+compute: D = A
+schedule: {tv_layout: "((2,2),(2,3)):((2,12),(1,4))", tiler: {M: 4, N: 6}}
+targets: [sm_80]
+"""
 
 
 def run(
@@ -232,6 +249,27 @@ def test_a_real_compile_through_the_command_line(tmp_path: Path) -> None:
     assert one["targets"]["sm_80"]["registers"] == two["targets"]["sm_80"]["registers"] > 0
 
 
+@pytest.mark.skipif(gpu_available(), reason="this machine has a GPU, which build uses")
+def test_a_real_run_on_the_emulator_through_the_command_line(tmp_path: Path) -> None:
+    """The only test here with the real emulator: the smallest kernel there is."""
+    specs = project(tmp_path)
+    (specs / "tiny.yaml").write_text(TINY)
+    result = run("build", "specs", cwd=tmp_path, CUTEGEN_CACHE_DIR=str(tmp_path / "cache"))
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"cpu \(emulator\): \d+ cases, \d+ host checks, max error 0 of bound", result.stdout), (
+        result.stdout
+    )
+    assert "ok tiny on cpu (emulator)" in result.stderr and (tmp_path / "generated/tiny.py").is_file()
+
+
+def test_the_starters_do_not_spill(tmp_path: Path) -> None:
+    modules = [generate(starter_text("mine", op), "specs/mine.yaml").modules[0] for op in OPS]
+    jobs = [Job(m.text, "mine", target) for m in modules for target in m.spec.targets]
+    outcomes = compile_all(jobs)
+    found = [o.artefact.resources if isinstance(o, Compiled) else o for o in outcomes]
+    assert [(r.spill_stores, r.spill_loads) for r in found if isinstance(r, Resources)] == [(0, 0)] * 6, found
+
+
 def test_the_command_line_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "import sys, cutegen.cli; print(*sys.modules)"
     result = subprocess.run(
@@ -263,10 +301,29 @@ def test_rendering_and_comparing_import_neither_torch_nor_the_compiler(tmp_path:
     assert "current" in result.stdout and not {"torch", "cutlass", "rich", "numpy"} & set(result.stdout.split())
 
 
+def test_a_pipe_as_a_spec_does_not_hang(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one")
+    os.mkfifo(specs / "pipe.yaml")
+    for named in ("specs", "specs/pipe.yaml", "/dev/zero"):
+        result = run("lint", named, "--format", "json", cwd=tmp_path)
+        assert result.returncode == 2 and "not a file" in json.loads(result.stdout)["error"]
+
+
+def test_a_path_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
+    specs = project(tmp_path, "one")
+    out = os.fsencode(tmp_path) + b"/o\xff"
+    for form in ("text", "json"):
+        command = [sys.executable, "-m", "cutegen", "build", str(specs), "--check", "--format", form, "--out", out]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60)
+        assert result.returncode == 1 and "o\\xff" in result.stdout.decode("utf-8").replace("\\\\", "\\")
+
+
 def test_a_defect_is_one_line_and_a_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*args: object) -> None:
         raise AssertionError("never so")
 
     monkeypatch.setattr("cutegen.language.schema.schema_text", defect)
     result = CliRunner().invoke(cli, ["schema"])
+    assert json.loads(CliRunner().invoke(cli, ["schema", "--format", "json"]).stdout)["exit_code"] == 70
     assert result.exit_code == 70 and "AssertionError: never so" in result.stderr and "Traceback" not in result.stderr

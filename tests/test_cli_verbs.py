@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from building_kit import StandInCompiler, project, put, snapshot, spec_text
+from building_kit import TOO_LARGE, StandInCompiler, StandInVerifier, project, put, snapshot, spec_text
 from click.testing import CliRunner, Result
 
 from cutegen import __version__
@@ -24,6 +25,7 @@ SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(checks, "compile_all", StandInCompiler())
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
+    monkeypatch.setattr(checks, "emulator_missing", lambda: "no emulator in this test")
     monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
@@ -96,6 +98,47 @@ def test_init_refuses_bad_names_with_a_good_one(tmp_path: Path, name: str, help:
     assert result.exit_code == 2 and f"help: try {help}" in result.stderr and not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("name", "op"), [("k", "gemm"), ("a", "elementwise"), ("B", "gemm"), ("t", "probe")])
+def test_init_refuses_names_that_its_own_spec_has(tmp_path: Path, name: str, op: str) -> None:
+    result = cutegen("init", name, "--op", op)
+    assert result.exit_code == 2 and not list(tmp_path.iterdir())
+    assert f"choose another name, such as `{name.lower()}_{op}`" in result.stderr
+    assert cutegen("init", f"{name.lower()}_{op}", "--op", op).exit_code == 0
+
+
+def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
+    result = cutegen("init", "mine", "--op", "gemm", "--out", "my specs/k.yaml")
+    assert result.stdout.splitlines()[-1] == "next: cutegen build 'my specs/k.yaml'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["build", "gone.yaml"], "gone.yaml does not exist"),
+        (["build"], "Missing argument"),
+        (["build", "specs", "--jobs", "many"], "many"),
+        (["build", "specs", "--check", "--diff"], "exclude each other"),
+        (["explain", "specs/one.yaml", "--kernel", "two"], "no kernel `two`"),
+        (["init", "one", "--op", "gemm"], "is there already"),
+        (["init", "k", "--op", "gemm"], "the starter spec cannot have a kernel named `k`"),
+        (["verify", "specs"], "--on"),
+        (["no-such-verb"], "no-such-verb"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("form", [["--format", "json"], ["--format=json"]], ids=len)
+def test_wrong_use_is_json_where_json_was_asked_for(
+    tmp_path: Path, arguments: list[str], error: str, form: list[str]
+) -> None:
+    project(tmp_path, "one")
+    result = cutegen(*arguments, *form)
+    data = data_of(result)
+    assert result.exit_code == 2 and set(data) == {"verb", "ok", "exit_code", "error", "help"}
+    assert (data["ok"], data["exit_code"]) == (False, 2) and error in data["error"]
+    assert data["help"] and "rror: " in result.stderr
+    assert not cutegen(*arguments).stdout, "without it, nothing is on stdout"
+
+
 def test_init_out(tmp_path: Path) -> None:
     data = data_of(cutegen("init", "mine", "--op", "gemm", "--out", "deep/er/k.yml", "--format", "json"))
     assert data == {"verb": "init", "spec": "deep/er/k.yml", "schema": "deep/er/.cutegen.schema.json"}
@@ -107,9 +150,10 @@ def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:
     result = cutegen("build", specs)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["kernel", "compiled", "registers", "shared", "memory", "verified", "file"]
+    assert lines[0].split() == ["kernel", "compiled", "registers", "spills", "shared", "memory", "verified", "file"]
     assert [line.split()[0] for line in lines[1:]] == ["one", "two"]
-    assert "sm_80, sm_90a  24         0 B            not executed (no GPU)  generated/one.py written" in lines[1]
+    assert "sm_80, sm_90a  24  " in lines[1]
+    assert "0 B     0 B            not executed (no GPU and no emulator)  generated/one.py written" in lines[1]
     assert "compiled one for sm_80" in result.stderr and "compiling: 4" in result.stderr
     assert "\x1b" not in result.output
 
@@ -174,6 +218,13 @@ def test_the_diff_is_what_a_build_changes(tmp_path: Path) -> None:
     assert cutegen("build", "--diff", specs).exit_code == 0 and not cutegen("build", "--diff", specs).stdout
 
 
+@pytest.mark.parametrize("what", ["--check", "--diff"])
+@pytest.mark.parametrize("more", [["--force"], ["--no-cache"], ["-j", "2"]])
+def test_comparing_takes_nothing_that_only_a_build_needs(tmp_path: Path, what: str, more: list[str]) -> None:
+    result = cutegen("build", project(tmp_path, "one"), what, *more)
+    assert result.exit_code == 2 and more[0] in result.stderr and what in result.stderr
+
+
 def test_check_and_diff_exclude_each_other(tmp_path: Path) -> None:
     assert cutegen("build", project(tmp_path, "one"), "--check", "--diff").exit_code == 2
 
@@ -204,12 +255,23 @@ def test_lint_says_how_bad_it_is(tmp_path: Path) -> None:
     data = data_of(cutegen("lint", specs, "--format", "json"))
     assert (data["verb"], data["ok"], data["diagnostics"][0]["line"]) == ("lint", False, 3)
     # a spec that reads well, and whose kernel cannot be
-    odd = spec_text(
-        "one", "schedule: {thread_layout: '(3,11):(11,1)', value_layout: '(1,4):(4,1)', copy: {bits: 1024}}\n"
-    )
+    odd = spec_text("one", "schedule: {thread_layout: '(4,8):(0,1)', value_layout: '(1,4):(4,1)'}\n")
     (specs / "one.yaml").write_text(odd)
     result = cutegen("lint", specs)
-    assert result.exit_code in (1, 2) and "specs/one.yaml:" in result.stdout
+    assert result.exit_code == 1 and "specs/one.yaml:" in result.stdout
+    assert all(code.startswith("CG2") for code in re.findall(r"error\[(\w+)\]", result.stdout))
+    data = data_of(cutegen("lint", specs, "--format", "json"))
+    assert (data["ok"], data["exit_code"]) == (False, 1)
+    assert cutegen("build", specs).exit_code == 2
+    # one that cannot be read weighs more than one with a schedule that cannot be
+    (specs / "two.yaml").write_text("cutegen: 1\n")
+    assert cutegen("lint", specs).exit_code == 2
+    assert "CG200" in cutegen("lint", "--help").output
+
+
+def test_lint_counts_one_kernel_as_one(tmp_path: Path) -> None:
+    assert cutegen("lint", project(tmp_path, "one")).stdout == "1 kernel, no diagnostics\n"
+    assert cutegen("lint", project(tmp_path, "two")).stdout == "2 kernels, no diagnostics\n"
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
@@ -245,8 +307,32 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str) -> None:
     specs = project(tmp_path, "one")
     result = cutegen("verify", specs, "--on", on)
     assert result.exit_code == 2 and "nothing was executed" in result.stderr and not result.stdout
+    assert f"no{'ne' if on == 'gpu' else ' emulator'} in this test" in result.stderr
     data = data_of(cutegen("verify", specs, "--on", on, "--format", "json"))
     assert not data["ok"] and data["kernels"][0]["verification"]["verdict"] == "not executed"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code", "said"),
+    [
+        (["passed", "not run"], 0, "cpu (emulator): 1 case, 1 host check, max error 0.25 of bound, 1 too large"),
+        (["passed", "failed"], 1, "FAILED on cpu (emulator)"),
+        (["not run"], 2, "not executed (every case is too large: "),
+    ],
+)
+def test_verify_on_the_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[str], code: int, said: str
+) -> None:
+    monkeypatch.setattr(checks, "emulator_missing", lambda: None)
+    stand_in = StandInVerifier(*statuses, message=TOO_LARGE)
+    monkeypatch.setattr(checks, "verify_all", stand_in)
+    specs = project(tmp_path, "one")
+    result = cutegen("verify", specs, "--on", "cpu")
+    assert result.exit_code == code and said in result.stdout and [job.on for job in stand_in.jobs] == ["cpu"]
+    assert "verifying on the CPU emulator: 1" in result.stderr and "one on cpu (emulator)" in result.stderr
+    data = data_of(cutegen("verify", specs, "--on", "cpu", "--format", "json"))
+    verdict = {0: "passed", 1: "failed", 2: "not executed"}[code]
+    assert data["ok"] is (code == 0) and data["kernels"][0]["verification"]["verdict"] == verdict
 
 
 def test_verify_needs_to_know_where(tmp_path: Path) -> None:

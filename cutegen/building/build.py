@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from cutegen.building import checks
+from cutegen.building.checks import Compilation, compile_units
 from cutegen.building.project import Selection, shown
 from cutegen.building.sources import Gathered, Unit, gather
 from cutegen.building.state import FileState, advice, compare
 from cutegen.building.write import locked, write_all
-from cutegen.compiling import Outcome
+from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.verification import KernelReport
 
@@ -51,11 +53,12 @@ class Problem:
 
 
 Verdict = Literal["passed", "failed", "not executed"]
+Where = Literal["gpu", "cpu"]
 
 
 @dataclass(frozen=True)
 class Verification:
-    """`why` says why nothing was executed, if nothing was."""
+    """`why` says why nothing was executed, if nothing was; there may be a report of the attempt."""
 
     verdict: Verdict
     why: str = ""
@@ -125,16 +128,17 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         in_the_way = any(p.path for p in found.problems)
         return found.report(FINDINGS if in_the_way else BROKEN, _untouched(units, "the build stopped before"))
 
-    outcomes: list[Mapping[str, Outcome]] = [{} for _ in units]
+    compilations = [Compilation({}, ()) for _ in units]
     if options.compile:
         try:
-            outcomes = _compile(units, options, progress, found)
+            compilations = _compile(units, options, progress, found)
         except OSError as error:
             found.problems.append(Problem(f"no compiler process can be started: {error}"))
             return found.report(FINDINGS, _untouched(units, "the build stopped before"))
+    outcomes = [compilation.outcomes for compilation in compilations]
     if has_errors(found.diagnostics):
-        stopped = Verification("not executed", "the compile failed")
-        return found.report(FINDINGS, _results(units, outcomes, [stopped] * len(units), None))
+        stopped = [Verification("not executed", _stopped(compilation)) for compilation in compilations]
+        return found.report(FINDINGS, _results(units, outcomes, stopped, None))
 
     verifications = _verify(units, options, progress, found)
     if has_errors(found.diagnostics):
@@ -159,23 +163,20 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
 
-def _compile(
-    units: Sequence[Unit], options: Options, progress: Progress, found: _Findings
-) -> list[Mapping[str, Outcome]]:
-    from cutegen.building.checks import compile_units
-    from cutegen.compiling import Cache, Compiled
-
+def _compile(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Compilation]:
     cache = Cache() if options.cache else None
 
     def done(what: str, outcome: Outcome) -> None:
         if not isinstance(outcome, Compiled):
             progress.step(f"failed to compile {what}")
         else:
-            progress.step(None if outcome.cached else f"compiled {what} in {outcome.seconds:.1f} s")
+            progress.step(f"compiled {what} in {outcome.seconds:.1f} s")
 
-    progress.start("compiling", sum(len(unit.module.spec.targets) for unit in units))
+    def start(count: int) -> None:
+        progress.start("compiling", count)
+
     try:
-        compilations = compile_units(units, workers=options.jobs, cache=cache, on_done=done)
+        compilations = compile_units(units, workers=options.jobs, cache=cache, on_start=start, on_done=done)
     finally:
         progress.stop()
     if cache is not None and cache.warning:
@@ -185,37 +186,82 @@ def _compile(
         artefacts = [o.artefact for o in compilation.outcomes.values() if isinstance(o, Compiled)]
         found.notices += [why for artefact in artefacts for why in artefact.missing]
     found.notices = list(dict.fromkeys(found.notices))
-    return [compilation.outcomes for compilation in compilations]
+    return compilations
+
+
+def _stopped(compilation: Compilation) -> str:
+    """Why a kernel was not run although it was asked for: what is wrong with it, or with another one."""
+    if any(not isinstance(outcome, Compiled) for outcome in compilation.outcomes.values()):
+        return "the compile failed"
+    return "an expectation failed" if compilation.diagnostics else "the build stopped before"
 
 
 def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Verification]:
+    """On the GPU, or where there is none on the CPU emulator."""
     from cutegen.verification import gpu_missing
 
     if not options.verify:
         return [Verification("not executed", "--no-verify")] * len(units)
-    reason = gpu_missing()
-    if reason is not None:
-        found.notices.append(f"no kernel was executed: there is no GPU here ({reason})")
-        return [Verification("not executed", "no GPU")] * len(units)
-    verifications, diagnostics = run_verification(units, "gpu", options.jobs, progress)
+    no_gpu = gpu_missing()
+    on: Where = "gpu" if no_gpu is None else "cpu"
+    if no_gpu is not None:
+        no_emulator = checks.emulator_missing()
+        if no_emulator is not None:
+            found.notices.append(f"no kernel was executed: there is no GPU here ({no_gpu}), and {no_emulator}")
+            return [Verification("not executed", "no GPU and no emulator")] * len(units)
+        found.notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
+    verifications, diagnostics = run_verification(units, on, options.jobs, progress)
     found.diagnostics += diagnostics
+    found.notices += [
+        f"{unit.kernel} was not executed: {verification.why}"
+        for unit, verification in zip(units, verifications, strict=True)
+        if verification.verdict == "not executed"
+    ]
     return verifications
 
 
 def run_verification(
-    units: Sequence[Unit], on: str, jobs: int | None, progress: Progress
+    units: Sequence[Unit], on: Where, jobs: int | None, progress: Progress
 ) -> tuple[list[Verification], list[Diagnostic]]:
-    """Every unit's verification plan on `on`, and a diagnostic for each kernel that did not pass."""
-    from cutegen.building.checks import verify_units, wrong
+    """Every unit's verification plan on `on`, and a diagnostic for each kernel that did not pass.
+
+    `jobs`: kernels at a time; by default a few on a GPU, one a processor on the CPU emulator.
+    """
     from cutegen.verification.pool import WORKERS
 
-    progress.start("verifying", len(units))
+    workers = jobs or (WORKERS if on == "gpu" else _processors())
+    progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
     try:
-        reports = verify_units(units, on, workers=jobs or WORKERS, on_done=lambda report: progress.step(report.text))
+        reports = checks.verify_units(units, on, workers=workers, on_done=lambda report: progress.step(_ended(report)))
     finally:
         progress.stop()
-    verifications = [Verification("passed" if report.ok else "failed", "", report) for report in reports]
-    return verifications, [d for unit, report in zip(units, reports, strict=True) for d in wrong(unit, report)]
+    verifications = [_verification(report) for report in reports]
+    found = [
+        diagnostic
+        for unit, verification, report in zip(units, verifications, reports, strict=True)
+        if verification.verdict == "failed"
+        for diagnostic in checks.wrong(unit, report)
+    ]
+    return verifications, found
+
+
+def _verification(report: KernelReport) -> Verification:
+    if report.ok:
+        return Verification("passed", "", report)
+    why = checks.unexecuted(report)
+    return Verification("not executed" if why else "failed", why, report)
+
+
+def _ended(report: KernelReport) -> str:
+    why = checks.unexecuted(report)
+    return f"not executed: {report.kernel} on {report.executor}: {why}" if why else report.text
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _results(

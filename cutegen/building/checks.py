@@ -5,7 +5,9 @@ Both take units and give what they found; what is wrong becomes diagnostics at p
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +16,17 @@ from cutegen.building.project import shown
 from cutegen.building.sources import Unit
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, check, compile_all
 from cutegen.language.diagnostics import Diagnostic
+from cutegen.verification import CaseReport, KernelReport, verify_all
 from cutegen.verification import Job as VerificationJob
-from cutegen.verification import KernelReport, verify_all
 
 CODES = {
     "CG401": "the compiled kernel is not what the spec expects",
     "CG402": "the kernel does not compile",
     "CG403": "the kernel does not compute what its spec says",
 }
+_NO_EXECUTOR = "no executor: "  # how a worker's report begins that could not set up what runs kernels
+_TOO_LARGE = "are run here"
+_NOT_EMULATED = "UnsupportedInstruction"
 _TRACE_LINES = 6
 _LOG_LINES = 8
 _SHOWN_FAILURES = 8
@@ -40,26 +45,44 @@ def compile_units(
     *,
     workers: int | None,
     cache: Cache | None,
+    on_start: Callable[[int], None],
     on_done: Callable[[str, Outcome], None],
 ) -> list[Compilation]:
-    """Compiles every unit for every target of its spec. `on_done` gets `kernel for target` as each one ends.
+    """Compiles every unit for every target of its spec.
+
+    `on_start` gets the number of those that the cache does not answer, if there are any; `on_done` gets
+    `kernel for target` as each of them ends.
 
     Raises OSError where no worker process can be started.
     """
     jobs = [Job(unit.module.text, unit.kernel, target) for unit in units for target in unit.module.spec.targets]
-    done = compile_all(
-        jobs,
-        workers=workers,
-        cache=cache,
-        on_done=lambda job, outcome: on_done(f"{job.kernel} for {job.target}", outcome),
+    known = {number: hit for number, job in enumerate(jobs) if (hit := _cached(job, cache)) is not None}
+    rest = [job for number, job in enumerate(jobs) if number not in known]
+    if rest:
+        on_start(len(rest))
+    compiled = iter(
+        compile_all(
+            rest,
+            workers=workers,
+            cache=cache,
+            on_done=lambda job, outcome: on_done(f"{job.kernel} for {job.target}", outcome),
+        )
+        if rest
+        else []
     )
-    outcomes = iter(done)
+    outcomes = iter([known[number] if number in known else next(compiled) for number in range(len(jobs))])
     found = []
     for unit in units:
         mine = {target: next(outcomes) for target in unit.module.spec.targets}
         problems = [d for target, outcome in mine.items() for d in _judge(unit, target, outcome)]
         found.append(Compilation(mine, tuple(problems)))
     return found
+
+
+def _cached(job: Job, cache: Cache | None) -> Compiled | None:
+    start = time.perf_counter()
+    found = None if cache is None else cache.get(job)
+    return None if found is None else Compiled(found, time.perf_counter() - start, cached=True)
 
 
 def _judge(unit: Unit, target: str, outcome: Outcome) -> list[Diagnostic]:
@@ -72,7 +95,8 @@ def _unexpected(unit: Unit, artefact: Artefact) -> list[Diagnostic]:
     return [
         unit.diagnostic(
             "CG401",
-            f"{failure.kernel} on {failure.target}: wanted {failure.wanted}, found {failure.found}",
+            f"{failure.kernel} on {failure.target}: {failure.key.removeprefix('expect.')}: "
+            f"wanted {failure.wanted}, found {failure.found}",
             *failure.path,
             notes=(failure.hint,) if failure.hint else (),
         )
@@ -111,6 +135,39 @@ def verify_units(
             jobs.append(VerificationJob(unit.module.spec, plan.tile, getattr(plan, "stages", None), path, on))
         reports = verify_all(jobs, workers=workers, done=on_done)
     return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
+
+
+def emulator_missing() -> str | None:
+    """Why kernels cannot run on the CPU emulator, or None if they can. Imports neither torch nor the compiler."""
+    try:
+        for package in ("torch", "cutlass"):
+            if importlib.util.find_spec(package) is None:
+                return f"the package {package} is not installed"
+        from cutegen import emulator
+
+        emulator.install  # noqa: B018 imports what it needs
+    except Exception as error:
+        return f"the emulator does not load: {type(error).__name__}: {error}"
+    return None
+
+
+def unexecuted(report: KernelReport) -> str:
+    """Why a report says nothing about its kernel: what should have run it could not. Empty where it says something."""
+    if any(case.status == "passed" for case in report.cases):
+        return ""
+    if _NO_EXECUTOR in report.error:
+        return report.error[:300]
+    failed = [result.message for result in report.results if result.status == "failed"]
+    if failed and not report.error and all(_NOT_EMULATED in message for message in failed):
+        return f"the emulator cannot: {failed[0].partition(_NOT_EMULATED)[2].lstrip(': ')[:200]}"
+    if report.cases and all(map(too_large, report.cases)) and not report.failures:
+        return f"every case is too large: {report.cases[0].message}"
+    return ""
+
+
+def too_large(case: CaseReport) -> bool:
+    """Whether a case was left out because what runs kernels is too slow for its size."""
+    return case.status == "not run" and case.message.endswith(_TOO_LARGE)
 
 
 def wrong(unit: Unit, report: KernelReport) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cutegen.building.build import BuildReport, KernelResult, Problem, Verification
+from cutegen.building.checks import too_large
 from cutegen.building.console import print_table
 from cutegen.building.project import shown
 from cutegen.building.sources import Unit
@@ -30,7 +31,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str
         print(render_text(diagnostic, texts.get(diagnostic.path)), end="\n\n", file=file)
     counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning")}
     if diagnostics:
-        print(", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items() if n), file=file)
+        print(", ".join(count(n, what) for what, n in counts.items() if n), file=file)
 
 
 def print_problems(problems: Iterable[Problem]) -> None:
@@ -58,7 +59,7 @@ def print_build(report: BuildReport) -> None:
         print(f"removed {shown(path)}")
 
 
-_COLUMNS = ("kernel", "compiled", "registers", "shared memory", "verified", "file")
+_COLUMNS = ("kernel", "compiled", "registers", "spills", "shared memory", "verified", "file")
 
 
 def _row(result: KernelResult) -> list[str]:
@@ -68,6 +69,7 @@ def _row(result: KernelResult) -> list[str]:
         result.unit.kernel,
         _compiled_text(result.outcomes),
         ", ".join(dict.fromkeys(registers)) or "?",
+        f"{spilt} B" if (spilt := spills(result)) is not None else "?",
         f"{smem} B" if (smem := shared_memory(result)) is not None else "?",
         verification_text(result.verification),
         f"{shown(result.unit.path)} {result.action}",
@@ -80,6 +82,14 @@ def shared_memory(result: KernelResult) -> int | None:
     if not static or None in static:
         return None
     return max(s for s in static if s is not None) + int(getattr(result.unit.module.plan, "smem_bytes", 0))
+
+
+def spills(result: KernelResult) -> int | None:
+    """Bytes a thread that the cubin with most of them stores and loads for lack of registers; None if not compiled."""
+    found = [o.artefact.resources if isinstance(o, Compiled) else None for o in result.outcomes.values()]
+    counts = [r and (r.spill_stores, r.spill_loads) for r in found]
+    totals = [c[0] + c[1] if c and c[0] is not None and c[1] is not None else None for c in counts]
+    return None if not totals or None in totals else max(total for total in totals if total is not None)
 
 
 def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
@@ -98,25 +108,31 @@ def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
 def verification_text(verification: Verification) -> str:
     """Says only what ran: never that a kernel is right which nothing executed."""
     report = verification.report
-    if report is None:
-        return f"{verification.verdict} ({verification.why})"
+    if report is None or verification.verdict == "not executed":
+        return f"not executed ({verification.why})"
     if verification.verdict == "failed":
         return f"FAILED on {report.executor}"
     passed = [case for case in report.cases if case.status == "passed"]
-    ran = f"{len(passed)} cases" if len(passed) == len(report.cases) else f"{len(passed)} of {len(report.cases)} cases"
     refused = sum(check.status == "passed" for check in report.host_checks)
-    checks = (
-        f"{refused} host checks"
-        if refused == len(report.host_checks)
-        else (f"{refused} of {len(report.host_checks)} host checks")
-    )
     worst = max((case.ratio for case in passed), default=0.0)
-    return f"{report.executor}: {ran}, {checks}, max error {worst:.2g} of bound"
+    parts = [count(len(passed), "case"), count(refused, "host check"), f"max error {worst:.2g} of bound"]
+    large = sum(map(too_large, report.cases))
+    left_out = {
+        "too large": large,
+        "not run": len(report.cases) - len(passed) - large,
+        "host checks not run": len(report.host_checks) - refused,
+    }
+    parts += [f"{number} {what}" for what, number in left_out.items() if number]
+    return f"{report.executor}: {', '.join(parts)}"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def build_json(report: BuildReport) -> dict[str, Any]:
     """`{verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}`; a kernel is
-    `{kernel, spec, file, action, targets: {TARGET: {...}}, shared_memory, verification: {...}}`."""
+    `{kernel, spec, file, action, targets: {TARGET: {...}}, spills, shared_memory, verification: {...}}`."""
     return {
         "verb": "build",
         "ok": report.exit_code == 0,
@@ -136,6 +152,7 @@ def _kernel_json(result: KernelResult) -> dict[str, Any]:
         "file": shown(result.unit.path),
         "action": result.action,
         "targets": {target: _outcome_json(outcome) for target, outcome in result.outcomes.items()},
+        "spills": spills(result),
         "shared_memory": shared_memory(result),
         "verification": verification_json(result.verification),
     }
@@ -176,7 +193,8 @@ def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
         files = "the generated file is" if len(states) == 1 else f"all {len(states)} generated files are"
         print(f"{files} current (compared only: nothing was compiled or executed)")
     else:
-        print(f"{len(wrong)} of {len(states)} generated files are not current", file=sys.stderr)
+        files = "the generated file is" if len(states) == 1 else f"{len(wrong)} of {len(states)} generated files are"
+        print(f"{files} not current", file=sys.stderr)
 
 
 def states_json(

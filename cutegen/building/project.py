@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -60,7 +62,8 @@ class Selection:
 def select(arguments: Iterable[Path], out: Path | None = None) -> Selection:
     """The specs that files and folders (searched through, hidden entries left out) stand for.
 
-    Raises `SelectionError` for a path that is not there, a folder that cannot be read or that holds no spec.
+    Raises `SelectionError` for a path that is not there or that is neither file nor folder, for a folder that cannot be
+    read or that holds no spec.
     """
     files: dict[Path, SpecFile] = {}
     scopes: dict[Scope, None] = {}
@@ -74,6 +77,7 @@ def select(arguments: Iterable[Path], out: Path | None = None) -> Selection:
                 name = _name(path, root) if path != root and path.is_relative_to(root) else ""
                 scopes[Scope(_out(root, out), root, name, folder=True)] = None
         elif path.exists():
+            _refuse_odd(path)
             found = [_spec_file(path, out)]
             scopes[Scope(found[0].out, found[0].root, found[0].name, folder=False)] = None
         else:
@@ -97,12 +101,25 @@ def project_root(path: Path, *, folder: bool = False) -> Path:
 
 
 def shown(path: Path) -> str:
-    """Relative to the current folder where it lies under it, else absolute."""
+    """Relative to the current folder where it lies under it, else absolute. Bytes that are no text show as `\\xff`."""
     try:
         here = Path.cwd()
     except OSError:  # the current folder was removed
-        return str(path)
-    return path.relative_to(here).as_posix() or "." if path.is_relative_to(here) else str(path)
+        return readable(str(path))
+    return readable(path.relative_to(here).as_posix() or "." if path.is_relative_to(here) else str(path))
+
+
+def readable(text: str) -> str:
+    """`text` without the lone surrogates that stand for bytes of a path that are not UTF-8: no output can hold them."""
+    try:
+        return os.fsencode(text).decode("utf-8", errors="backslashreplace")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+
+
+def quoted(path: Path | str) -> str:
+    """A path as a suggested command names it: in quotes where a shell would take it apart."""
+    return shlex.quote(shown(path) if isinstance(path, Path) else readable(path))
 
 
 def _spec_file(file: Path, out: Path | None) -> SpecFile:
@@ -139,15 +156,27 @@ def _search(folder: Path) -> list[Path]:
     for where, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(where, name) for name in files if name.endswith(SUFFIXES) and not name.startswith(".")]
+    for path in found:
+        if path.exists():
+            _refuse_odd(path)
     return sorted(found)
 
 
-def _near(path: Path) -> str | None:
+def _refuse_odd(path: Path) -> None:
+    """Pipes and devices: reading one may never end."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "something else")
+        raise SelectionError(f"{shown(path)} is {kind}, not a file", "write the spec to a file first")
+
+
+def _near(path: Path) -> str:
     from difflib import get_close_matches
 
     try:
         names = os.listdir(path.parent)
     except OSError:
-        return None
+        names = []
     close = get_close_matches(path.name, names, 1)
-    return f"did you mean {shown(path.parent / close[0])}?" if close else None
+    return f"did you mean {shown(path.parent / close[0])}?" if close else "name spec files, or folders of them"

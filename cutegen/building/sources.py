@@ -75,18 +75,24 @@ def gather(selection: Selection) -> Gathered:
 
 
 def _duplicates(units: list[Unit]) -> list[Diagnostic]:
+    # By lower case: on many disks `p1.py` and `P1.py` are one file, and the project may be checked out on such a one.
     first: dict[Path, Unit] = {}
     found = []
     for unit in units:
-        other = first.setdefault(unit.path, unit)
+        other = first.setdefault(unit.path.with_name(unit.path.name.lower()), unit)
         if other is not unit:
+            same = other.kernel == unit.kernel
+            message = "is there already" if same else f"differs from `{other.kernel}` only in case"
+            files = f"both are {unit.path.name}"
+            if not same:
+                files = f"{other.path.name} and {unit.path.name} are one file on disks that ignore case"
             place = other.module.spec.source.at("kernel")
             found.append(
                 unit.diagnostic(
                     "CG112",
-                    f"the kernel `{unit.kernel}` is there already",
+                    f"the kernel `{unit.kernel}` {message}",
                     "kernel",
-                    notes=(f"first at {other.source.shown}:{place.line}:{place.column}", f"both are {unit.path.name}"),
+                    notes=(f"first at {other.source.shown}:{place.line}:{place.column}", files),
                     help="give one of them another name",
                 )
             )

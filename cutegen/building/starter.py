@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cutegen.building.project import shown
+from cutegen.building.project import quoted, readable, shown
 from cutegen.codegen import generate
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import MAX_KERNEL_NAME, RESERVED, name_problem
 from cutegen.language.schema import schema_text
 
@@ -35,12 +36,12 @@ targets: [sm_80, sm_90a]
 summary: Single-precision GEMM on the CUDA cores.
 op: gemm
 tensors:
-  A: {shape: [M, K], dtype: f32, major: M, align: 16}
-  B: {shape: [N, K], dtype: f32, major: N, align: 16}
+  A: {shape: [M, K], dtype: f32, major: K, align: 16}
+  B: {shape: [N, K], dtype: f32, major: K, align: 16}
   C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
 compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
 schedule:
-  tiler: {M: 128, N: 128, K: 8}
+  tiler: {M: 128, N: 64, K: 8}
 targets: [sm_80, sm_90a]
 """,
     "probe": """\
@@ -75,18 +76,21 @@ class Starter:
 def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
     """Writes a spec, `specs/KERNEL.yaml` unless told otherwise, and next to it the schema that its first line names.
 
-    Raises `StarterError` for a bad name, for a file that is there already and for what the disk refuses.
+    Raises `StarterError` for a name that the spec cannot have, for a file that is there already and for what the
+    disk refuses.
     """
     problem = name_problem(kernel, MAX_KERNEL_NAME)
     if problem is None and kernel.lower() in RESERVED:
         problem = "is a name that the generated module needs itself"
     if problem is not None:
-        raise StarterError(f"the kernel name `{kernel[:80]}` {problem}", _name_help(kernel))
+        raise StarterError(f"the kernel name `{readable(kernel[:80])}` {problem}", _name_help(kernel))
     path = out if out is not None else Path("specs", f"{kernel}.yaml")
     if path.suffix not in (".yaml", ".yml"):
-        raise StarterError(f"{path} is not a YAML file by its name", f"use --out {path}.yaml")
-    text = f"# yaml-language-server: $schema={SCHEMA_NAME}\ncutegen: 1\nkernel: {kernel}\n{_STARTERS[op]}"
-    generate(text, path.as_posix())  # a starter that does not build is not written
+        raise StarterError(
+            f"{readable(str(path))} is not a YAML file by its name", f"use --out {quoted(f'{path}.yaml')}"
+        )
+    text = starter_text(kernel, op)
+    _check(kernel, op)
     schema = path.parent / SCHEMA_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,8 +100,25 @@ def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
     except FileExistsError:
         raise StarterError(f"{shown(path.absolute())} is there already", "choose another name or --out FILE") from None
     except OSError as error:
-        raise StarterError(f"{error.filename or path} cannot be written: {error.strerror}") from error
+        raise StarterError(f"{readable(str(error.filename or path))} cannot be written: {error.strerror}") from error
     return Starter(path, schema)
+
+
+def starter_text(kernel: str, op: str) -> str:
+    """The starter spec of an op of `OPS`."""
+    return f"# yaml-language-server: $schema={SCHEMA_NAME}\ncutegen: 1\nkernel: {kernel}\n{_STARTERS[op]}"
+
+
+def _check(kernel: str, op: str) -> None:
+    """A starter that does not build is not written. Raises `StarterError` where it does not for its name."""
+    try:
+        generate(starter_text(kernel, op), "starter")
+    except SpecError as error:
+        problem = next(d for d in error.diagnostics if d.severity == "error")
+        raise StarterError(
+            f"the starter spec cannot have a kernel named `{kernel}`: {problem.message}",
+            f"choose another name, such as `{kernel.lower()}_{op}`",
+        ) from None
 
 
 def _write_schema(path: Path) -> None:
