@@ -112,7 +112,25 @@ CASES = [
     (ADD, "kernel: add", "«kernal: add", "CG101", "did you mean `kernel`"),
     (ADD, "  thread_layout:", "  «thread_layuot:", "CG101", "did you mean `thread_layout`"),
     (ADD, "major: N", "«Major: N", "CG101", "did you mean `major`"),
-    (ADD, "schedule:\n", "schedule:\n  «stages: 3\n", "CG101", "known: partition"),
+    (ADD, "schedule:\n", "schedule:\n  «zzz: 3\n", "CG101", "known: partition"),
+    (ADD, "schedule:\n", "schedule:\n  «stages: 3\n", "CG101", "belongs to `op: gemm`"),
+    (GEMM, "schedule:\n", "schedule:\n  «partition: inner\n", "CG101", "belongs to `op: elementwise`"),
+    (GEMM, "schedule:\n", "schedule:\n  «bits: 64\n", "CG101", "`bits` belongs under `schedule.copies.NAME`"),
+    (ADD, "targets:", "«tiler: {M: 4}\ntargets:", "CG101", "`tiler` belongs under `schedule`"),
+    (ADD, "cutegen: 1", 'cutegen: «"1"', "CG103", "write it as a number: 1"),
+    (GEMM, "{M: 128, N: 128, K: 8}", "«[128, 128, 8]", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
+    (GEMM, "{M: 128, N: 128, K: 8}", "«(128,128,8)", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
+    (ADD, "[sm_80]", "«sm_80", "CG103", "write `targets: [sm_80]`"),
+    (ADD, "{M: mask, N: none}", "«none", "CG103", "`predication: {M: none, N: none}`"),
+    (GEMM, "{M: mask, K: residue_first}", "«mask", "CG103", "{M: mask, N: mask, K: residue_first}"),
+    (ADD, "dtype: f32, major", "dtype: «{t}, major", "CG104", 'quote it: "{t}"'),
+    (ADD, "align: 16", "align: «{w}", "CG103", 'quote it: "{w}"'),
+    (GEMM, "accumulator: f32", "accumulator: «f16", "CG104", "write `f32` or `f64`"),
+    (GEMM, "stages: 3", "stages: «0", "CG105", "from 2 to 32, not 0"),
+    (GEMM, "stages: 3", "stages: «65", "CG105", "from 2 to 32, not 65"),
+    (ADD, "[sm_80]", "[«sm_81]", "CG109", "unknown target `sm_81` known: sm_80"),
+    (ADD, "[sm_80]", "[«null]", "CG109", "must be the name of a target, not nothing"),
+    (ADD, "[sm_80]", "[sm_80, «sm_80]", "CG105", "`targets` names `sm_80` twice"),
     (ADD, "kernel: add\n", "", "CG102", "`kernel` is missing"),
     (ADD, "B: {shape: [N], dtype: f32}", "«B: {shape: [N]}", "CG102", "`dtype` is missing in `tensors.B`"),
     (PROBE, "schedule:\n  tv_layout: ((2,2),(2,3)):((2,12),(1,4))\n  tiler: {M: 4, N: 6}\n", "", "CG102", "`schedule`"),
@@ -154,6 +172,10 @@ CASES = [
     (ADD, "kernel: add", "kernel: «" + "a" * 65, "CG110", "65 characters"),
     (ADD, "kernel: add", 'kernel: «""', "CG110", "empty"),
     (ADD, "kernel: add", "kernel: «torch", "CG111", "torch"),
+    (ADD, "kernel: add", "kernel: «copy", "CG111", "`copy_rows`"),
+    (ADD, "kernel: add", "kernel: «tomllib", "CG111", "in place of the module `tomllib`"),
+    (ADD, "kernel: add", "kernel: «yaml", "CG111", "`yaml_rows`"),
+    (ADD, "kernel: add", "kernel: «'add '", "CG110", "`add ` begins or ends with white space"),
     (ADD, "kernel: add", "matrix: {a: [M, N]}\nkernel: «add", "CG112", "there already"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «lambda: f32}", "CG113", "keyword"),
     (ADD, "  B: {", '  «"B b": {', "CG113", "not an identifier"),
@@ -201,9 +223,15 @@ CASES = [
     (ADD, "  B: {", "  X: {shape: [M], dtype: f32, role: «out}\n  B: {", "CG126", "remove the tensor"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, role: «inout}", "CG126", "role: in"),
     (ADD, "C = A + alpha * B", "C = «A @ B.T + alpha", "CG127", "op: gemm"),
+    (ADD, "C = A + alpha * B", "C = alpha + «A @ B", "CG127", "elementwise kernel has no `@` write `op: gemm`"),
+    (ADD, "C = A + alpha * B", "C = «(A + B) @ B.T", "CG127", "op: gemm"),
+    (PROBE, "D = A", "D = «A @ A", "CG127", "D = A"),
     (GEMM, "C = A @ B.T + C", "C = «A + B + C", "CG127", "op: elementwise"),
     (PROBE, "D = A", "D = «A + 1", "CG127", "D = A"),
     (ADD, "C = A + alpha * B", "C = where(«A, alpha, B)", "CG128", "a condition is needed"),
+    (ADD, "C = A + alpha * B", "C = A + alpha * B + 1 / «0", "CG135", "division by zero"),
+    (ADD, "C = A + alpha * B", "C = A + alpha * B + «1e39", "CG135", "1e+39 does not fit in f32"),
+    (ADD, "C = A + alpha * B", "C = A + alpha * B + «2000000000 * 4", "CG135", "is 8000000000"),
     (ADD, "C: {shape: [M, N], dtype: f32", "C: {shape: [M, N], dtype: i32", "CG128", "cast(..., i32)"),
     (ADD, "B: {shape: [N]", "B: {shape: [«K]", "CG129", "`C` lacks"),
     (ADD, "B: {shape: [N]", "B: {shape: «[N, M]", "CG129", "shape: [M, N]"),
@@ -220,10 +248,13 @@ CASES = [
     (ADD, "- {M: 7, N: 16}", "- «{M: 7}", "CG132", "lacks a size for `N`"),
     (ADD, "atol: 1e-3", "atol: «.inf", "CG133", "finite"),
     (ADD, "atol: 1e-3", "atol: «.nan", "CG133", "finite"),
+    (ADD, "{M: 7, N: 16}", "«{M: 2097152, N: 1048576}", "CG136", "2097152 * 1048576 = 2199023255552 > 2**40"),
+    (GEMM, "{M: 7, N: 16, K: 0}", "«{M: 16384, N: 16384, K: 16384}", "CG136", "multiply-adds"),
     (ADD, "targets:", "static: {M: 7}\ndivisible: {«M: 7}\ntargets:", "CG134", "always 7"),
     # layouts and schedule
     (ADD, "thread_layout: (32,8):(8,1)", "thread_layout: (32,«-8):(8,1)", "CG201", "negative"),
-    (ADD, "thread_layout: (32,8):(8,1)", 'thread_layout: "(32,8):«(8)"', "CG201", "compact would be (1,32)"),
+    (ADD, "thread_layout: (32,8):(8,1)", 'thread_layout: "(32,8):«(8)"', "CG201", "compact would be (8,1)"),
+    (ADD, "thread_layout: (32,8):(8,1)", 'thread_layout: "(32,8):«(1)"', "CG201", "compact would be (1,32)"),
     (ADD, "thread_layout: (32,8):(8,1)", "thread_layout: (32,8«;(8,1)", "CG201", "missing before"),
     (ADD, "thread_layout: (32,8):(8,1)", "thread_layout: (32,«0)", "CG201", "at least 1"),
     (GEMM, '"(32,8):(1,32)"', '"(32,8):(1,32)«x"', "CG201", "too much"),
@@ -267,6 +298,41 @@ def test_every_problem_is_found_in_its_place(base: str, old: str, new: str, code
     # One mistake gives one diagnostic, unless it is one that takes others along.
     if code not in ("CG011", "CG012", "CG013", "CG014", "CG015", "CG017", "CG110", "CG111", "CG113", "CG114"):
         assert len(found) <= 2, found
+
+
+@pytest.mark.parametrize("version", ['"1"', "true", "2", "1.5", "x"])
+def test_a_wrong_version_is_one_mistake(version: str) -> None:
+    assert len(problems(ADD.replace("cutegen: 1", f"cutegen: {version}"))) == 1
+
+
+def test_a_key_of_another_op_is_not_read_as_a_misspelling() -> None:
+    found = problems(GEMM.replace("schedule:\n", "schedule:\n  partition: inner\n"))
+    assert [d.code for d in found] == ["CG101"]
+    assert "did you mean" not in (found[0].help or "")
+
+
+def test_a_probe_with_a_wrong_compute_does_not_miss_the_modes_that_follow() -> None:
+    assert [d.code for d in problems(PROBE.replace("D = A", "D = A @ A"))] == ["CG127"]
+
+
+@pytest.mark.parametrize(
+    ("written", "better"),
+    [
+        ("(32,8):(8,0)", "(32,8):(1,32)"),
+        ("(32,8):(9,1)", "(32,8):(8,1)"),
+        ("(32,8):(1,33)", "(32,8):(1,32)"),
+        ("((4,8),8):((16,64),1)", "((4,8),8):((8,32),1)"),
+    ],
+)
+def test_a_compact_layout_keeps_the_order_that_was_written(written: str, better: str) -> None:
+    (found,) = problems(ADD.replace("(32,8):(8,1)", f'"{written}"'))
+    assert found.help == f"compact would be {better}"
+    read_specs(ADD.replace("(32,8):(8,1)", f'"{better}"'))
+
+
+def test_an_mma_is_not_advised_to_have_threads_along_k() -> None:
+    (found,) = problems(GEMM.replace("(16,16,1):(1,16,0)", "(16,16,2):(16,1,0)"))
+    assert found.help == "compact would be (16,16,1):(16,1,0)"
 
 
 def test_every_code_has_a_case() -> None:

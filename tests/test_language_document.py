@@ -185,12 +185,35 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert load_codes(closed)[0] == ["CG001"]
 
 
+def help_of(file: Path) -> str:
+    with pytest.raises(SpecError) as caught:
+        load_specs(file)
+    return caught.value.diagnostics[0].help or ""
+
+
+def test_a_large_file_is_not_said_to_be_as_long_as_what_was_read_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    for text in ("a" * 5_000_000, "ä€" * 2_000_000):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SpecError) as caught:
+            load_specs(file)
+        assert [(d.code, d.message) for d in caught.value.diagnostics] == [
+            ("CG003", "the file has more than 1000000 characters")
+        ]
+
+
 def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes("cutegen: 1\nkernel: ä".encode() + b"\xff\n")
     assert load_codes(file) == (["CG002"], "shown.yaml", Span(2, 10))
     file.write_bytes("cutegen: 1\n".encode("utf-16"))
     assert load_codes(file)[0] == ["CG002"]
+    assert "UTF-16" in help_of(file)
+    file.write_bytes("cutegen: 1\n".encode("utf-16-le"))
+    assert load_codes(file)[0] == ["CG004"]
+    assert "UTF-16" in help_of(file)
+    file.write_bytes(b"cutegen: 1\nkernel: a\0\n")
+    assert "UTF-16" not in help_of(file)
     file.write_bytes("ä€".encode() * 2_000_000)
     assert load_codes(file)[0] == ["CG003"]
     file.write_bytes(b"")

@@ -116,6 +116,9 @@ GEMM_F64 = (
 LOOSE = GEMM[: GEMM.index("  copies")] + GEMM[GEMM.index("  smem") :]  # copies are inferred
 LOOSE_F16 = GEMM_F16[: GEMM_F16.index("  copies")] + GEMM_F16[GEMM_F16.index("  smem") :]
 
+WRITTEN = '{thread_layout: "(32,8):(1,32)", value_layout: "(4,1)"}'
+BOTH = LOOSE.replace("  smem: {A: {pad: 0}}\n", f"  copies:\n    A: {WRITTEN}\n    B: {WRITTEN}\n")
+
 
 def found_in(text: str) -> tuple[Diagnostic, ...]:
     try:
@@ -155,6 +158,12 @@ CASES = [
      "8 * 256 = 2048", "thread_layout: (8,256)", "thread_layout: (8,128):(1,8)"),
     (LOOSE, {"thread_layout: (16,16,1):(1,16,0)": "thread_layout: «(64,32,1)", '{M: "(16,4):(4,1)"}': "{}"}, "CG231",
      "2048 threads", "thread_layout: (64,32,1)", "thread_layout: (32,32,1):(1,32,0)"),
+    (TV, {"(8,32):(32,1)": "«(64,32):(32,1)"}, "CG231", "2048 threads", "(64,32):(32,1)", "(32,32):(32,1)"),
+    (LOOSE, {"(16,16,1):(1,16,0)": "«(64,32,1):(32,1,0)", '{M: "(16,4):(4,1)"}': "{}"}, "CG231",
+     "2048 threads", "(64,32,1):(32,1,0)", "(32,32,1):(32,1,0)"),
+    (LOOSE, {"(16,16,1):(1,16,0)": "«(16,16,8)"}, "CG231", "2048 threads", "(16,16,8)", "(16,16,1):(1,16,0)"),
+    (LOOSE, {"(16,16,1):(1,16,0)": "«(64,32,2)", '{M: "(16,4):(4,1)"}': "{}"}, "CG240", "2 threads along K",
+     "(64,32,2)", "(32,32,1):(1,32,0)"),
     (UNTILED, {"((2,2),(2,3)):((2,12),(1,4))": "«(2048,1)"}, "CG231", "2048 > 1024",
      "tv_layout: (2048,1)", "tv_layout: (1024,1):(1,1)"),
     (TV, {"value_layout: (4,4):(4,1)": "value_layout: «(64,32):(32,1)", "N: none": "N: mask"}, "CG232",
@@ -210,6 +219,8 @@ CASES = [
     (GEMM, {"(32,8):(1,32)": "«(64,4):(1,64)"}, "CG248", "64 threads * 4 values = 256",
      "(64,4):(1,64)", "(32,8):(1,32)"),
     (GEMM, {"(32,8):(1,32)": "«(16,16):(1,16)"}, "CG248", "does not divide 8", "(16,16):(1,16)", "(32,8):(1,32)"),
+    (BOTH, {"K: 8}": "K: 7}", "A: {thread_layout: ": "A: {thread_layout: «"}, "CG248", "does not divide 7",
+     "K: 7", "K: 8"),
     (LOOSE.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K"),
      {"  smem: {A: {pad: 0}}": "  copies: {A: {bits: «64}}"}, "CG249", "2 neighbours along K", "bits: 64", "bits: 32"),
     (GEMM_F16, {"    A:\n      bits: 64": "    A:\n      bits: «16"}, "CG250", "16 bits / 8 = 2",

@@ -239,8 +239,9 @@ class TorchPrinter(Printer):
         match name:
             case "where" | "minimum" | "maximum" | "exp" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs" | "relu":
                 return Text(f"torch.{name}({', '.join(parts)})")
-            case "gelu":
-                return Text(f"torch.nn.functional.gelu({parts[0]})")
+            case "gelu":  # torch's own gives NaN for infinity on some CPUs
+                x = self.name(Text(parts[0]))
+                return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
         raise AssertionError(name)
 
 

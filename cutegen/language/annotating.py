@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cutegen.language.constants import check_constants
 from cutegen.language.dtypes import Dtype
 from cutegen.language.tree import (
     COMPARISONS,
@@ -26,8 +27,14 @@ def annotate(assignment: Assignment, types: Mapping[str, Dtype], accumulator: Dt
     """The right side with a dtype on every node and every conversion spelled out, ending in the output's dtype.
 
     `types` maps each tensor and scalar to its dtype; `accumulator` is the dtype of the matrix product.
-    Raises `ExpressionError` where the types do not fit.
+    Raises `ExpressionError` where the types do not fit, `NumberError` where a number does not fit its type.
     """
+    value = _typed(assignment, types, accumulator)
+    check_constants(value)
+    return value
+
+
+def _typed(assignment: Assignment, types: Mapping[str, Dtype], accumulator: Dtype | None) -> Expr:
     value = _Annotator(types, accumulator).expr(assignment.value)
     out = types[assignment.target]
     assert value.dtype is not None
@@ -83,7 +90,8 @@ class _Annotator:
             case Unary(op="-"):
                 x = self.expr(node.x)
                 if isinstance(x, Literal_):
-                    return replace(x, value=-x.value, dtype=Dtype.i32 if x.dtype is Dtype.bool else x.dtype)
+                    negated = Dtype.i32 if x.dtype is Dtype.bool else x.dtype
+                    return replace(x, value=-x.value, dtype=negated, place=node.place)
                 return replace(node, x=convert(x, _of(x).compute), dtype=_of(x).compute)
             case Unary():
                 return replace(node, x=self.truth(self.expr(node.x)), dtype=Dtype.bool)
@@ -103,7 +111,11 @@ class _Annotator:
             case Cast():
                 x = self.expr(node.x)
                 written = isinstance(x, Literal_) and _holds(_of(node), x.value)
-                return convert(x, _of(node)) if written else replace(node, x=x)
+                if not written:
+                    return replace(node, x=x)
+                x = convert(x, _of(node))
+                check_constants(x)  # what it meets may be of a wider type, which would take the number as it is
+                return x
 
     def call(self, node: Call) -> Expr:
         arguments = [self.expr(a) for a in node.arguments]

@@ -32,7 +32,7 @@ CODES: dict[str, str] = {
     "CG108": "the matrix is too large",
     "CG109": "unknown target",
     "CG110": "not a usable kernel name",
-    "CG111": "a kernel name that the generated module needs itself",
+    "CG111": "a kernel name that generated modules need themselves",
     "CG112": "two kernels of one name",
     "CG113": "not a usable name",
     "CG114": "two things of one name",
@@ -58,6 +58,8 @@ CODES: dict[str, str] = {
     "CG132": "a shape to verify misses a mode",
     "CG133": "a tolerance that is not a finite number",
     "CG134": "a mode is both static and divisible",
+    "CG135": "a number that its type cannot hold",
+    "CG136": "a shape too large to verify",
     # Layouts and the schedule.
     "CG201": "not a layout",
     "CG202": "a layout maps two coordinates to one place",

@@ -5,7 +5,19 @@ from __future__ import annotations
 from cutegen.language.context import Context
 from cutegen.language.declarations import GEMM_DTYPES, unknown_name
 from cutegen.language.dtypes import Dtype
-from cutegen.language.expressions import Assignment, ExpressionError, MatMul, Name, Place, annotate, parse, uses, walk
+from cutegen.language.expressions import (
+    Assignment,
+    ExpressionError,
+    MatMul,
+    Name,
+    NumberError,
+    Place,
+    annotate,
+    parse,
+    product_place,
+    uses,
+    walk,
+)
 from cutegen.language.model import Scalar, Tensor
 
 PATH = ("compute",)
@@ -16,7 +28,11 @@ def compute(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ..
     try:
         assignment = parse(ctx.data["compute"])
     except ExpressionError as error:
-        _say(ctx, "CG120", error.message, error.place, error.help)
+        product = None if ctx.data["op"] == "gemm" else product_place(ctx.data["compute"])
+        if product and product.start <= error.place.start < product.end:
+            _no_product(ctx, product)
+        else:
+            _say(ctx, "CG120", error.message, error.place, error.help)
         return None
     before = len(ctx.found)
     known = {t.name: t for t in tensors}
@@ -38,6 +54,13 @@ def compute(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ..
     if len(ctx.found) == before:
         _check_types(ctx, assignment, tensors, scalars)
     return assignment if len(ctx.found) == before else None
+
+
+def _no_product(ctx: Context, place: Place) -> None:
+    if ctx.data["op"] == "probe":
+        _say(ctx, "CG127", "a probe's compute is one tensor, like `D = A`", place, "write `D = A`")
+    else:
+        _say(ctx, "CG127", "an elementwise kernel has no `@`", place, "write `op: gemm`")
 
 
 def _say(ctx: Context, code: str, message: str, place: Place, help: str | None = None) -> None:
@@ -94,6 +117,8 @@ def _check_types(
     accumulator = schedule.get("mma", {}).get("accumulator") if ctx.data["op"] == "gemm" else None
     try:
         annotate(assignment, types, Dtype(accumulator) if accumulator else None)
+    except NumberError as error:
+        _say(ctx, "CG135", error.message, error.place, error.help)
     except ExpressionError as error:
         _say(ctx, "CG128", error.message, error.place, error.help)
 
@@ -117,7 +142,7 @@ def _check_fits(ctx: Context, tensor: Tensor, output: Tensor, place: Place | Non
 
 def _check_elementwise(ctx: Context, assignment: Assignment, known: dict[str, Tensor]) -> None:
     if assignment.matmul:
-        _say(ctx, "CG127", "an elementwise kernel has no `@`", assignment.matmul.place, "write `op: gemm`")
+        _no_product(ctx, assignment.matmul.place)
         return
     for name in assignment.names():
         if name in known:

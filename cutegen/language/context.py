@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from tensor_layouts import Layout
 
@@ -11,6 +11,7 @@ from cutegen.language.diagnostics import Diagnostic, Span
 from cutegen.language.layouts import (
     MAX_ENUMERATED,
     LayoutSyntaxError,
+    compact_like,
     flat_modes,
     format_layout,
     is_compact,
@@ -67,7 +68,9 @@ class Context:
         for size, _ in modes:
             total *= size
         text = format_layout(layout)
-        better = f"compact would be {format_layout(Layout(layout.shape))}"
+        better = f"compact would be {format_layout(compact_like(layout.shape, layout.stride))}"
+        if path[-2:] == ("mma", "thread_layout") and isinstance(layout.shape, tuple) and len(layout.shape) == 3:
+            better = f"compact would be {format_layout(_without_k(layout))}"
         if verdict is None:
             notes = (f"{text} has {total} elements; at most {MAX_ENUMERATED} are counted",)
             self.say(
@@ -83,6 +86,13 @@ class Context:
             self.say("CG206", f"the layout {text} has gaps", *path, notes=notes, help=better)
             return None
         return layout
+
+
+def _without_k(layout: Layout) -> Layout:
+    """Compact, with all threads along m and n: there can be none along k."""
+    shape, stride = cast(tuple[Any, ...], layout.shape), cast(tuple[Any, ...], layout.stride)
+    plane = compact_like(shape[:2], stride[:2])
+    return Layout((*shape[:2], 1), (*cast(tuple[Any, ...], plane.stride), 0))
 
 
 def _repetition(modes: list[tuple[int, int]]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from cutegen.language.expressions import FUNCTIONS
 from cutegen.language.model import Scalar, Tensor
 from cutegen.language.names import (
     MAX_KERNEL_NAME,
+    MODULES,
     RESERVED,
     RESERVED_ARGUMENTS,
     derived_from,
@@ -33,7 +34,10 @@ def check_kernel_name(ctx: Context) -> None:
         ctx.say("CG110", f"the kernel name `{shown(name)}` {problem}", "kernel", help=help)
     elif name in RESERVED:
         help = f"add what is special about it, like `{name}_rows`"
-        ctx.say("CG111", f"the kernel cannot be named `{name}`: its module uses that name itself", "kernel", help=help)
+        why = "its module uses that name itself"
+        if name in MODULES:
+            why = f"its file would be imported in place of the module `{name}`"
+        ctx.say("CG111", f"the kernel cannot be named `{name}`: {why}", "kernel", help=help)
 
 
 def tensors(ctx: Context) -> tuple[Tensor, ...]:

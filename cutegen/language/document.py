@@ -96,15 +96,16 @@ def parse_documents(text: str, path: str = "<spec>") -> tuple[list[Node], list[D
     composer = _Composer(path)
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_CHARACTERS:
-        message = f"the file has {len(text)} characters; at most {MAX_CHARACTERS} are read"
+        message = f"the file has more than {MAX_CHARACTERS} characters"  # how many is not known: it is not read whole
         composer.say("CG003", message, START, help="write one file a family of kernels")
         return [], composer.diagnostics
     bad = UNPRINTABLE.search(text)
     if bad:
         message = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
-        composer.say(
-            "CG004", message, _place_of(text, bad.start()), help="remove it, or write it as an escape in quotes"
-        )
+        help = "remove it, or write it as an escape in quotes"
+        if bad[0] == "\0" and text.count("\0") * 3 > len(text):
+            help = "the file looks like UTF-16; save it as UTF-8"
+        composer.say("CG004", message, _place_of(text, bad.start()), help=help)
         return [], composer.diagnostics
     composer.lines = LINE_BREAK.split(text)
     composer.read(text)

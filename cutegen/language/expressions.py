@@ -33,6 +33,7 @@ from cutegen.language.tree import (
     MatMul,
     Name,
     Node,
+    NumberError,
     Place,
     Unary,
     uses,
@@ -56,11 +57,13 @@ __all__ = [
     "MatMul",
     "Name",
     "Node",
+    "NumberError",
     "Place",
     "Unary",
     "annotate",
     "convert",
     "parse",
+    "product_place",
     "uses",
     "walk",
 ]
@@ -97,6 +100,16 @@ def parse(text: str) -> Assignment:
     return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
 
 
+def product_place(text: str) -> Place | None:
+    """Where the text's first `@` is applied, if it has any; None also where it cannot be parsed at all."""
+    try:
+        tree = ast.parse(text)
+        products = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult)]
+        return _Parser(text).place(products[0]) if products else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         # ast counts columns in UTF-8 bytes and lines; a spec's expression is one logical line for its user.
@@ -127,6 +140,8 @@ class _Parser:
                 return Literal_(node.value, place=place)
             case ast.Name():
                 return Name(node.id, place=place)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))) if number == 2**31:
+                return Literal_(-number, place=place)  # Python reads the sign apart; only with it does i32 hold it
             case ast.UnaryOp(op=ast.USub()):
                 return Unary("-", sub(node.operand), place=place)
             case ast.UnaryOp(op=ast.UAdd()):
@@ -175,8 +190,8 @@ class _Parser:
         if not (
             isinstance(exponent, ast.Constant) and type(exponent.value) is int and 1 <= exponent.value <= MAX_POWER
         ):
-            help = f"write a whole number from 1 to {MAX_POWER}; for a root use sqrt"
-            raise ExpressionError("`**` needs a constant exponent", self.place(exponent), help)
+            help = "write a whole number; for a root use sqrt"
+            raise ExpressionError(f"`**` needs a constant exponent from 1 to {MAX_POWER}", self.place(exponent), help)
         return Binary("**", base, Literal_(exponent.value, place=self.place(exponent)), place=place)
 
     def compare(self, node: ast.Compare, depth: int, place: Place) -> Expr:

@@ -185,7 +185,7 @@ class _Parser:
     def check_congruent(self, shape: IntTuple, stride: IntTuple, offset: int) -> None:
         if not _congruent(shape, stride):
             message = f"the strides {_format(stride)} do not match the shape {_format(shape)}"
-            good = _format(_compact(shape, 1)[0])
+            good = _format(compact_like(shape, stride).stride)
             help = f"write one stride for each size, nested alike; compact would be {good}"
             raise LayoutSyntaxError(message, offset, self.end - offset, help)
 
@@ -204,6 +204,33 @@ def _congruent(shape: IntTuple, stride: IntTuple) -> bool:
     if isinstance(shape, int) or isinstance(stride, int):
         return isinstance(shape, int) and isinstance(stride, int)
     return len(shape) == len(stride) and all(map(_congruent, shape, stride))
+
+
+def compact_like(shape: IntTuple, stride: IntTuple) -> Layout:
+    """The compact layout of a shape whose modes follow each other in the order of the strides that were written.
+
+    The strides need not match the shape: what is known of their order is kept, and first mode fastest where nothing
+    is. Modes that stand still, with stride 0, come last.
+    """
+    sizes, steps = _leaves(shape), _leaves(stride)
+    order = list(range(len(sizes)))
+    if len(sizes) == len(steps):
+        order.sort(key=lambda i: (steps[i] == 0, steps[i], i))
+    elif len(steps) > 1 and steps[0] > steps[-1] > 0 or len(steps) == 1 and steps[0] > 1:
+        order.reverse()
+    strides, step = [0] * len(sizes), 1
+    for i in order:
+        strides[i], step = step, step * sizes[i]
+    rest = iter(strides)
+
+    def like(part: IntTuple) -> IntTuple:
+        return next(rest) if isinstance(part, int) else tuple(map(like, part))
+
+    return Layout(shape, like(shape))
+
+
+def _leaves(value: IntTuple) -> list[int]:
+    return [value] if isinstance(value, int) else [leaf for part in value for leaf in _leaves(part)]
 
 
 def _compact(shape: IntTuple, step: int) -> tuple[IntTuple, int]:

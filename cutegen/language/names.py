@@ -12,22 +12,51 @@ MAX_NAME = 32
 
 # Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
 # them from rendered modules.
-RESERVED = (
-    "Callable", "LARGEST", "STAGES", "TARGETS", "THREADS", "TILER", "VALUES", "VECTOR", "args", "argparse", "compile",
-    "cpasync", "cuda", "cutegen", "cute", "cutlass", "fits", "launch", "main", "make_fake_stream", "make_fake_tensor",
-    "make_inputs", "n_first", "number", "numbers", "on_device", "random", "reference", "sys", "threading",
-    "torch", "tvm_ffi", "vectors",
+_USED = (
+    "Callable", "LARGEST", "STAGES", "TARGETS", "THREADS", "TILER", "VALUES", "VECTOR", "annotations", "args",
+    "argparse", "compile", "cpasync", "cuda", "cutegen", "cute", "cutlass", "fits", "launch", "main",
+    "make_fake_stream", "make_fake_tensor", "make_inputs", "n_first", "number", "numbers", "on_device", "random",
+    "reference", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "AttributeError", "LookupError", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "object", "print",
     "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "zip",
-    # Modules that would be imported in place of others from the folder of the generated ones.
-    "annotations", "functools", "math", "operator", "pathlib", "test", "time", "typing",
 )  # fmt: skip
+
+# A kernel `copy` is a file `copy.py`, and the folder of generated modules is often on the path of imports: what imports
+# Python's own `copy` would get the kernel. Every public module of the standard libraries of Python 3.10 to 3.14, since
+# what a spec may say must not depend on which Python reads it; then what generated modules and their imports import.
+_MODULES = """
+abc aifc annotationlib antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb
+binascii binhex bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs codeop collections
+colorsys compileall compression concurrent configparser contextlib contextvars copy copyreg crypt csv ctypes
+curses dataclasses datetime dbm decimal difflib dis distutils doctest email encodings ensurepip enum errno
+faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext
+glob graphlib grp gzip hashlib heapq hmac html http idlelib imaplib imghdr imp importlib inspect io ipaddress
+itertools json keyword lib2to3 linecache locale logging lzma mailbox mailcap marshal math mimetypes mmap
+modulefinder msilib msvcrt multiprocessing netrc nis nntplib nt ntpath nturl2path numbers opcode operator
+optparse os ossaudiodev pathlib pdb pickle pickletools pipes pkgutil platform plistlib poplib posix posixpath
+pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib
+resource rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site sitecustomize smtpd
+smtplib sndhdr socket socketserver spwd sqlite3 sre_compile sre_constants sre_parse ssl stat statistics string
+stringprep struct subprocess sunau symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile termios
+test textwrap this threading time timeit tkinter token tokenize tomllib trace traceback tracemalloc tty turtle
+turtledemo types typing unicodedata unittest urllib usercustomize uu uuid venv warnings wave weakref webbrowser
+winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo
+
+attr attrs click colorama cuda cutegen cutlass distutils filelock fsspec functorch google isympy jinja2 jsonschema
+jsonschema_specifications markdown_it markupsafe mdurl ml_dtypes mpmath networkx numpy nvidia nvidia_cutlass_dsl
+pip pkg_resources platformdirs pygments referencing rich rpds setuptools sympy tensor_layouts torch torchgen
+triton tvm_ffi typing_extensions yaml
+"""
+MODULES = frozenset(_MODULES.split())
+
+# What a kernel cannot be named.
+RESERVED = (*_USED, *sorted(MODULES - set(_USED)))
 
 # Names in the functions where tensors, scalars and modes are variables.
 RESERVED_ARGUMENTS = (
-    *RESERVED,
+    *_USED,
     "accumulators", "arch", "bench", "bidx", "bidy", "compiler", "coord", "coord_k", "coord_mn", "device", "fetch",
     "generator", "grid", "grid_m", "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block", "k_block_next",
     "k_tile", "k_tiles", "mode_offsets", "options", "probe_index", "product", "residue", "rest", "rest_k",
@@ -84,6 +113,8 @@ def name_problem(name: str, limit: int = MAX_NAME) -> str | None:
     if len(name) > limit:
         return f"has {len(name)} characters; at most {limit} are allowed"
     if not IDENTIFIER.match(name):
+        if IDENTIFIER.match(name.strip()):
+            return "begins or ends with white space"
         return "is not an identifier (a letter, then letters, digits and `_`)"
     if keyword.iskeyword(name) or keyword.iskeyword(name.lower()) or name.lower() in ("none", "true", "false"):
         return "is a keyword of Python"
@@ -91,7 +122,7 @@ def name_problem(name: str, limit: int = MAX_NAME) -> str | None:
 
 
 def shown(value: object, limit: int = 40) -> str:
-    """A value of the spec as a message quotes it: one short line."""
+    """A value of the spec as a message quotes it: one short line. White space at its ends stays visible."""
     text = value if isinstance(value, str) else repr(value)
-    text = " ".join(text.split())
+    text = re.sub(r"\s+", " ", text)
     return text if len(text) <= limit else text[: limit - 3] + "..."

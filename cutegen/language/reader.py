@@ -22,6 +22,7 @@ from cutegen.language.schedules import schedule
 
 _COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
 MAX_INT = 2**31 - 1
+MAX_WORK = 2**40  # elements of a tensor, or multiply-adds, of a shape to verify on
 
 
 def load_specs(file: pathlib.Path, shown: str | None = None) -> tuple[KernelSpec, ...]:
@@ -54,7 +55,10 @@ def read_text(file: pathlib.Path, shown: str | None = None) -> str:
         good = raw[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         message = f"the byte 0x{raw[error.start]:02X} is not UTF-8"
         span = Span(len(good), len(good[-1]) + 1)
-        raise SpecError([Diagnostic("CG002", message, span, path, help="save the file as UTF-8")]) from None
+        help = "save the file as UTF-8"
+        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            help = "the file starts like UTF-16; save it as UTF-8"
+        raise SpecError([Diagnostic("CG002", message, span, path, help=help)]) from None
 
 
 def read_specs(text: str, path: str = "<spec>") -> tuple[KernelSpec, ...]:
@@ -123,11 +127,12 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
     static, divisible = promises(ctx, modes)
     plan = schedule(ctx, declared, assignment)
-    derived: tuple[str, ...] = ()
+    probe = ctx.data["op"] == "probe"
+    derived: tuple[str, ...] = next((t.shape for t in declared if probe and t.writes), ())
     may_be_empty: tuple[str, ...] = ()
     if assignment:
         target = next(t for t in declared if t.name == assignment.target)
-        if ctx.data["op"] == "probe":
+        if probe:
             derived = target.shape
         elif assignment.matmul:
             a = next(t for t in declared if t.name == assignment.matmul.a)
@@ -188,12 +193,26 @@ def _verify(
                 help = f"write {-(-size // step) * step}"
                 message = f"`{mode}` is {size}, and divisible promises a multiple of {step}"
                 ctx.say("CG131", message, *where, mode, notes=notes, help=help)
+        _check_work(ctx, {**shape, **static}, declared, i)
     tolerance = data.get("tolerance", {})
     for key, value in tolerance.items():
         if not math.isfinite(value):
             ctx.say("CG133", f"`{key}` must be a finite number", "verify", "tolerance", key)
     rtol, atol = (float(tolerance[key]) if key in tolerance else None for key in ("rtol", "atol"))
     return Verify(tuple(dict(shape) for shape in shapes), rtol, atol)
+
+
+def _check_work(ctx: Context, sizes: Mapping[str, int], declared: tuple[Tensor, ...], i: int) -> None:
+    """A tensor, or a gemm's multiply-adds, that no machine has the memory or the time for."""
+    parts = [(f"elements of {tensor.name}", tensor.shape) for tensor in declared]
+    if ctx.data["op"] == "gemm":
+        parts.append(("multiply-adds", tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))))
+    for what, modes in parts:
+        if all(mode in sizes for mode in modes) and (count := math.prod(sizes[mode] for mode in modes)) > MAX_WORK:
+            notes = (f"{' * '.join(str(sizes[mode]) for mode in modes)} = {count} > 2**40",)
+            message = f"the shape has {count} {what}, and 2**40 are the most to verify on"
+            ctx.say("CG136", message, "verify", "shapes", i, notes=notes, help="verify on a smaller shape")
+            return
 
 
 def _expect(ctx: Context) -> Expect:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from cutegen.language.diagnostics import Diagnostic
+from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Path, Source
 from cutegen.language.names import nearest, shown, suggestion
 
@@ -54,7 +56,7 @@ def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnosti
         ]
     found: list[Diagnostic] = []
     for error in _validator(expanded).iter_errors(data):
-        found += _diagnostics(error, source)
+        found += _diagnostics(error, source, data=data)
     return found
 
 
@@ -89,13 +91,13 @@ def _mend(data: Any, error: Any) -> bool:
         known = list(error.schema["properties"])
         for key in [key for key in error.instance if key not in known]:
             value, near = error.instance.pop(key), nearest(key, known)
-            if near:
+            if near and not _foreign(tuple(error.absolute_path), key, data):
                 error.instance.setdefault(near, value)
         return True
     path = list(error.absolute_path)
     better: Any = None
     if error.validator == "enum" and isinstance(error.instance, str):
-        better = nearest(error.instance, [choice for choice in error.validator_value if isinstance(choice, str)])
+        better = _near_choice(error.instance, [choice for choice in error.validator_value if isinstance(choice, str)])
     elif error.validator in ("minimum", "maximum"):
         better = error.validator_value
     if better is None or not path:
@@ -150,7 +152,7 @@ def _dotted(path: Path) -> str:
     return ".".join(map(str, path)) or "the spec"
 
 
-def _diagnostics(error: Any, source: Source, root: Path = ()) -> Iterator[Diagnostic]:
+def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) -> Iterator[Diagnostic]:
     path: Path = (*root, *error.absolute_path)
     where, value, limit = f"`{_dotted(path)}`", error.instance, error.validator_value
     match error.validator:
@@ -164,7 +166,7 @@ def _diagnostics(error: Any, source: Source, root: Path = ()) -> Iterator[Diagno
                         *path,
                         key,
                         key=True,
-                        help=suggestion(key, known),
+                        help=_foreign(path, key, data) or suggestion(key, known),
                     )
         case "required":
             known = list(error.schema.get("properties", ()))
@@ -176,21 +178,32 @@ def _diagnostics(error: Any, source: Source, root: Path = ()) -> Iterator[Diagno
         case "type":
             wanted = " or ".join(_KINDS[kind] for kind in ([limit] if isinstance(limit, str) else limit))
             yield source.diagnostic(
-                "CG103", f"{where} must be {wanted}, not {_kind(value)}", *path, help=_type_help(path, value)
+                "CG103", f"{where} must be {wanted}, not {_kind(value)}", *path, help=_type_help(path, value, data)
             )
         case "enum":
             choices = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in limit]
             code, what = "CG104", f"{where} cannot be {_kind(value)}"
             if path[:1] == ("targets",):
-                code, what = "CG109", f"unknown target {_kind(value)}"
+                code, what = "CG109", f"{where} must be the name of a target, not {_kind(value)}"
+                if isinstance(value, str):
+                    what = f"unknown target `{shown(value)}`"
             notes = (f"known: {', '.join(choices)}",)
-            near = nearest(str(value), choices) if isinstance(value, str) else None
-            yield source.diagnostic(code, what, *path, notes=notes, help=f"did you mean `{near}`?" if near else None)
+            near = _near_choice(value, choices)
+            help = f"did you mean `{near}`?" if near else _unquoted(value)
+            if help is None and isinstance(value, str) and value in Dtype.__members__:
+                help = f"write {' or '.join(f'`{choice}`' for choice in choices)}"
+            yield source.diagnostic(code, what, *path, notes=notes, help=help)
         case "const":
+            if type(value) is not type(limit):  # that it is not even a number is said by its own error
+                return
             message = f"language version {shown(value)} is not known; this cutegen reads version {limit}"
-            yield source.diagnostic("CG106", message, *path)
+            yield source.diagnostic("CG106", message, *path, help=f"write `{path[-1]}: {limit}`")
         case "minimum" | "maximum":
             bound = "at least" if error.validator == "minimum" else "at most"
+            if path[-1:] == ("stages",):  # the schema is wider than the rule that says more about 1 and 33
+                message = f"{where} must be from 2 to 32, not {shown(value)}"
+                yield source.diagnostic("CG105", message, *path, help="write `stages: 3`")
+                return
             yield source.diagnostic("CG105", f"{where} must be {bound} {limit}, not {shown(value)}", *path)
         case "minItems" | "minProperties" | "maxItems" | "maxProperties":
             bound = "at least" if error.validator.startswith("min") else "at most"
@@ -202,20 +215,100 @@ def _diagnostics(error: Any, source: Source, root: Path = ()) -> Iterator[Diagno
             yield source.diagnostic("CG105", message, *path)
         case "uniqueItems":
             twice = next(i for i, item in enumerate(value) if item in value[:i])
-            yield source.diagnostic("CG105", f"{where} names {_kind(value[twice])} twice", *path, twice)
+            yield source.diagnostic("CG105", f"{where} names `{shown(value[twice])}` twice", *path, twice)
         case "pattern":
             help = "write a number, or a bound such as `>= 512`"
             yield source.diagnostic("CG119", f"{where} cannot be {_kind(value)}", *path, help=help)
         case "anyOf":  # a typed value that is no placeholder either; only where placeholders are still allowed
             for cause in error.context:
                 if cause.validator in ("type", "enum", "minimum", "maximum"):
-                    yield from _diagnostics(cause, source)
+                    yield from _diagnostics(cause, source, data=data)
                     return
         case _:
             yield source.diagnostic("CG105", f"{where}: {error.message[:200]}", *path)
 
 
-def _type_help(path: Path, value: Any) -> str | None:
+def _near_choice(value: Any, choices: list[str]) -> str | None:
+    """The choice that was probably meant. A dtype that is not to be had here is no misspelling of another one."""
+    if not isinstance(value, str) or value in Dtype.__members__:
+        return None
+    if all(choice.startswith("sm_") for choice in choices):  # sm_81 is no sm_89, but sm_90 is meant for sm_90a
+        word = value.lower().replace("_", "").strip()
+        return next((c for c in choices if len(word) > 3 and c.replace("_", "").startswith(word)), None)
+    return nearest(value, choices)
+
+
+@cache
+def _homes(key: str) -> tuple[tuple[str, str], ...]:
+    """Where a key of some op's schedule belongs: the op, and the path of the mapping that holds it."""
+    found: list[tuple[str, str]] = []
+
+    def look(op: str, node: Any, path: str) -> None:
+        for name, field in node.get("properties", {}).items():
+            if name == key:
+                found.append((op, path))
+            look(op, field, f"{path}.{name}")
+        if isinstance(node.get("additionalProperties"), Mapping):
+            look(op, node["additionalProperties"], f"{path}.NAME")
+
+    for op in schema()["properties"]["op"]["enum"]:
+        look(op, schema()["definitions"][f"{op}_schedule"], "schedule")
+    return tuple(found)
+
+
+def _foreign(path: Path, key: str, data: Any) -> str | None:
+    """Where a key belongs that exists, but not here."""
+    if path[:1] not in ((), ("schedule",)):
+        return None
+    kind = data.get("op") if isinstance(data, Mapping) else None
+    own = dict.fromkeys(place for op, place in _homes(key) if op == kind)
+    if own:
+        return f"`{key}` belongs under {' or '.join(f'`{place}`' for place in own)}"
+    others = dict.fromkeys(op for op, _ in _homes(key))
+    if not others:
+        return None
+    known = ", ".join(schema()["definitions"].get(f"{kind}_schedule", {}).get("properties", ()))
+    takes = f"; the schedule of `op: {kind}` has {known}" if known else ""
+    return f"`{key}` belongs to {' and '.join(f'`op: {op}`' for op in others)}{takes}"
+
+
+def _unquoted(value: Any) -> str | None:
+    """`{t}` without quotes is a mapping for YAML."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((key, inside),) = value.items()
+        if inside is None:
+            return f'quote it: "{{{key}}}"'
+    return None
+
+
+def _modes(data: Any) -> list[str]:
+    """The modes that a tiler of the document most likely has, its output's first; M, N, K where it does not tell."""
+    try:
+        tensors = list(data["tensors"].values())
+        found = dict.fromkeys(m for t in tensors if t.get("role") in ("out", "inout") for m in t["shape"])
+        if data["op"] == "gemm":
+            found |= dict.fromkeys(m for t in tensors for m in t["shape"])
+        return list(map(str, found)) or ["M", "N", "K"]
+    except (AttributeError, KeyError, TypeError):
+        return ["M", "N", "K"]
+
+
+def _type_help(path: Path, value: Any, data: Any) -> str | None:
+    if help := _unquoted(value):
+        return help
+    if path == ("targets",) and isinstance(value, str):
+        return f"write `targets: [{shown(value)}]`"
+    if path == ("schedule", "tiler") and isinstance(value, (list, str, int)):
+        numbers = re.findall(r"[0-9]+", str(value)) if isinstance(value, (str, int)) else [str(v) for v in value]
+        modes = _modes(data)
+        if 0 < len(numbers) <= len(modes) and all(n.isdigit() and len(n) < 11 for n in numbers):
+            pairs = ", ".join(f"{mode}: {n}" for mode, n in zip(modes, numbers, strict=False))
+            return f"name the modes: `tiler: {{{pairs}}}`"
+    if path == ("schedule", "predication") and value in ("none", "mask"):
+        guards = {mode: str(value) for mode in _modes(data)}
+        if value == "mask" and len(guards) == 3 and data.get("op") == "gemm":
+            guards[list(guards)[2]] = "residue_first"  # the summed mode knows no mask
+        return f"name the modes: `predication: {{{', '.join(f'{mode}: {guard}' for mode, guard in guards.items())}}}`"
     if len(path) >= 3 and path[0] == "tensors" and path[2] == "shape" and isinstance(value, int):
         return "name the mode, and fix its size under `static:`"
     if isinstance(value, str) and value and value.strip().lstrip("+-").replace("_", "").isdigit():

@@ -141,6 +141,10 @@ class ExpressionError(Exception):
         self.message, self.place, self.help = message, place, help
 
 
+class NumberError(ExpressionError):
+    """A number, written or computed from others, that its type cannot hold."""
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in expr.children:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from tensor_layouts import size
@@ -13,6 +13,7 @@ from cutegen.lint.trial import (
     Candidate,
     changed,
     changed_copy,
+    changed_tiler,
     first_that_works,
     first_written,
     say_layout,
@@ -113,18 +114,26 @@ def copy_divides(spec: KernelSpec, say: Say) -> None:
         if not _well_formed(copy) or copy.thread_layout is None or copy.value_layout is None:
             continue
         sizes = zip(layouts.mode_sizes(copy.thread_layout), layouts.mode_sizes(copy.value_layout), strict=True)
-        notes = []
+        notes, whole = [], {}
         for mode, (threads, values) in zip((own, k), sizes, strict=True):
             extent, covered = gemm.tile_of(schedule, mode), threads * values
             if extent % covered:
+                whole[mode] = max(1, round(extent / covered)) * covered
                 notes.append(f"{mode}: {threads} threads * {values} values = {covered} does not divide {extent}")
         if notes:
             say(
                 f"the copy of {tensor.name} does not divide its tile",
                 *first_written(spec, _where(tensor, "thread_layout"), _where(tensor, "value_layout")),
                 notes=tuple(notes),
-                help=partial(_better_layouts, spec, tensor, say.code),
+                help=partial(_divided, spec, tensor, whole, say.code),
             )
+
+
+def _divided(spec: KernelSpec, tensor: Tensor, whole: Mapping[str, int], code: str) -> str | None:
+    """Other layouts, where some deal the tile out; else a tile that those which were written do deal out."""
+    extents = ", ".join(f"{mode}: {extent}" for mode, extent in whole.items())
+    candidate = (written(f"take {extents} in the tiler"), changed_tiler(spec, **whole))
+    return _better_layouts(spec, tensor, code) or first_that_works(code, [candidate])
 
 
 def access(spec: KernelSpec, say: Say) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensor_layouts import Layout, size
+from tensor_layouts import size
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
@@ -18,8 +18,9 @@ from cutegen.lint.trial import (
     say_layout,
     written,
 )
+from cutegen.lint.whole import fewer
 from cutegen.planning import gemm, layouts
-from cutegen.planning.sound import LEAST_DEPTH
+from cutegen.planning.sound import LEAST_DEPTH, MAX_THREADS
 from cutegen.planning.targets import TARGETS
 
 MMA = ("schedule", "mma")
@@ -41,7 +42,7 @@ def k_threads(spec: KernelSpec, say: Say) -> None:
     sizes = layouts.mode_sizes(layout)
     if len(sizes) == 3 and sizes[2] != 1:
         k = gemm.names(spec)[4]
-        better = Layout((sizes[0], sizes[1], 1), (1, sizes[0], 0))
+        better = fewer(layout, MAX_THREADS, flat_k=True)
         say(
             f"{sizes[2]} threads along {k}, and the sums over {k} are not shared",
             *(*MMA, "thread_layout"),

@@ -7,7 +7,7 @@ from math import prod
 
 from tensor_layouts import Layout, size
 
-from cutegen.language.layouts import format_layout
+from cutegen.language.layouts import compact_like, format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Path, ProbeSchedule
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, changed_mma, changed_tiler, first_that_works, say_layout, shrunk, written
@@ -74,6 +74,7 @@ def _with_rank(spec: KernelSpec, path: Path, layout: Layout, wanted: int) -> Lay
     places = int(size(layout))
     if isinstance(spec.schedule, GemmSchedule):
         if path[1] == "mma":
+            places = shrunk([places], sound.MAX_THREADS)[0]
             side = next(d for d in range(int(places**0.5), 0, -1) if places % d == 0)
             return Layout((side, places // side, 1), (1, side, 0))
         return Layout((places, 1), (1, 0))
@@ -108,15 +109,29 @@ def threads(spec: KernelSpec, say: Say) -> None:
         if path[-1] != "thread_layout" or int(size(layout)) <= limit:
             continue
         sizes = layouts.mode_sizes(layout)
-        smaller = layouts.ordered(shrunk(sizes, most), 0)
-        if path[1] == "mma" and len(sizes) == 3 and sizes[2] == 1:
-            smaller = Layout(smaller.shape, (1, layouts.mode_sizes(smaller)[0], 0))
+        smaller = fewer(layout, most, flat_k=path[1] == "mma")
         say(
             f"`thread_layout` has {size(layout)} threads, and a block at most {limit}",
             *path,
             notes=(f"{' * '.join(map(str, sizes))} = {size(layout)} > {limit}",),
             help=say_layout("thread_layout", smaller),
         )
+
+
+def fewer(layout: Layout, most: int, *, flat_k: bool = False) -> Layout:
+    """A compact layout of at most `most` places, its modes in the order of the strides that were written.
+
+    With `flat_k` the last of three modes gets size 1: an mma has no threads along k.
+    """
+    modes = layouts.modes_of(layout)
+    steps = [min((step for extent, step in layouts.leaves(mode) if extent > 1 and step), default=0) for mode in modes]
+    sizes = list(layouts.mode_sizes(layout))
+    if flat_k and len(sizes) == 3:
+        plane = compact_like(shrunk(sizes[:2], most), tuple(steps[:2]))
+        return Layout((*plane.shape, 1), (*plane.stride, 0))
+    if len(sizes) == 1:
+        return Layout(shrunk(sizes, most)[0], 1)
+    return compact_like(shrunk(sizes, most), tuple(steps))
 
 
 def _part(layout: Layout) -> str:
@@ -222,7 +237,7 @@ def _cover(path: Path, layout: Layout, most: int, say: Say) -> None:
         f"the layout {format_layout(layout)} does not number {size(layout)} places exactly once",
         *path,
         notes=tuple(notes),
-        help=say_layout(str(path[-1]), Layout(layout.shape)),
+        help=say_layout(str(path[-1]), compact_like(layout.shape, layout.stride)),
     )
 
 

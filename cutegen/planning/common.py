@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm
 
+from cutegen.language.expressions import Call, Expr, walk
 from cutegen.language.model import KernelSpec, Predicate, Tensor
 from cutegen.language.reader import MAX_INT as MAX_SIZE
 from cutegen.planning.plan import Operand
@@ -104,3 +105,8 @@ def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operan
     lacks = tuple(mode for mode in output.shape if mode not in tensor.shape)
     along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
     return Operand(tensor, along, lacks, read, tensor.name == output.name)
+
+
+def may_branch(value: Expr) -> bool:
+    """Whether code for `value` may branch on it: functions do, arithmetic and comparisons select."""
+    return any(isinstance(node, Call) for node in walk(value))

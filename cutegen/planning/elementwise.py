@@ -15,6 +15,7 @@ from cutegen.planning import layouts
 from cutegen.planning.common import (
     aligned_elements,
     default_predication,
+    may_branch,
     operand,
     require_divisible,
     resolve_tensors,
@@ -302,4 +303,5 @@ def make_pointwise(spec: KernelSpec, values: int, vector: int, masked: tuple[str
     operands = tuple(operand(spec, t, vector, t.name in read) for t in spec.tensors)
     reshape = len({(o.tensor.major, o.broadcast, o.vector) for o in operands}) > 1
     reshape = reshape or not any(getattr(n, "id", None) in types for n in walk(value)) or isinstance(value, Literal_)
-    return Pointwise(operands, values, vector, value, masked, reshape)
+    clear = bool(masked) and may_branch(value)
+    return Pointwise(operands, values, vector, value, masked, clear, reshape)

@@ -8,7 +8,7 @@ from cutegen.language.expressions import annotate
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import gemm, layouts
-from cutegen.planning.common import operand
+from cutegen.planning.common import may_branch, operand
 from cutegen.planning.plan import GemmOperand, GemmPlan, Pointwise
 from cutegen.planning.targets import TARGETS
 
@@ -96,14 +96,15 @@ def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:
     vector = gemm.epilogue_vector(spec)
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     read = [name for name in spec.compute.names() if name not in (a.name, b.name)]
-
+    value = annotate(spec.compute, types, spec.schedule.mma.accumulator)
     return Pointwise(
         operands=tuple(
             operand(spec, t, vector, t.name in read) for t in spec.tensors if t.name in read or t.name == output.name
         ),
         values=gemm.thread_values(spec),
         vector=vector,
-        value=annotate(spec.compute, types, spec.schedule.mma.accumulator),
+        value=value,
         masked=masked,
+        clear=bool(masked) and may_branch(value),
         reshape=True,
     )

@@ -41,6 +41,7 @@ class Pointwise:
     vector: int  # values that one predicate covers
     value: Expr  # annotated
     masked: tuple[str, ...]  # modes whose coordinates are compared with the bounds
+    clear: bool  # registers are cleared before a masked load: functions may branch on what they are given
     reshape: bool  # operands' fragments differ in profile, so that values meet as (values)
 
     @property

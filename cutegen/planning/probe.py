@@ -73,7 +73,7 @@ def plan(spec: KernelSpec) -> ProbePlan:
     types = {t.name: t.dtype for t in spec.tensors}
     operands = (Operand(source, 1, (), read=True, write=False), Operand(spec.output, 1, (), read=False, write=True))
     assert prod((threads, values)) == size(schedule.tv_layout)
-    pointwise = Pointwise(operands, values, 1, annotate(spec.compute, types), (), True)
+    pointwise = Pointwise(operands, values, 1, annotate(spec.compute, types), (), False, True)
     return ProbePlan(
         spec=spec,
         threads=threads,

@@ -1,0 +1,310 @@
+"""Loads and stores of the lanes in global memory, with the checks that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cutegen.emulator.lanes import Array, Mask, Stop, at, first
+from cutegen.emulator.memory import GAP, MANY, NOBODY, UNWRITTEN, Arena, GlobalMemory
+from cutegen.emulator.types import STORAGE, Instruction
+
+
+class GlobalAccess:
+    """Global memory as the lanes of one batch see it.
+
+    `lanes` numbers the lanes over the whole grid; `threads` is how many a block has; `epochs()` gives, for each block
+    of the batch, shape (1, blocks), how many barriers it has passed.
+    """
+
+    def __init__(self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Callable[[], Array]) -> None:
+        self.memory, self.lanes, self.threads, self.epochs = memory, lanes, threads, epochs
+        self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
+
+    def load(
+        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+    ) -> tuple[list[Array], list[Mask]]:
+        """`count` values of `size` bytes, each with the mask of lanes for which it was never written (None: none)."""
+        total = size * count
+        if total > 16:  # 256-bit accesses: two halves, once the whole is known to be aligned
+            self._aligned(address, offset, total, mask, instruction)
+            half = count // 2
+            low = self.load(address, offset, size, half, mask, instruction)
+            high = self.load(address, offset + half * size, size, half, mask, instruction)
+            return low[0] + high[0], low[1] + high[1]
+        address = self._flat(address)
+        arena, index = self._find(address, offset, total, mask, instruction)
+        if arena is None:
+            return self._load_several(address, offset, size, count, mask, instruction)
+        poison: list[Mask] = [None] * count
+        if arena.flags is not None:
+            poison = self._readable(arena, index, size, count, mask, instruction)
+        if arena.writer is not None:
+            self._note_read(arena, index, total, mask, instruction)
+        found = np.asarray(arena.view(total).take(index))
+        if count == 1:
+            return [found], poison
+        parts = found[..., None].view(STORAGE[size * 8])
+        return [parts[..., i] for i in range(count)], poison
+
+    def store(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        values: Sequence[Array],
+        mask: Mask,
+        instruction: Instruction,
+    ) -> None:
+        total = size * len(values)
+        if total > 16:
+            self._aligned(address, offset, total, mask, instruction)
+            half = len(values) // 2
+            self.store(address, offset, size, values[:half], mask, instruction)
+            self.store(address, offset + half * size, size, values[half:], mask, instruction)
+            return
+        address = self._flat(address)
+        arena, index = self._find(address, offset, total, mask, instruction)
+        if arena is None:
+            for part in self._by_arena(address, offset, mask):
+                self.store(address, offset, size, values, part, instruction)
+            return
+        index = np.broadcast_to(index, self.shape)
+        if arena.writer is None:
+            lane = first(np.ones(self.shape, np.bool_) if mask is None else mask, self.shape)
+            raise self._stop(arena, index, lane, total, "write-to-input", f"writes {arena.name}, an input", instruction)
+        keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
+        cells = index[keep].reshape(-1)
+        if arena.flags is not None:
+            flags = _group(arena.flags, total).take(cells, axis=0)
+            if (flags & GAP).any():
+                raise self._gap(arena, index, total, mask, instruction)
+        self._note_write(arena, cells, total, keep, mask, index, instruction)
+        storage = STORAGE[size * 8]
+        columns = [np.broadcast_to(v, self.shape)[keep].reshape(-1).astype(storage, copy=False) for v in values]
+        _group(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
+        if arena.flags is not None:
+            _group(arena.flags, total)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
+
+    # ----------------------------------------------------------------------------------------------------- addresses
+
+    @staticmethod
+    def _flat(address: Array) -> Array:
+        address = np.asarray(address)
+        return address.reshape((1,) * (2 - address.ndim) + address.shape)
+
+    def _find(
+        self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction
+    ) -> tuple[Arena | None, Array]:
+        """The one arena that all lanes of the mask address, and the access's index in it; None for several. Lanes
+        outside of the mask get an index that exists."""
+        if mask is None:
+            low, high = int(address.min()), int(address.max())
+        else:
+            shape = np.broadcast_shapes(address.shape, mask.shape)
+            used = np.broadcast_to(address, shape)[np.broadcast_to(mask, shape)]
+            low, high = int(used.min()), int(used.max())
+        self._aligned(address, offset, size, mask, instruction)
+        arena = self.memory.around(low + offset, high + offset + size)
+        if arena is None:
+            starts = [a for a in self.memory.arenas if a.low <= low + offset < a.high]
+            ends = [a for a in self.memory.arenas if a.low < high + offset + size <= a.high]
+            if not starts or not ends or starts[0] is ends[0] or self._strays(address, offset, size, mask):
+                raise self._outside(address, offset, size, mask, instruction)
+            return None, address
+        shift = size.bit_length() - 1
+        index = (address.astype(np.int64) + (offset - arena.start)) >> shift
+        if mask is not None:
+            index = np.where(mask, index, (arena.low - arena.start) >> shift)
+        return arena, index
+
+    def _aligned(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> None:
+        if not (int(np.bitwise_or.reduce(address, axis=None)) | offset) & (size - 1):
+            return
+        wrong = (address.astype(np.int64) + offset) % size != 0
+        wrong = wrong if mask is None else wrong & mask
+        if wrong.any():
+            lane = first(wrong, self.shape)
+            where = at(address, lane, self.shape) + offset
+            explanation = (
+                f"{instruction.opcode} of {size} bytes at an address {where % size} bytes past a multiple of it"
+            )
+            raise self._named(Stop("misaligned", explanation, instruction, lane, address=where))
+
+    def _strays(self, address: Array, offset: int, size: int, mask: Mask) -> bool:
+        return bool(self._lost(address, offset, size, mask).any())
+
+    def _lost(self, address: Array, offset: int, size: int, mask: Mask) -> Array:
+        """Lanes whose access lies in no tensor."""
+        where = address.astype(np.int64) + offset
+        lost = np.ones(where.shape, np.bool_)
+        for arena in self.memory.arenas:
+            lost &= (where < arena.low) | (where + size > arena.high)
+        return lost if mask is None else lost & mask
+
+    def _outside(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> Stop:
+        lane = first(self._lost(address, offset, size, mask), self.shape)
+        where = at(address, lane, self.shape) + offset
+        arena = self.memory.nearest(where)
+        what = f"{_verb(instruction)} of {size} bytes"
+        if arena is None:
+            return Stop("out-of-bounds", f"{what} of global memory: no tensor", instruction, lane, address=where)
+        far = min(abs(where - arena.low), abs(where - arena.high)) > 1 << 39
+        place = "at an address of no tensor" if far else arena.describe(where, size)
+        return self._named(Stop("out-of-bounds", f"{what} {place}", instruction, lane, address=where), far)
+
+    def _gap(self, arena: Arena, index: Array, size: int, mask: Mask, instruction: Instruction) -> Stop:
+        assert arena.flags is not None
+        bad = (_group(arena.flags, size)[np.broadcast_to(index, self.shape)] & GAP).any(axis=-1)
+        lane = first(bad if mask is None else bad & mask, self.shape)
+        where = arena.start + at(index, lane, self.shape) * size
+        text = f"{_verb(instruction)} of {size} bytes {arena.describe(where, size)}"
+        return self._named(Stop("out-of-bounds", text, instruction, lane, address=where))
+
+    def _stop(
+        self,
+        arena: Arena,
+        index: Array,
+        lane: tuple[int, int],
+        size: int,
+        kind: str,
+        text: str,
+        instruction: Instruction,
+    ) -> Stop:
+        where = arena.start + at(index, lane, self.shape) * size
+        return self._named(Stop(kind, text, instruction, lane, address=where))  # type: ignore[arg-type]
+
+    def _named(self, stop: Stop, far: bool = False) -> Stop:
+        """With tensor and element."""
+        arena = None if far or stop.address is None else self.memory.nearest(stop.address)
+        if arena is not None and arena.span and stop.address is not None:
+            stop.tensor, stop.element = arena.name, arena.element(stop.address)
+        return stop
+
+    def _by_arena(self, address: Array, offset: int, mask: Mask) -> list[Array]:
+        where = address.astype(np.int64) + offset
+        parts = [(where >= a.low) & (where < a.high) for a in self.memory.arenas]
+        parts = [p if mask is None else p & mask for p in parts]
+        return [p for p in parts if p.any()]
+
+    def _load_several(
+        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+    ) -> tuple[list[Array], list[Mask]]:
+        """Lanes that address different tensors in one instruction."""
+        values = [np.zeros(self.shape, STORAGE[size * 8]) for _ in range(count)]
+        poison: list[Mask] = [None] * count
+        for part in self._by_arena(address, offset, mask):
+            found, bad = self.load(address, offset, size, count, part, instruction)
+            for i in range(count):
+                values[i] = np.where(part, found[i], values[i])
+                one, other = bad[i], poison[i]
+                poison[i] = other if one is None else one if other is None else one | other
+        return values, poison
+
+    # ------------------------------------------------------------------------------------------------- what is known
+
+    def _readable(
+        self, arena: Arena, index: Array, size: int, count: int, mask: Mask, instruction: Instruction
+    ) -> list[Mask]:
+        assert arena.flags is not None
+        flags = _group(arena.flags, size * count)[index]
+        if not flags.any():
+            return [None] * count
+        gaps = (flags & GAP).any(axis=-1)
+        gaps = gaps if mask is None else gaps & mask
+        if gaps.any():
+            raise self._gap(arena, index, size * count, mask, instruction)
+        poison: list[Mask] = []
+        for i in range(count):
+            some: Array = np.asarray((flags[..., i * size : (i + 1) * size] & UNWRITTEN).any(axis=-1))
+            some = some if mask is None else some & mask
+            poison.append(some if some.any() else None)
+        return poison
+
+    def _units(self, arena: Arena, cells: Array, size: int) -> Array:
+        each = size // arena.unit
+        return np.asarray(cells[:, None] * each + np.arange(each))
+
+    def _note_write(
+        self, arena: Arena, cells: Array, size: int, keep: Array | slice, mask: Mask, index: Array, why: Instruction
+    ) -> None:
+        assert arena.writer is not None and arena.writer_epoch is not None
+        me = np.broadcast_to(self.lanes, self.shape)[keep].reshape(-1)[:, None]
+        epoch = np.broadcast_to(self.epochs(), self.shape)[keep].reshape(-1)[:, None]
+        units = self._units(arena, cells, size)
+        before = arena.writer[units]
+        if (before != NOBODY).any():
+            self._ordered(before, arena.writer_epoch[units], me, epoch, arena, units, "writes", "wrote", why)
+        if arena.reader is not None and arena.reader_epoch is not None:
+            readers = arena.reader[units]
+            if (readers != NOBODY).any():
+                self._ordered(readers, arena.reader_epoch[units], me, epoch, arena, units, "writes", "read", why)
+        arena.writer[units] = me
+        arena.writer_epoch[units] = epoch
+        lost = arena.writer[units] != me
+        if lost.any():
+            self._ordered(
+                arena.writer[units], arena.writer_epoch[units], me, epoch, arena, units, "writes", "wrote", why
+            )
+
+    def _note_read(self, arena: Arena, index: Array, size: int, mask: Mask, why: Instruction) -> None:
+        """Readers of tensors that the kernel may write."""
+        assert arena.writer is not None and arena.writer_epoch is not None
+        keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
+        cells = np.broadcast_to(index, self.shape)[keep].reshape(-1)
+        me = np.broadcast_to(self.lanes, self.shape)[keep].reshape(-1)[:, None]
+        epoch = np.broadcast_to(self.epochs(), self.shape)[keep].reshape(-1)[:, None]
+        units = self._units(arena, cells, size)
+        writer = arena.writer[units]
+        if (writer != NOBODY).any():
+            self._ordered(writer, arena.writer_epoch[units], me, epoch, arena, units, "reads", "wrote", why)
+        reader, reader_epoch = arena.readers()
+        before = reader[units]
+        stale = (before // self.threads == me // self.threads) & (reader_epoch[units] < epoch) & (before >= 0)
+        after = np.where((before == NOBODY) | (before == me) | stale, me, MANY)
+        reader[units] = after
+        reader_epoch[units] = epoch
+        shared = reader[units] != after
+        reader[units[shared]] = MANY
+
+    def _ordered(
+        self,
+        others: Array,
+        epochs: Array,
+        me: Array,
+        epoch: Array,
+        arena: Arena,
+        units: Array,
+        verb: str,
+        done: str,
+        why: Instruction,
+    ) -> None:
+        """Raises for a unit that another lane touched with no barrier of its block between."""
+        clash = (others != NOBODY) & (others != me)
+        clash &= ~((others >= 0) & (others // self.threads == me // self.threads) & (epochs < epoch))
+        if not clash.any():
+            return
+        row, column = (int(i) for i in np.argwhere(clash)[0])
+        mine, other = int(me[row, 0]), int(others[row, column])
+        block, thread = divmod(mine, self.threads)
+        whom = (
+            "several other threads" if other < 0 else f"thread {other % self.threads} of block {other // self.threads}"
+        )
+        lanes = np.argwhere(np.broadcast_to(self.lanes, self.shape) == mine)[0]
+        text = f"{verb} {arena.name} where {whom} {done}, and nothing orders the two"
+        stop = Stop("unordered", text, why, (int(lanes[0]), int(lanes[1])))
+        stop.address = arena.start + int(units[row, column]) * arena.unit
+        raise self._named(stop)
+
+
+def _group(flags: Array, size: int) -> Array:
+    """Bytes, `size` in a row."""
+    return flags.reshape(-1, size)
+
+
+def _verb(instruction: Instruction) -> str:
+    return {"ld": "load", "st": "store", "cp": "cp.async"}.get(instruction.opcode, instruction.name)
+
+
+__all__ = ["GlobalAccess"]

@@ -1,0 +1,149 @@
+"""The approximate functions: ex2, lg2, rcp, rsqrt, sqrt, tanh, sin, cos and div with ``.approx`` (div with ``.full``).
+
+PTX documents bounds for them, not values. Here the value is computed in float64 and rounded once to the result's
+type, so it lies within every bound; a GPU's result may differ from it by as much as ``APPROXIMATE`` says.
+Special cases (zeros, infinities, NaN, subnormal numbers, ``.ftz``) are as documented.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.floats import CODECS, decorate
+from cutegen.emulator.form import TYPES, Array, Form, Function, elementwise
+from cutegen.emulator.rounding import canonical_f32
+from cutegen.emulator.types import PureOp
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far a device may be from the exact value: the larger of a relative and an absolute error, and where.
+
+    ``relative`` and ``absolute`` are allowed together: |device - exact| <= relative * |exact| + absolute.
+    """
+
+    relative: float
+    absolute: float
+    where: str = "all finite operands"
+
+
+APPROXIMATE: dict[str, Bound] = {
+    "ex2.approx.f32": Bound(2.0**-22, 2.0**-149),
+    "ex2.approx.f16": Bound(2.0**-9.9, 2.0**-24),
+    "ex2.approx.bf16": Bound(2.0**-7, 2.0**-126),
+    "lg2.approx.f32": Bound(2.0**-22, 2.0**-22),
+    "rcp.approx.f32": Bound(2.0**-23, 2.0**-149),
+    "rcp.approx.f64": Bound(2.0**-19, 0.0, "results that are normal numbers; a seed for Newton's method"),
+    "rsqrt.approx.f32": Bound(2.0**-22.4, 0.0, "operands above zero"),
+    "rsqrt.approx.f64": Bound(2.0**-19, 0.0, "operands above zero; with .ftz a seed for Newton's method"),
+    "sqrt.approx.f32": Bound(2.0**-23, 0.0, "operands above zero"),
+    "tanh.approx.f32": Bound(2.0**-11, 2.0**-126),
+    "tanh.approx.f16": Bound(0.0, 2.0**-10.987),
+    "tanh.approx.bf16": Bound(2.0**-8, 2.0**-126),
+    "sin.approx.f32": Bound(0.0, 2.0**-20.5, "-pi to pi"),
+    "cos.approx.f32": Bound(0.0, 2.0**-20.5, "-pi to pi"),
+    "div.approx.f32": Bound(2.0**-22, 2.0**-149, "divisors from 2**-126 to 2**126"),
+    "div.full.f32": Bound(2.0**-22, 2.0**-149, "finite operands"),
+}
+"""Opcode, kind of approximation and type (packed types count as their element) -> the documented bound."""
+
+
+def _ex2(a: Array) -> Array:
+    return np.exp2(a)
+
+
+_FUNCTIONS: dict[str, Function] = {
+    "ex2": _ex2,
+    "lg2": np.log2,
+    "rcp": lambda a: 1.0 / a,
+    "rsqrt": lambda a: 1.0 / np.sqrt(a),
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "div": np.divide,
+}
+_TYPES: dict[str, tuple[str, ...]] = {
+    "ex2": ("f32", "f16", "bf16", "f16x2", "bf16x2"),
+    "tanh": ("f32", "f16", "bf16", "f16x2", "bf16x2"),
+    "rcp": ("f32", "f64"),
+    "rsqrt": ("f32", "f64"),
+}
+
+
+def build_approximate(form: Form) -> PureOp:
+    """Any of the functions above."""
+    opcode = form.instruction.opcode
+    kind = form.type(*_TYPES.get(opcode, ("f32",)))
+    manner = form.choice("approx", "full") if opcode == "div" else form.choice("approx")
+    exactly = _FUNCTIONS[opcode]
+    if kind.name == "f64":
+        return _build_f64(form)
+    ftz = form.flag("ftz")
+    single = kind.element
+    codec = CODECS[single.name]
+    if ftz and single.name == "f16":
+        form.fail(".ftz of .f16")
+
+    def run(*operands: Array) -> Array:
+        return codec.narrow(exactly(*[codec.widen(x) for x in operands]), "rn")
+
+    def divide(a: Array, b: Array) -> Array:
+        # Divisors beyond 2**126 give 0 (NaN for an infinite dividend): the reciprocal is flushed on the way.
+        huge = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+        sign = np.where(np.signbit(a) != np.signbit(b), np.float32(-0.0), np.float32(0.0))
+        lost = np.where(np.isfinite(a), sign, np.float32(np.nan))
+        return canonical_f32(np.where(huge, lost, run(a, b)).astype(np.float32))
+
+    core: Function = divide if manner == "approx" and opcode == "div" else run
+    if single.name != "bf16":
+        core = decorate(core, single, ftz, False, False)
+    elif ftz:
+        core = _flushed_bf16(core)
+    core = elementwise(core, single.dtype) if kind.lanes > 1 else core
+    return form.pure(core, [kind], [kind] * (2 if opcode == "div" else 1), approximate=True)
+
+
+def _flushed_bf16(core: Function) -> Function:
+    exponent, sign = np.uint16(0x7F80), np.uint16(0x8000)
+
+    def flush(bits: Array) -> Array:
+        return np.where((bits & exponent) == 0, bits & sign, bits)
+
+    return lambda a: flush(core(flush(a)))
+
+
+def _build_f64(form: Form) -> PureOp:
+    """rcp and rsqrt of float64. With ``.ftz`` only the upper 32 bits of operand and result count."""
+    opcode = form.instruction.opcode
+    ftz = form.flag("ftz")
+    if opcode == "rcp" and not ftz:
+        form.fail("rcp.approx.f64 exists with .ftz only")
+    upper = np.uint64(0xFFFFFFFF00000000)
+    exponent, sign = np.uint64(0x7FF0000000000000), np.uint64(1 << 63)
+    quiet = np.uint64(0x7FFFFFFF00000000)
+    exactly = _FUNCTIONS[opcode]
+
+    def run(a: Array) -> Array:
+        bits = np.asarray(a).view(np.uint64)
+        if not ftz:
+            value = exactly(np.asarray(a))
+            return np.where(np.isnan(value), np.uint64(0x7FF8000000000000), value.view(np.uint64)).view(np.float64)
+        cut = np.where((bits & exponent) == 0, bits & sign, bits & upper)
+        value = exactly(cut.view(np.float64))
+        # To the nearest number of 20 fraction bits; that may carry into the exponent, which is right.
+        result = (np.asarray(value).view(np.uint64) + np.uint64(0x80000000)) & upper
+        result = np.where((result & exponent) == 0, result & sign, result)
+        return np.where(np.isnan(np.asarray(a)) | np.isnan(value), quiet, result).view(np.float64)
+
+    kind = TYPES["f64"]
+    return form.pure(run, [kind], [kind], approximate=True)
+
+
+def bound(name: str) -> Bound | None:
+    """The bound for an instruction's full name (``ex2.approx.ftz.f32``), or None if it is exact."""
+    parts = name.split(".")
+    key = ".".join((parts[0], next((p for p in parts if p in ("approx", "full")), ""), parts[-1].split("x2")[0]))
+    return APPROXIMATE.get(key)

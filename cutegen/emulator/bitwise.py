@@ -1,0 +1,302 @@
+"""Logic, shifts, bit fields, byte permutation, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.form import TYPES, Array, Form, Function, Type
+from cutegen.emulator.types import Bits, Immediate, PureOp, Register, Source, Vector
+
+_BITS = ("b16", "b32", "b64")
+_U32 = TYPES["u32"]
+
+
+def build_logic(form: Form) -> PureOp:
+    """and, or, xor, not, of bits or predicates; cnot (1 where the value is zero)."""
+    opcode = form.instruction.opcode
+    kind = form.type(*_BITS, *(("pred",) if opcode != "cnot" else ()))
+    if opcode == "not":
+        return form.pure(np.logical_not if kind.kind == "pred" else np.invert, [kind], [kind])
+    if opcode == "cnot":
+        return form.pure(lambda a: (np.asarray(a) == 0).astype(kind.dtype), [kind], [kind])
+    function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[opcode]
+    return form.pure(function, [kind], [kind] * 2)
+
+
+def build_lop3(form: Form) -> PureOp:
+    """lop3: any function of three bits, by its truth table."""
+    kind = form.type("b32")
+    table_operand = form.instruction.operands[-1]
+    if not isinstance(table_operand, Immediate):
+        form.fail("the table is not a constant")
+    table = table_operand.bits & 0xFF
+
+    def run(a: Array, b: Array, c: Array, _: Array) -> Any:
+        result: Any = np.uint32(0)
+        for row in range(8):
+            if table >> row & 1:
+                term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+                result = result | term
+        return np.asarray(result | ((a | b | c) & np.uint32(0)), dtype=np.uint32)
+
+    return form.pure(run, [kind], [kind] * 4)
+
+
+def build_shift(form: Form) -> PureOp:
+    """shl and shr: amounts beyond the width count as the width; shr of signed types brings in the sign."""
+    right = form.instruction.opcode == "shr"
+    kind = form.type(*_BITS, *(("s16", "u16", "s32", "u32", "s64", "u64") if right else ()))
+    amount_operand = form.instruction.operands[-1]
+    last = kind.width - 1
+
+    def by_constant(amount: int) -> Function:
+        # One numpy call: nearly every shift is by a constant.
+        if amount > last and kind.kind != "s":
+            return lambda a, _: np.zeros_like(a)
+        count = kind.dtype.type(min(amount, last))
+        return (lambda a, _: a >> count) if right else (lambda a, _: a << count)
+
+    def run(a: Array, count: Array) -> Any:
+        inside = np.minimum(count, np.uint32(last)).astype(kind.dtype)
+        if right and kind.kind == "s":
+            return a >> inside
+        moved = a >> inside if right else a << inside
+        return np.where(count > np.uint32(last), kind.dtype.type(0), moved)
+
+    if isinstance(amount_operand, Immediate):
+        return form.pure(by_constant(amount_operand.bits & 0xFFFFFFFF), [kind], [kind, _U32])
+    return form.pure(run, [kind], [kind, _U32])
+
+
+def build_funnel(form: Form) -> PureOp:
+    """shf: the pair b:a shifted, its upper word (left) or lower word (right)."""
+    kind = form.type("b32")
+    left = form.choice("l", "r") == "l"
+    wrap = form.choice("wrap", "clamp") == "wrap"
+
+    def run(a: Array, b: Array, c: Array) -> Any:
+        count = (c & np.uint32(31) if wrap else np.minimum(c, np.uint32(32))).astype(np.uint64)
+        both = (np.asarray(b).astype(np.uint64) << np.uint64(32)) | a
+        return ((both << count) >> np.uint64(32) if left else both >> count).astype(np.uint32)
+
+    return form.pure(run, [kind], [kind] * 3)
+
+
+def build_extract(form: Form) -> PureOp:
+    """bfe: c bits of a from bit b on; beyond the end the sign bit of the field fills in."""
+    kind = form.type("u32", "u64", "s32", "s64")
+    width, unsigned = kind.width, np.dtype(f"u{kind.width // 8}").type
+    one = unsigned(1)
+
+    def run(a: Array, b: Array, c: Array) -> Any:
+        bits = np.asarray(a).view(unsigned)
+        position, length = b & np.uint32(0xFF), c & np.uint32(0xFF)
+        start = np.minimum(position, np.uint32(width - 1)).astype(unsigned)
+        field = np.where(position < width, bits >> start, unsigned(0))
+        kept = np.minimum(length, np.uint32(width - 1)).astype(unsigned)
+        mask = np.where(length >= width, ~unsigned(0), (one << kept) - one)
+        field = field & mask
+        if kind.kind == "s":
+            top = np.minimum(position.astype(np.uint32) + length - np.uint32(1), np.uint32(width - 1))
+            sign = np.where(length == 0, unsigned(0), (bits >> top.astype(unsigned)) & one)
+            field = np.where(sign != 0, field | ~_present(position, length, width, unsigned, mask), field)
+        return field.view(kind.dtype)
+
+    return form.pure(run, [kind], [kind, _U32, _U32])
+
+
+def _present(position: Array, length: Array, width: int, unsigned: type[np.unsignedinteger], mask: Array) -> Array:
+    """The bits of a field that lie inside the word it is taken from."""
+    inside = np.maximum(width - position.astype(np.int64), 0)
+    inside = np.minimum(inside, length.astype(np.int64))
+    part = (unsigned(1) << np.minimum(inside, width - 1).astype(unsigned)) - unsigned(1)
+    present: Array = np.where(inside >= width, ~unsigned(0), part) & mask
+    return present
+
+
+def build_insert(form: Form) -> PureOp:
+    """bfi: the low d bits of a put into b from bit c on; what falls beyond the end is dropped."""
+    kind = form.type("b32", "b64")
+    width, unsigned = kind.width, kind.dtype.type
+    one = unsigned(1)
+
+    def run(a: Array, b: Array, c: Array, d: Array) -> Any:
+        position, length = c & np.uint32(0xFF), d & np.uint32(0xFF)
+        start = np.minimum(position, np.uint32(width - 1)).astype(kind.dtype)
+        kept = np.minimum(length, np.uint32(width - 1)).astype(kind.dtype)
+        mask = np.where(length >= width, ~unsigned(0), (one << kept) - one)
+        mask = np.where(position < width, mask << start, unsigned(0))
+        return (b & ~mask) | ((a << start) & mask)
+
+    return form.pure(run, [kind], [kind, kind, _U32, _U32])
+
+
+def build_count(form: Form) -> PureOp:
+    """popc and clz: how many bits are set, how many zeros lead. The result has 32 bits."""
+    kind = form.type("b32", "b64")
+    clz = form.instruction.opcode == "clz"
+
+    def run(a: Array) -> Any:
+        return (np.uint32(kind.width) - bit_length(a)) if clz else popcount(a)
+
+    return form.pure(run, [_U32], [kind])
+
+
+def popcount(value: Array) -> Array:
+    """The number of bits set, as uint32. ``value`` is of an unsigned type."""
+    raw = np.ascontiguousarray(value)
+    octets = raw[..., None].view(np.uint8)
+    total: Array = np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.uint32)
+    return total
+
+
+def bit_length(value: Array) -> Array:
+    """One more than the index of the highest bit set, 0 for 0, as uint32."""
+    filled = np.asarray(value)
+    step = 1
+    while step < filled.dtype.itemsize * 8:
+        filled = filled | (filled >> filled.dtype.type(step))
+        step *= 2
+    return popcount(filled)
+
+
+def build_find(form: Form) -> PureOp:
+    """bfind: the index of the highest bit set (for signed types: that differs from the sign), all ones if none is."""
+    kind = form.type("u32", "u64", "s32", "s64")
+    amount = form.flag("shiftamt")
+
+    def run(a: Array) -> Any:
+        value = np.asarray(a)
+        bits = value.view(np.dtype(f"u{kind.width // 8}"))
+        if kind.kind == "s":
+            bits = np.where(value < 0, ~bits, bits)
+        length = bit_length(bits)
+        found = np.uint32(kind.width) - length if amount else length - np.uint32(1)
+        return np.where(length == 0, np.uint32(0xFFFFFFFF), found)
+
+    return form.pure(run, [_U32], [kind])
+
+
+def build_reverse(form: Form) -> PureOp:
+    """brev: the bits in reverse order."""
+    kind = form.type("b32", "b64")
+
+    def run(a: Array) -> Any:
+        octets = np.ascontiguousarray(a)[..., None].view(np.uint8)
+        turned = np.packbits(np.unpackbits(octets, axis=-1, bitorder="little"), axis=-1, bitorder="big")
+        # The first bit went to the top of the first byte: now the bytes have to change places.
+        return np.ascontiguousarray(turned[..., ::-1]).view(kind.dtype)[..., 0]
+
+    return form.pure(run, [kind], [kind])
+
+
+_PERMUTATIONS = {
+    # For each mode the four bytes (of b:a, byte 0 lowest) that selectors 0 to 3 choose, lowest result byte first.
+    "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+    "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+    "rc8": ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+    "ecl": ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+    "ecr": ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+    "rc16": ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+}
+
+
+def _byte(both: Array, index: Array) -> Array:
+    shifted: Array = (both >> (index * np.uint64(8))) & np.uint64(0xFF)
+    return shifted
+
+
+def build_permute(form: Form) -> PureOp:
+    """prmt: four of the eight bytes of b:a. In the default mode a selector's top bit spreads the byte's sign."""
+    mode = form.choice(*_PERMUTATIONS, default="default")
+    kind = form.type("b32")
+    selector = form.instruction.operands[-1]
+
+    def fixed(choice: int) -> Function:
+        """The selector is a constant: a few shifts and masks of 32-bit words."""
+        nibbles = [choice >> (4 * i) & 0xF for i in range(4)]
+
+        def run(a: Array, b: Array, _: Array) -> Any:
+            result: Array | None = None
+            for i, nibble in enumerate(nibbles):
+                word, place = (b if nibble & 4 else a), 8 * (nibble & 3)
+                byte = (word >> np.uint32(place)) & np.uint32(0xFF)
+                if nibble & 8:
+                    byte = (byte >> np.uint32(7)) * np.uint32(0xFF)
+                byte = byte << np.uint32(8 * i)
+                result = byte if result is None else result | byte
+            return np.asarray(result)
+
+        return run
+
+    def run(a: Array, b: Array, c: Array) -> Any:
+        both = (np.asarray(b).astype(np.uint64) << np.uint64(32)) | a
+        result = np.zeros_like(both)
+        for i in range(4):
+            if mode == "default":
+                nibble = (np.asarray(c).astype(np.uint64) >> np.uint64(4 * i)) & np.uint64(0xF)
+                byte = _byte(both, nibble & np.uint64(7))
+                byte = np.where(nibble > np.uint64(7), (byte >> np.uint64(7)) * np.uint64(0xFF), byte)
+            else:
+                places = np.asarray([row[i] for row in _PERMUTATIONS[mode]], dtype=np.uint64)
+                byte = _byte(both, places[np.asarray(c & np.uint32(3)).astype(np.intp)])
+            result = result | (byte << np.uint64(8 * i))
+        return result.astype(np.uint32)
+
+    if mode == "default" and isinstance(selector, Immediate):
+        return form.pure(fixed(selector.bits & 0xFFFF), [kind], [kind] * 3)
+    return form.pure(run, [kind], [kind] * 3)
+
+
+def build_move(form: Form) -> PureOp:
+    """mov: a copy, or a vector of registers packed into one or unpacked from one."""
+    kind = form.type("pred", *_BITS, "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
+    operands = form.instruction.operands
+    if len(operands) != 2 or not any(isinstance(o, Vector) for o in operands):
+        return form.pure(lambda a: a, [kind], [kind])
+    if form.left:
+        form.fail(f"modifier .{form.left[0]}")
+    target, source = operands
+    if isinstance(source, Vector) and isinstance(target, Register):
+        return _pack(form, target, source, kind)
+    if isinstance(target, Vector) and isinstance(source, (Register, Immediate)):
+        return _unpack(form, target, source, kind)
+    form.fail("these operands")
+
+
+def _pack(form: Form, target: Register, source: Vector, kind: Type) -> PureOp:
+    width = kind.width // len(source.items)
+    if target.width != kind.width or any(isinstance(i, Register) and i.width != width for i in source.items):
+        form.fail("the vector does not fit the register")
+    storage = np.dtype(f"u{kind.width // 8}").type
+    items: tuple[Source, ...] = tuple(
+        Immediate(i.bits & ((1 << width) - 1), width) if isinstance(i, Immediate) else i for i in source.items
+    )
+
+    def run(sources: Sequence[Bits]) -> list[Bits]:
+        result = np.asarray(sources[0]).astype(storage)
+        for index, part in enumerate(sources[1:], 1):
+            result = result | (np.asarray(part).astype(storage) << storage(index * width))
+        return [result]
+
+    return PureOp((target,), items, (width,) * len(items), run)
+
+
+def _unpack(form: Form, target: Vector, source: Register | Immediate, kind: Type) -> PureOp:
+    width = kind.width // len(target.items)
+    targets = tuple(i for i in target.items if isinstance(i, Register))
+    if len(targets) != len(target.items) or any(t.width not in (0, width) for t in targets):
+        form.fail("the vector does not fit the register")
+    if isinstance(source, Register) and source.width != kind.width:
+        form.fail("the vector does not fit the register")
+    storage = np.dtype(f"u{kind.width // 8}").type
+    part = np.dtype(f"u{width // 8}").type
+
+    def run(sources: Sequence[Bits]) -> list[Bits]:
+        return [(np.asarray(sources[0]) >> storage(i * width)).astype(part) for i in range(len(targets))]
+
+    read = Immediate(source.bits & ((1 << kind.width) - 1), kind.width) if isinstance(source, Immediate) else source
+    return PureOp(targets, (read,), (kind.width,), run)

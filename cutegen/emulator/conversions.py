@@ -1,0 +1,230 @@
+"""cvt: between integers, between floats, and from one to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.floats import CODECS
+from cutegen.emulator.form import ROUNDINGS, TYPES, Array, Form, Function, Type
+from cutegen.emulator.rounding import (
+    NAN32,
+    canonical_f32,
+    drop_bits,
+    flush,
+    saturate,
+    to_odd,
+    two_sum,
+    widen_bf16,
+)
+from cutegen.emulator.types import PureOp
+
+_WHOLE: dict[str, Function] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_LARGEST = {"f16": 65504.0, "bf16": float(2**128 - 2**120)}
+_U32 = TYPES["u32"]
+
+
+def build_convert(form: Form) -> PureOp:
+    """cvt.dtype.atype, with roundings, ``.ftz``, ``.sat``, ``.relu``, ``.satfinite``; and packed f16x2 and bf16x2."""
+    source = form.type()
+    result = form.type()
+    if result.name in ("f16x2", "bf16x2") and source.name == "f32":
+        return _build_pair(form, result, source)
+    if result.name == "tf32" and source.name == "f32":
+        return _build_tf32(form, result, source)
+    plain = (*"su", "f", "bf")
+    if source.kind not in plain or result.kind not in plain or max(source.lanes, result.lanes) > 1:
+        form.fail(f".{source.name} to .{result.name}")
+    if source.kind in "su" and result.kind in "su":
+        return form.pure(_integers(source, result, form.flag("sat")), [result], [source])
+    ftz = "f32" in (source.name, result.name) and form.flag("ftz")
+    sat = form.flag("sat")
+    if result.kind in "su":
+        return form.pure(_to_integer(source, result, form.choice(*_WHOLE), ftz), [result], [source])
+    if source.kind in "su":
+        mode = form.choice(*ROUNDINGS)
+        return form.pure(_finish(_from_integer(source, result, mode), result, ftz, sat, False), [result], [source])
+    return _build_floats(form, result, source, ftz, sat)
+
+
+def _integers(source: Type, result: Type, sat: bool) -> Function:
+    if not sat:
+        return lambda a: np.asarray(a).astype(result.dtype)
+    have, want = np.iinfo(source.dtype), np.iinfo(result.dtype)
+    low = source.dtype.type(max(int(have.min), int(want.min)))
+    high = source.dtype.type(min(int(have.max), int(want.max)))
+    return lambda a: np.clip(a, low, high).astype(result.dtype)
+
+
+def _widen(value: Array, kind: Type, ftz: bool) -> Array:
+    """Any float as float64, exactly."""
+    value = np.asarray(value)
+    if ftz and kind.name == "f32":
+        value = flush(value)
+    return (widen_bf16(value) if kind.name == "bf16" else value).astype(np.float64)
+
+
+def _to_integer(source: Type, result: Type, rounding: str, ftz: bool) -> Function:
+    """Values out of range become its ends. NaN becomes 0, but the top bit alone if 64 bits are involved."""
+    limits = np.iinfo(result.dtype)
+    low, over = np.float64(limits.min), np.float64(2.0 ** (result.width - (result.kind == "s")))
+    undefined: Any = 0
+    if source.name == "f64" or result.width == 64:
+        undefined = 1 << (result.width - 1)
+        undefined = int(limits.min) if result.kind == "s" else undefined
+    undefined = result.dtype.type(undefined)
+    top, bottom = result.dtype.type(limits.max), result.dtype.type(limits.min)
+    whole = _WHOLE[rounding]
+
+    def run(a: Array) -> Array:
+        value = whole(_widen(a, source, ftz))
+        inside = (value > low) & (value < over)
+        safe = np.where(inside, value, 0.0)
+        if result.name == "u64":
+            half = np.float64(2.0**63)
+            large = safe >= half
+            cast = np.where(large, safe - half, safe).astype(np.int64).astype(np.uint64)
+            cast = np.where(large, cast + np.uint64(1 << 63), cast)
+        else:
+            cast = safe.astype(np.int64).astype(result.dtype)
+        cast = np.where(value >= over, top, np.where(value <= low, bottom, cast))
+        return np.where(np.isnan(value), undefined, cast)
+
+    return run
+
+
+def _from_integer(source: Type, result: Type, mode: str) -> Function:
+    def run(a: Array) -> Array:
+        value = np.asarray(a)
+        if source.width < 64:
+            exact = value.astype(np.float64)
+        else:
+            # Two halves that float64 holds, added with the error kept.
+            half = source.dtype.type(32)
+            low = (value & source.dtype.type(0xFFFFFFFF)).astype(np.float64)
+            nearest, rest = two_sum((value >> half).astype(np.float64) * 2.0**32, low)
+            if result.name == "f64":
+                return _nudge(nearest, rest, mode)
+            exact = to_odd(nearest, rest)
+        if result.name == "f64":
+            return exact
+        return CODECS[result.name].narrow(exact, mode)
+
+    return run
+
+
+def _nudge(nearest: Array, rest: Array, mode: str) -> Array:
+    """The float64 that ``mode`` wants for the exact value nearest + rest."""
+    if mode == "rn":
+        return nearest
+    down = np.nextafter(nearest, -np.inf)
+    up = np.nextafter(nearest, np.inf)
+    below = np.where(rest < 0, down, nearest)
+    above = np.where(rest > 0, up, nearest)
+    if mode == "rz":
+        return np.where(nearest > 0, below, above)
+    return below if mode == "rm" else above
+
+
+def _finish(core: Function, result: Type, ftz: bool, sat: bool, relu: bool) -> Function:
+    def run(*operands: Array) -> Array:
+        value = np.asarray(core(*operands))
+        if ftz and result.name == "f32":
+            value = flush(value)
+        if sat:
+            value = _on_values(saturate, value, result)
+        if relu:
+            value = _on_values(lambda v: np.where((v > 0) | np.isnan(v), v, v.dtype.type(0)), value, result)
+        return value
+
+    return run if ftz or sat or relu else core
+
+
+def _on_values(function: Function, value: Array, kind: Type) -> Array:
+    if kind.name != "bf16":
+        return np.asarray(function(value))
+    codec = CODECS["bf16"]
+    return codec.narrow(np.asarray(function(codec.widen(value))), "rn")
+
+
+def _build_floats(form: Form, result: Type, source: Type, ftz: bool, sat: bool) -> PureOp:
+    relu = result.width == 16 and form.flag("relu")
+    finite = result.width == 16 and form.flag("satfinite")
+    whole = form.choice(*_WHOLE, default="-")
+    core: Function
+    if whole != "-":
+        if source.name != result.name or source.name == "bf16":
+            form.fail(f".{whole} from .{source.name} to .{result.name}")
+        core = lambda a: _WHOLE[whole](flush(a) if ftz else a)  # noqa: E731
+        return form.pure(_finish(_quiet(core, result), result, ftz, sat, False), [result], [source])
+    if result.width < source.width or (result.width == source.width and result.name != source.name):
+        mode = form.choice(*ROUNDINGS)
+        codec = CODECS[result.name]
+        core = lambda a: codec.narrow(_limit(_widen(a, source, ftz), result, finite), mode)  # noqa: E731
+        return form.pure(_finish(core, result, ftz, sat, relu), [result], [source])
+    form.choice(*ROUNDINGS, default="-")  # allowed from bf16 on some targets; widening is exact
+    if result.name == source.name:
+        core = lambda a: flush(a) if ftz else a  # noqa: E731
+        return form.pure(_finish(_quiet(core, result), result, ftz, sat, relu), [result], [source])
+    if result.name == "f64":
+        core = lambda a: _quiet_f64(_widen(a, source, ftz))  # noqa: E731
+    elif source.name == "bf16":
+        core = widen_bf16
+    else:
+        core = lambda a: canonical_f32(np.asarray(a).astype(np.float32))  # noqa: E731
+    return form.pure(_finish(core, result, ftz, sat, relu), [result], [source])
+
+
+def _quiet_f64(value: Array) -> Array:
+    """Signalling NaNs made quiet, which numpy's own widening of float16 leaves out."""
+    bits = value.view(np.uint64)
+    quiet: Array = np.where(np.isnan(value), bits | np.uint64(1 << 51), bits).view(np.float64)
+    return quiet
+
+
+def _quiet(core: Function, kind: Type) -> Function:
+    return (lambda a: canonical_f32(np.asarray(core(a)))) if kind.name == "f32" else core
+
+
+def _limit(value: Array, kind: Type, finite: bool) -> Array:
+    """``.satfinite``: beyond the largest number, and infinity, the largest number."""
+    if not finite:
+        return value
+    largest = np.float64(_LARGEST[kind.name])
+    return np.where(np.isnan(value), value, np.clip(value, -largest, largest))
+
+
+def _build_pair(form: Form, result: Type, source: Type) -> PureOp:
+    """cvt.rnd.f16x2.f32 d, a, b: a goes to the upper half."""
+    mode = form.choice("rn", "rz")
+    relu, finite = form.flag("relu"), form.flag("satfinite")
+    single = result.element
+    codec = CODECS[single.name]
+    narrow = _finish(
+        lambda v: codec.narrow(_limit(_widen(v, source, False), single, finite), mode), single, False, False, relu
+    )
+
+    def run(a: Array, b: Array) -> Array:
+        upper = np.asarray(narrow(a)).view(np.uint16).astype(np.uint32)
+        lower = np.asarray(narrow(b)).view(np.uint16).astype(np.uint32)
+        return (upper << np.uint32(16)) | lower
+
+    return form.pure(run, [result], [source, source])
+
+
+def _build_tf32(form: Form, result: Type, source: Type) -> PureOp:
+    mode = form.choice("rn", "rz", "rna")
+    relu, finite = form.flag("relu"), form.flag("satfinite")
+    top = np.float32(2.0**128 - 2.0**117)
+
+    def run(a: Array) -> Array:
+        value = np.asarray(a)
+        if finite:
+            value = np.where(np.isnan(value), value, np.clip(value, -top, top)).astype(np.float32)
+        rounded = drop_bits(value.view(np.uint32), 13, mode)
+        if relu:
+            rounded = np.where(value < 0, np.uint32(0), rounded & np.uint32(0x7FFFFFFF))
+        return np.where(np.isnan(value), NAN32, rounded)
+
+    return form.pure(run, [result], [source])

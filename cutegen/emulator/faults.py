@@ -1,0 +1,106 @@
+"""What the emulator finds wrong, as data and as text."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cutegen.emulator.types import Instruction
+
+Kind = Literal[
+    "out-of-bounds",  # a global or shared access outside of what the tensor or the block owns
+    "misaligned",  # an address that is no multiple of the access's size
+    "write-to-input",
+    "never-written",  # memory or a register that nothing wrote decides an address, a branch or a result
+    "output-not-written",
+    "in-flight",  # bytes that a cp.async still has to deliver are read or written
+    "race",  # two threads, one shared word, one of them writes, no barrier between
+    "unordered",  # the same for global memory
+    "barrier",  # not every thread reaches it
+    "deadlock",
+    "runaway",  # more instructions than any loop over the tensors needs
+    "converged",  # a warp-wide instruction without all the threads that it names
+    "trap",
+    "order-dependent",  # another order of warps and blocks gives another result
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. `line` and `text` are of the PTX, `source_*` of the module that it was generated from (if the PTX
+    carries line information). `block` and `thread` are (x, y, z). `address` is a byte address in the global space or an
+    offset in shared memory; `element` the index into `tensor` that it means."""
+
+    kind: Kind
+    explanation: str
+    kernel: str = ""
+    line: int | None = None
+    text: str = ""
+    source_file: str | None = None
+    source_line: int | None = None
+    source_text: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    address: int | None = None
+    tensor: str | None = None
+    element: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        where = "ptx"
+        if self.source_file and self.source_line:
+            where = f"{self.source_file}:{self.source_line}"
+        elif self.line:
+            where = f"ptx:{self.line}"
+        lines = [f"{where}: fault[{self.kind}]: {self.explanation}"]
+        if self.source_text:
+            lines.append(f"{self.source_line:>6} | {self.source_text}")
+        if self.line is not None:
+            lines.append(f"   ptx | {self.line}: {self.text}")
+        at = []
+        if self.block is not None:
+            at.append(f"block {_triple(self.block)}")
+        if self.thread is not None:
+            at.append(f"thread {_triple(self.thread)}")
+        if self.address is not None:
+            at.append(f"address {self.address:#x}")
+        if self.tensor is not None:
+            index = "" if self.element is None else str(list(self.element))
+            at.append(f"{self.tensor}{index}")
+        if at:
+            lines.append(f"       = {', '.join(at)}")
+        if self.kernel:
+            lines.append(f"       = kernel {self.kernel if len(self.kernel) < 80 else self.kernel[:77] + '...'}")
+        return "\n".join(lines)
+
+
+class FaultError(Exception):
+    """A kernel that was run did something wrong; `fault` says what.
+
+    Deliberately no RuntimeError: generated functions take those for arguments that do not fit.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def located(fault: Fault, kernel: str, instruction: Instruction | None, source_file: str | None) -> Fault:
+    """The fault with the place of `instruction` in the PTX and in the generated module."""
+    if instruction is None:
+        return replace(fault, kernel=kernel)
+    number = instruction.source_line
+    text = linecache.getline(source_file, number).strip() if source_file and number else ""
+    return replace(
+        fault,
+        kernel=kernel,
+        line=instruction.line,
+        text=instruction.text,
+        source_file=source_file if number else None,
+        source_line=number,
+        source_text=text,
+    )
+
+
+def _triple(at: tuple[int, int, int]) -> str:
+    return f"({at[0]},{at[1]},{at[2]})"

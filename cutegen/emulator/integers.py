@@ -1,0 +1,185 @@
+"""Integer arithmetic: add, sub, mul, mad, sad, div, rem, abs, neg, min, max, dp4a, dp2a."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.form import TYPES, Array, Form, Function, Type, elementwise
+from cutegen.emulator.types import PureOp
+
+_INTEGERS = ("s16", "u16", "s32", "u32", "s64", "u64")
+
+
+def _unsigned(value: Array, width: int) -> Array:
+    return np.asarray(value).view(np.dtype(f"u{width // 8}"))
+
+
+def wide(kind: Type) -> Type:
+    """The type twice as wide."""
+    return TYPES[f"{kind.kind}{2 * kind.width}"]
+
+
+def multiply_wide(a: Array, b: Array, kind: Type) -> Array:
+    """The whole product of 16- or 32-bit values, in the type twice as wide."""
+    dtype = wide(kind).dtype
+    product: Array = np.asarray(a).astype(dtype) * np.asarray(b).astype(dtype)
+    return product
+
+
+def multiply_high(a: Array, b: Array, kind: Type) -> Array:
+    """The upper half of the product."""
+    if kind.width < 64:
+        high: Array = (multiply_wide(a, b, kind) >> wide(kind).dtype.type(kind.width)).astype(kind.dtype)
+        return high
+    x, y = _unsigned(a, 64), _unsigned(b, 64)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + ((x0 * y0) >> half)
+    other = x0 * y1 + (middle & low)
+    high = x1 * y1 + (middle >> half) + (other >> half)
+    if kind.kind == "s":
+        # A negative factor counts as 2**64 more than it is.
+        zero = np.uint64(0)
+        high = high - np.where(np.asarray(a) < 0, y, zero) - np.where(np.asarray(b) < 0, x, zero)
+    return high.view(kind.dtype)
+
+
+def _saturated(function: Function) -> Function:
+    low, high = np.int64(-(2**31)), np.int64(2**31 - 1)
+
+    def run(*operands: Array) -> Any:
+        exact = function(*[np.asarray(x).astype(np.int64) for x in operands])
+        return np.clip(exact, low, high).astype(np.int32)
+
+    return run
+
+
+def build_sum(form: Form) -> PureOp:
+    """add and sub, with ``.sat`` for s32, and the packed forms of 16 bits."""
+    function = np.add if form.instruction.opcode == "add" else np.subtract
+    kind = form.type(*_INTEGERS, "s16x2", "u16x2")
+    if kind.name == "s32" and form.flag("sat"):
+        return form.pure(_saturated(function), [kind], [kind] * 2)
+    core: Function = elementwise(function, kind.element.dtype) if kind.lanes > 1 else function
+    return form.pure(core, [kind], [kind] * 2)
+
+
+def build_product(form: Form) -> PureOp:
+    """mul and mad: ``.lo``, ``.hi``, ``.wide``; mad.hi.sat.s32."""
+    kind = form.type(*_INTEGERS)
+    part = form.choice("lo", "hi", "wide")
+    if part == "wide" and kind.width == 64:
+        form.fail("a product of 128 bits")
+    result = wide(kind) if part == "wide" else kind
+    if part == "lo":
+        multiply: Function = np.multiply
+    elif part == "hi":
+        multiply = lambda a, b: multiply_high(a, b, kind)  # noqa: E731
+    else:
+        multiply = lambda a, b: multiply_wide(a, b, kind)  # noqa: E731
+    if form.instruction.opcode == "mul":
+        return form.pure(multiply, [result], [kind] * 2)
+    if part == "hi" and kind.name == "s32" and form.flag("sat"):
+        add: Function = _saturated(np.add)
+    else:
+        add = np.add
+    return form.pure(lambda a, b, c: add(multiply(a, b), c), [result], [kind, kind, result])
+
+
+def build_product24(form: Form) -> PureOp:
+    """mul24 and mad24: the low 24 bits of the operands, bits 31..0 (lo) or 47..16 (hi) of the product."""
+    kind = form.type("s32", "u32")
+    high = form.choice("lo", "hi") == "hi"
+    eight = kind.dtype.type(8)
+
+    def multiply(a: Array, b: Array) -> Any:
+        product = multiply_wide((a << eight) >> eight, (b << eight) >> eight, kind)
+        shifted: Array = (product >> product.dtype.type(16)) if high else product
+        return shifted.astype(kind.dtype)
+
+    if form.instruction.opcode == "mul24":
+        return form.pure(multiply, [kind], [kind] * 2)
+    return form.pure(lambda a, b, c: multiply(a, b) + c, [kind], [kind] * 3)
+
+
+def build_sad(form: Form) -> PureOp:
+    """sad: c + |a - b|."""
+    kind = form.type(*_INTEGERS)
+    unsigned = TYPES[f"u{kind.width}"]
+
+    def run(a: Array, b: Array, c: Array) -> Any:
+        x, y, z = (_unsigned(v, kind.width) for v in (a, b, c))
+        return (z + np.where(a < b, y - x, x - y)).view(kind.dtype)
+
+    return form.pure(run, [kind], [kind, kind, kind if kind.kind == "s" else unsigned])
+
+
+def build_division(form: Form) -> PureOp:
+    """div and rem, towards zero. By zero PTX leaves the value open: here all ones for div, the dividend for rem."""
+    kind = form.type(*_INTEGERS)
+    remainder = form.instruction.opcode == "rem"
+    bits = np.dtype(f"u{kind.width // 8}").type
+    zero = bits(0)
+
+    def run(a: Array, b: Array) -> Any:
+        a, b = np.asarray(a), np.asarray(b)
+        x, y = a.view(bits), b.view(bits)
+        if kind.kind == "s":
+            # Magnitudes as unsigned numbers: the most negative value has one too.
+            x, y = np.where(a < 0, zero - x, x), np.where(b < 0, zero - y, y)
+        divisor = np.where(y == 0, bits(1), y)
+        if remainder:
+            result = np.where(y == 0, x, x % divisor)
+            negative = a < 0
+        else:
+            result = x // divisor
+            negative = (a < 0) != (b < 0)
+        if kind.kind == "s":
+            result = np.where(negative, zero - result, result)
+        if not remainder:
+            result = np.where(y == 0, ~zero, result)
+        return result.view(kind.dtype)
+
+    return form.pure(run, [kind], [kind] * 2)
+
+
+def build_sign(form: Form) -> PureOp:
+    """abs and neg of signed integers; the most negative value stays."""
+    kind = form.type("s16", "s32", "s64")
+    function = np.abs if form.instruction.opcode == "abs" else np.negative
+    return form.pure(function, [kind], [kind])
+
+
+def build_extreme(form: Form) -> PureOp:
+    """min and max of integers, ``.relu`` (s32, s16x2), and the packed forms of 16 bits."""
+    function: Function = np.maximum if form.instruction.opcode == "max" else np.minimum
+    kind = form.type(*_INTEGERS, "s16x2", "u16x2")
+    core = function
+    if kind.name in ("s32", "s16x2") and form.flag("relu"):
+        core = lambda a, b: np.maximum(function(a, b), kind.element.dtype.type(0))  # noqa: E731
+    return form.pure(elementwise(core, kind.element.dtype) if kind.lanes > 1 else core, [kind], [kind] * 2)
+
+
+def build_dot(form: Form) -> PureOp:
+    """dp4a and dp2a: products of bytes (of 16-bit halves with bytes), added to c modulo 2**32."""
+    b_kind, a_kind = form.type("s32", "u32"), form.type("s32", "u32")
+    signed = "s" in (a_kind.kind, b_kind.kind)
+    c_kind = TYPES["s32" if signed else "u32"]
+    byte_pairs = form.instruction.opcode == "dp4a"
+    upper = not byte_pairs and form.choice("lo", "hi") == "hi"
+    a_part = np.dtype(("i" if a_kind.kind == "s" else "u") + ("1" if byte_pairs else "2"))
+    b_part = np.dtype(("i" if b_kind.kind == "s" else "u") + "1")
+
+    def parts(value: Array, dtype: np.dtype[np.generic]) -> Any:
+        return np.ascontiguousarray(value)[..., None].view(dtype).astype(np.int64)
+
+    def run(a: Array, b: Array, c: Array) -> Any:
+        x, y = parts(a, a_part), parts(b, b_part)
+        if not byte_pairs:
+            y = y[..., 2:] if upper else y[..., :2]
+        total = (x * y).sum(axis=-1) + np.asarray(c).astype(np.int64)
+        return total.astype(np.uint32).view(c_kind.dtype)
+
+    return form.pure(run, [c_kind], [a_kind, b_kind, c_kind])

@@ -1,0 +1,130 @@
+"""PTX modules: text to `Module`.
+
+Source lines come from ``.loc``, which CuTeDSL writes when a kernel is compiled with the option
+``cute.GenerateLineInfo(True)`` (``cute.compile[cute.KeepPTX(), cute.GenerateLineInfo(True)](...)``): one
+``.loc file line column`` before the instructions of a place, and ``.file number "path"`` at the end of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from cutegen.emulator.body import Body
+from cutegen.emulator.lexer import Tokens
+from cutegen.emulator.types import Kernel, Module, PtxSyntaxError, UnsupportedInstruction, Variable
+from cutegen.emulator.variables import read_parameters, read_variable
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
+_LINKING = (".visible", ".extern", ".weak", ".common")
+_SPACES = (".shared", ".global", ".const")
+_HINTS = (".maxnreg", ".minnctapersm", ".maxnctapersm")
+
+
+def parse(text: str, source: str | None = None) -> Module:
+    """Reads a PTX file.
+
+    ``source`` is the generated module's path: then only lines of that file count as source lines (files are told
+    apart by their last part). Without it the first file named does. Raises PtxSyntaxError for what is not PTX and
+    UnsupportedInstruction for directives that are not emulated.
+    """
+    tokens = Tokens(text.rstrip("\0"))
+    files = {int(number): path for number, path in _FILE.findall(text)}
+    chosen: set[int] | None = {min(files)} if files else None
+    if source is not None and files:
+        chosen = {number for number, path in files.items() if PurePath(path).name == PurePath(source).name}
+    version = target = ""
+    variables: list[Variable] = []
+    kernels: list[Kernel] = []
+    while tokens.next.text:
+        token = tokens.next
+        if token.text == ".version":
+            tokens.take()
+            version = tokens.take().text
+        elif token.text == ".target":
+            tokens.take()
+            target = tokens.word().text
+            while tokens.accept(","):
+                tokens.word()
+        elif token.text == ".address_size":
+            tokens.take()
+            if tokens.integer() != 64:
+                raise UnsupportedInstruction(".address_size", token.line, tokens.text_of(token.line), "not 64")
+        elif token.text == ".file":
+            _skip_file(tokens)
+        elif token.text == ".section":
+            _skip_section(tokens)
+        elif token.text in (*_LINKING, *_SPACES, ".entry", ".func"):
+            _declaration(tokens, variables, kernels, chosen)
+        elif token.text == ".pragma":
+            while not tokens.accept(";"):
+                tokens.take()
+        elif not tokens.accept(";"):
+            raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line))
+    if not target or not version:
+        raise PtxSyntaxError("no .version or no .target", 1)
+    return Module(target, version, tuple(kernels), tuple(variables))
+
+
+def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], files: set[int] | None) -> None:
+    start = tokens.at
+    external = False
+    while tokens.next.text in _LINKING:
+        external |= tokens.take().text == ".extern"
+    token = tokens.next
+    if tokens.accept(".entry"):
+        kernels.append(_kernel(tokens, {v.name for v in variables}, files))
+    elif token.text == ".func":
+        if not external:
+            raise UnsupportedInstruction(".func", token.line, tokens.text_of(token.line), "device functions")
+        # A function of the runtime is only declared; a call of it would stop.
+        while not tokens.accept(";"):
+            tokens.take()
+    else:
+        tokens.at = start
+        variables.append(read_variable(tokens))
+
+
+def _skip_file(tokens: Tokens) -> None:
+    """.file number "path" [, timestamp, size]"""
+    tokens.take()
+    tokens.integer()
+    tokens.take()
+    while tokens.accept(","):
+        tokens.integer()
+
+
+def _skip_section(tokens: Tokens) -> None:
+    """Debugging data: braces with anything but braces inside."""
+    tokens.take()
+    while tokens.take().text != "{":
+        pass
+    while tokens.take().text != "}":
+        pass
+
+
+def _kernel(tokens: Tokens, outer: set[str], files: set[int] | None) -> Kernel:
+    name = tokens.word().text
+    parameters = read_parameters(tokens)
+    threads = None
+    while tokens.next.kind == "directive":
+        token = tokens.take()
+        if token.text in (".reqntid", ".maxntid"):
+            sizes = [tokens.integer()]
+            while tokens.accept(","):
+                sizes.append(tokens.integer())
+            x, y, z = (*sizes, 1, 1)[:3]
+            threads = (x, y, z)
+        elif token.text in _HINTS:
+            tokens.integer()
+        elif token.text == ".pragma":
+            while not tokens.accept(";"):
+                tokens.take()
+        else:
+            raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line), "on a kernel")
+    if tokens.accept(";"):
+        return Kernel(name, parameters, {}, (), (), {}, threads)
+    body = Body(tokens, outer | {p.name for p in parameters}, files)
+    return Kernel(
+        name, parameters, body.registers, tuple(body.variables), tuple(body.instructions), body.labels, threads
+    )

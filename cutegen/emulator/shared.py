@@ -1,0 +1,319 @@
+"""Shared memory of the blocks in flight: its bytes, what is known about them, copies on their way, and races.
+
+Memory is an array of shape (units, blocks); a unit is the smallest access that the kernel makes. Where threads of all
+blocks use the same offsets, as they nearly always do, one access moves whole rows.
+
+Until the wait for an asynchronous copy its destination is in flight: to touch it is a fault at once. The bytes arrive
+at the wait, as late as they may. Races are `races.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutegen.emulator.lanes import Array, Mask, Stop, at, both, first
+from cutegen.emulator.poison import Poison, whole
+from cutegen.emulator.races import Access, Log
+from cutegen.emulator.types import Instruction
+
+BASE = 1024  # address of the first byte: below lies what the system keeps for itself
+_UNWRITTEN, _IN_FLIGHT = 1, 2
+_UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class _Copy:
+    access: Access
+    values: tuple[Array, ...]  # one array a unit
+    poison: Mask
+
+
+@dataclass
+class _Group:
+    mask: Mask
+    copies: list[_Copy]
+
+
+class SharedMemory:
+    """`size` bytes for each block of `shape` = (threads, blocks)."""
+
+    def __init__(self, size: int, unit: int, shape: tuple[int, int], warp: int = 32) -> None:
+        self.size, self.unit, self.shape = size, unit, shape
+        self.rows = -(-size // unit)
+        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), _UNITS[unit])
+        self._flags = np.full((self.rows, shape[1]), _UNWRITTEN, np.uint8)
+        self._dirty = np.full(self.rows, _UNWRITTEN, np.uint8)  # flags of any block
+        self._log = Log(self.rows, unit, shape)
+        self._open: list[_Copy] = []
+        self._groups: list[_Group] = []
+        self._blocks = np.arange(shape[1])[None, :]
+        self._known: tuple[Array, int, int, int] | None = None
+
+    # --------------------------------------------------------------------------------------------------- accesses
+
+    def load(
+        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+    ) -> tuple[list[Array], list[Poison]]:
+        """`count` values of `size` bytes, and of each the bits that were never written (None: none)."""
+        access = self._access(address, offset, size * count, mask, instruction)
+        self._log.reads.append(access)
+        rows, inside = self._inside(access)
+        each = size // self.unit
+        units = [self._take(rows, j) for j in range(count * each)]
+        poison: list[Poison] = [None] * count
+        if self._dirty.take(self._span(rows, access.count)).any():
+            poison = self._inspect(access, rows, inside, each, count)
+        if each == 1:
+            return units, poison
+        return [_join(units[i * each : (i + 1) * each]) for i in range(count)], poison
+
+    def store(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        values: Sequence[Array],
+        poison: Sequence[Poison],
+        mask: Mask,
+        instruction: Instruction,
+    ) -> None:
+        access = self._access(address, offset, size * len(values), mask, instruction)
+        self._not_in_flight(access, "writes")
+        self._log.writes.append(access)
+        each = size // self.unit
+        for i, value in enumerate(values):
+            bits = poison[i]
+            marks = [None] * each if bits is None else [p != 0 for p in _split(bits, each, _UNITS[self.unit])]
+            for j, part in enumerate(_split(value, each, _UNITS[self.unit])):
+                self._put(access, i * each + j, part, marks[j])
+
+    def _access(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> Access:
+        """Checks bounds and alignment of all lanes in the mask."""
+        shape = self.shape
+        address = np.asarray(address)
+        if mask is None:
+            if self._known is None or self._known[0] is not address:
+                bits = int(np.bitwise_or.reduce(address, axis=None))
+                self._known = (address, int(address.min()), int(address.max()), bits)
+            _, low, high, bits = self._known
+        else:
+            used = np.broadcast_to(address, np.broadcast_shapes(address.shape, mask.shape))[
+                np.broadcast_to(mask, np.broadcast_shapes(address.shape, mask.shape))
+            ]
+            low, high, bits = int(used.min()), int(used.max()), int(np.bitwise_or.reduce(used))
+        low, high = low + offset - BASE, high + offset - BASE
+        signed = None
+        if low < 0 or high + size > self.size:
+            signed = address.astype(np.int64) + offset
+            bad = (signed < BASE) | (signed + size > BASE + self.size)
+            lane = first(bad if mask is None else bad & mask, shape)
+            where = at(signed, lane, shape) - BASE
+            how = f"{-where} bytes before its start" if where < 0 else f"bytes {where} to {where + size - 1}"
+            raise Stop(
+                "out-of-bounds",
+                f"{instruction.opcode} of {size} bytes of shared memory at {how}; the block has {self.size} bytes",
+                instruction,
+                lane,
+                address=where,
+            )
+        if (bits | offset) & (size - 1):
+            signed = address.astype(np.int64) + offset
+            bad = np.asarray(signed % size != 0)
+            if mask is not None:
+                bad = np.asarray(bad & mask)
+            if bad.any():
+                lane = first(bad, shape)
+                where = at(signed, lane, shape) - BASE
+                raise Stop(
+                    "misaligned",
+                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {size}",
+                    instruction,
+                    lane,
+                    address=where,
+                )
+        rows = (address.astype(np.int64) + (offset - BASE)) // self.unit
+        rows = rows.reshape((1,) * (2 - rows.ndim) + rows.shape)
+        return Access(rows, size // self.unit, mask, instruction, low // self.unit, (high + size) // self.unit)
+
+    def _inside(self, access: Access) -> tuple[Array, Mask]:
+        """Rows with those of lanes outside of the mask brought in bounds."""
+        if access.mask is None:
+            return access.rows, None
+        mask: Array = access.mask
+        if access.rows.shape[1] == 1 and mask.ndim == 2 and mask.shape[1] > 1:
+            mask = np.asarray(mask.any(axis=1, keepdims=True))
+        return np.where(mask, access.rows, 0), access.mask
+
+    def _take(self, rows: Array, j: int) -> Array:
+        if rows.shape[1] == 1:
+            return np.asarray(self.data.take(rows[:, 0] + j, axis=0))
+        return np.asarray(self.data.reshape(-1).take((rows + j) * self.shape[1] + self._blocks))
+
+    @staticmethod
+    def _span(rows: Array, count: int) -> Array:
+        return rows[..., None] + np.arange(count) if count > 1 else rows
+
+    def _inspect(self, access: Access, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
+        """The bits of each value that were never written; a fault for what is in flight."""
+        flags = [self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
+        for flag in flags:
+            flying = (flag & _IN_FLIGHT) != 0
+            flying = flying if mask is None else flying & mask
+            if flying.any():
+                raise self._flying(access, flying, "reads")
+        poison: list[Poison] = []
+        for i in range(count):
+            parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
+            bits = [whole(part, self.unit * 8) for part in parts]
+            value = bits[0] if each == 1 else _join(bits)
+            poison.append(value if value.any() else None)
+        return poison
+
+    def _wide(self, rows: Array) -> tuple[int, int]:
+        return rows.shape[0], self.shape[1]
+
+    def _flying(self, access: Access, lanes: Array, verb: str) -> Stop:
+        lane = first(lanes, self.shape)
+        byte = at(access.rows, lane, self.shape) * self.unit
+        copies = [c for g in self._groups for c in g.copies] + self._open
+        line = next((c.access.instruction.line for c in copies if c.access.low * self.unit <= byte + 15), 0)
+        return Stop(
+            "in-flight",
+            f"{verb} shared memory that a cp.async (PTX line {line}) still writes: the thread that issued it has not "
+            "waited for its group",
+            access.instruction,
+            lane,
+            address=byte,
+        )
+
+    def _not_in_flight(self, access: Access, verb: str) -> None:
+        rows, mask = self._inside(access)
+        if (self._dirty.take(self._span(rows, access.count)) & _IN_FLIGHT).any():
+            for j in range(access.count):
+                flying = (self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] & _IN_FLIGHT) != 0
+                flying = flying if mask is None else flying & mask
+                if flying.any():
+                    raise self._flying(access, flying, verb)
+
+    def _put(self, access: Access, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
+        """Writes one unit of every lane in the mask; value None: flags only."""
+        rows, mask = access.rows + j, access.mask
+        threads, blocks = self.shape
+        if rows.shape[1] == 1 and (mask is None or mask.ndim < 2 or mask.shape[1] == 1):
+            keep: Array | slice = slice(None)
+            wide_rows = np.broadcast_to(rows, (threads, 1))[:, 0]
+            if mask is not None:
+                keep = np.broadcast_to(mask, (threads, 1))[:, 0]
+                wide_rows = wide_rows[keep]
+            if value is not None:
+                self.data[wide_rows] = np.broadcast_to(value, self.shape)[keep]
+            if poison is None:
+                self._flags[wide_rows] = flag
+                self._dirty[wide_rows] = flag
+            else:
+                self._flags[wide_rows] = np.where(np.broadcast_to(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
+                self._dirty[wide_rows] = self._flags[wide_rows].max(axis=1)
+            return
+        wide = np.broadcast_to(rows, self.shape)
+        columns = np.broadcast_to(self._blocks, self.shape)
+        if mask is not None:
+            whole = np.broadcast_to(mask, self.shape)
+            wide, columns = wide[whole], columns[whole]
+            value = None if value is None else np.broadcast_to(value, self.shape)[whole]
+            poison = None if poison is None else np.broadcast_to(poison, self.shape)[whole]
+        if value is not None:
+            self.data[wide, columns] = value
+        self._flags[wide, columns] = flag if poison is None else np.where(poison, flag | _UNWRITTEN, flag)
+        touched = np.unique(wide)
+        self._dirty[touched] = self._flags[touched].max(axis=1, initial=0)
+
+    # --------------------------------------------------------------------------------------- asynchronous copies
+
+    def copy(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        values: Sequence[Array],
+        poison: Mask,
+        mask: Mask,
+        instruction: Instruction,
+    ) -> None:
+        """A cp.async of `size` bytes, as one value a unit."""
+        access = self._access(address, offset, size, mask, instruction)
+        self._not_in_flight(access, "a second cp.async writes")
+        for j in range(access.count):
+            self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
+        self._log.writes.append(access)
+        self._open.append(_Copy(access, tuple(values), poison))
+
+    def commit(self, mask: Mask) -> None:
+        """cp.async.commit_group by the lanes of the mask."""
+        if mask is None:
+            self._groups.append(_Group(None, self._open))
+            self._open = []
+            return
+        self._groups.append(_Group(mask, _restrict(self._open, mask)))
+        self._open = _restrict(self._open, ~mask)
+
+    def wait(self, left: int, mask: Mask) -> None:
+        """cp.async.wait_group: all but the last `left` groups of each lane land."""
+        if mask is None and all(group.mask is None for group in self._groups):
+            ready = self._groups[: len(self._groups) - left] if left else self._groups
+            self._groups = self._groups[len(ready) :]
+            for group in ready:
+                for copy in group.copies:
+                    self._land(copy)
+            return
+        later = np.zeros(self.shape, np.int64)
+        kept: list[_Group] = []
+        for group in reversed(self._groups):
+            members = np.ones(self.shape, np.bool_) if group.mask is None else np.broadcast_to(group.mask, self.shape)
+            landing = members & (later >= left)
+            landing = landing if mask is None else landing & mask
+            for copy in _restrict(group.copies, landing):
+                self._land(copy)
+            staying = members & ~landing
+            if staying.any():
+                kept.append(_Group(staying, _restrict(group.copies, staying)))
+            later += members
+        self._groups = kept[::-1]
+
+    def _land(self, copy: _Copy) -> None:
+        for j, value in enumerate(copy.values):
+            self._put(copy.access, j, value, copy.poison)
+
+    def barrier(self, blocks: Mask = None) -> None:
+        """All threads of the blocks in the mask, shape (1, blocks), have passed a barrier: looks for races before it.
+        Copies in flight go on writing."""
+        flying = [c.access for g in self._groups for c in g.copies] + [c.access for c in self._open]
+        self._log.barrier(blocks, flying)
+
+
+def _restrict(copies: Sequence[_Copy], lanes: NDArray[np.bool_]) -> list[_Copy]:
+    kept = []
+    for copy in copies:
+        mask = both(copy.access.mask, lanes)
+        assert mask is not None
+        if mask.any():
+            kept.append(replace(copy, access=replace(copy.access, mask=mask)))
+    return kept
+
+
+def _join(parts: Sequence[Array]) -> Array:
+    """Units, lowest first, as one wider value."""
+    stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
+    return stacked.view(_UNITS[stacked.shape[-1] * stacked.dtype.itemsize])[..., 0]
+
+
+def _split(value: Array, each: int, unit: Any) -> list[Array]:
+    """The inverse of `_join`; a value wider than what is stored loses its high bits."""
+    size = each * np.dtype(unit).itemsize
+    value = np.ascontiguousarray(np.asarray(value).astype(_UNITS[size]))
+    parts = value[..., None].view(unit)
+    return [parts[..., j] for j in range(each)]

@@ -1,0 +1,241 @@
+"""Ampere's warp-wide matrix instructions: ldmatrix (stmatrix) and mma.sync.
+
+A fragment is an array of shape (warps, 32, registers) of uint32, as the registers of the lanes hold it.
+
+How mma.sync rounds. PTX does not document the order and the rounding of the sums inside a tensor core. Here the
+products are exact, their sum with the accumulator is formed in float64, and is rounded once, to nearest, to the
+accumulator's type. Hardware cuts more: results can differ in the last bits wherever the sum is not exact, and agree
+where it is (small integers). Integer forms are exact. The lowest 13 bits of a tf32 operand are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from cutegen.emulator.floats import CODECS
+from cutegen.emulator.form import Array
+from cutegen.emulator.rounding import NAN32, widen_bf16
+from cutegen.emulator.types import Immediate, Instruction, Operand, Register, UnsupportedInstruction, Vector
+
+_ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}
+"""Elements of A and B in a register."""
+
+_FORMS = {
+    # (D and C, A and B) -> the k of m16n8k.
+    **{(f"f{w}", "f16"): (8, 16) for w in (16, 32)},
+    ("f32", "bf16"): (8, 16),
+    ("f32", "tf32"): (4, 8),
+    ("s32", "s8"): (16, 32),
+    ("s32", "u8"): (16, 32),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the elements of a fragment lie in its matrix: arrays of shape (32 lanes, elements of a lane).
+
+    Elements are in the order of the registers, low bits first. ``row`` is m (for B: k), ``column`` k or n.
+    """
+
+    row: Array
+    column: Array
+    shape: tuple[int, int]
+
+    def to_matrix(self, values: Array) -> Array:
+        """(warps, 32, elements) to (warps, rows, columns)."""
+        matrix = np.empty((values.shape[0], *self.shape), dtype=values.dtype)
+        matrix[:, self.row, self.column] = values
+        return matrix
+
+    def from_matrix(self, matrix: Array) -> Array:
+        """(warps, rows, columns) to (warps, 32, elements)."""
+        return np.ascontiguousarray(matrix[:, self.row, self.column])
+
+
+def _lanes(registers: int, elements: int) -> tuple[Array, Array, Array, Array]:
+    """Group (lane / 4), thread of the group, register and element in the register, each (32, registers*elements)."""
+    lane = np.arange(32)[:, None]
+    index = np.arange(registers * elements)[None, :]
+    group, thread, register, element = np.broadcast_arrays(lane // 4, lane % 4, index // elements, index % elements)
+    return group, thread, register, element
+
+
+@cache
+def places_a(kind: str, k: int) -> Places:
+    """A of m16n8k: 16 rows, k columns; registers alternate between the upper and the lower 8 rows."""
+    per = _ELEMENTS[kind]
+    group, thread, register, element = _lanes(16 * k // (32 * per), per)
+    return Places(group + 8 * (register % 2), 4 * per * (register // 2) + per * thread + element, (16, k))
+
+
+@cache
+def places_b(kind: str, k: int) -> Places:
+    """B of m16n8k: k rows, 8 columns."""
+    per = _ELEMENTS[kind]
+    group, thread, register, element = _lanes(8 * k // (32 * per), per)
+    return Places(4 * per * register + per * thread + element, group, (k, 8))
+
+
+@cache
+def places_c() -> Places:
+    """C and D of m16n8: 16 rows, 8 columns, whatever the type."""
+    group, thread, pair, element = _lanes(2, 2)
+    return Places(group + 8 * pair, 2 * thread + element, (16, 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """A compiled mma.sync: registers of the lanes, and the function of the whole warps."""
+
+    destinations: tuple[Register, ...]
+    a: tuple[Register, ...]
+    b: tuple[Register, ...]
+    c: tuple[Register | Immediate, ...]
+    k: int
+    kind: str
+    b_kind: str
+    accumulator: str
+    saturate: bool
+
+    def __call__(self, a: Array, b: Array, c: Array) -> Array:
+        """D = A @ B + C: fragments (warps, 32, registers) of uint32 in and out."""
+        left = places_a(self.kind, self.k).to_matrix(_values(a, self.kind))
+        right = places_b(self.b_kind, self.k).to_matrix(_values(b, self.b_kind))
+        start = places_c().to_matrix(_accumulators(c, self.accumulator))
+        with np.errstate(all="ignore"):
+            total = np.matmul(left, right) + start
+            result = places_c().from_matrix(total)
+            if self.accumulator == "s32":
+                whole = result.astype(np.int64)
+                if self.saturate:
+                    whole = np.clip(whole, -(2**31), 2**31 - 1)
+                return whole.astype(np.uint32)
+            if self.accumulator == "f16":
+                return np.ascontiguousarray(CODECS["f16"].narrow(result, "rn")).view(np.uint32)
+            single = result.astype(np.float32)
+            return np.where(np.isnan(single), NAN32, single.view(np.uint32))
+
+
+def _values(fragment: Array, kind: str) -> Array:
+    """The elements of A or B as float64, which holds all of them, and sums of their products if they are integers."""
+    words = np.ascontiguousarray(fragment)
+    if kind == "tf32":
+        return (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    if kind == "bf16":
+        return widen_bf16(words.view(np.uint16)).astype(np.float64)
+    return words.view({"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]).astype(np.float64)
+
+
+def _accumulators(fragment: Array, kind: str) -> Array:
+    words = np.ascontiguousarray(fragment)
+    return words.view({"f16": np.float16, "f32": np.float32, "s32": np.int32}[kind]).astype(np.float64)
+
+
+def compile_mma(instruction: Instruction) -> Mma:
+    """Reads mma.sync.aligned.m16n8k.row.col.d.a.b.c. Raises UnsupportedInstruction for any other form."""
+
+    def fail(why: str) -> UnsupportedInstruction:
+        return UnsupportedInstruction(instruction.name, instruction.line, instruction.text, why)
+
+    modifiers = list(instruction.modifiers)
+    saturate = "satfinite" in modifiers
+    if saturate:
+        modifiers.remove("satfinite")
+    if len(modifiers) != 9 or modifiers[:2] != ["sync", "aligned"] or modifiers[3:5] != ["row", "col"]:
+        raise fail("only mma.sync.aligned.SHAPE.row.col.D.A.B.C")
+    shape = re.fullmatch(r"m16n8k(\d+)", modifiers[2])
+    d, kind, b_kind, c = modifiers[5:]
+    signs = {kind, b_kind} <= {"s8", "u8"}
+    if d != c or (kind != b_kind and not signs) or (saturate and not signs):
+        raise fail("these types together")
+    if shape is None or int(shape[1]) not in _FORMS.get((d, kind), ()):
+        raise fail("this shape with these types")
+    k, per = int(shape[1]), _ELEMENTS[kind]
+    count = {"a": 16 * k // (32 * per), "b": 8 * k // (32 * per), "c": 2 if d == "f16" else 4}
+    operands = instruction.operands
+    if len(operands) != 4:
+        raise fail(f"{len(operands)} operands")
+
+    def registers(operand: Operand, wanted: int) -> tuple[Register, ...]:
+        items = operand.items if isinstance(operand, Vector) else (operand,)
+        found = tuple(i for i in items if isinstance(i, Register) and i.width in (0, 32))
+        if len(found) != wanted or len(items) != wanted:
+            raise fail(f"a fragment of {len(items)} registers, {wanted} of 32 bits were expected")
+        return found
+
+    start = operands[3].items if isinstance(operands[3], Vector) else ()
+    accumulators = tuple(
+        Immediate(i.bits & 0xFFFFFFFF, 32) if isinstance(i, Immediate) else registers(i, 1)[0] for i in start
+    )
+    if len(accumulators) != count["c"]:
+        raise fail(f"an accumulator of {len(accumulators)} registers, {count['c']} were expected")
+    return Mma(
+        registers(operands[0], count["c"]),
+        registers(operands[1], count["a"]),
+        registers(operands[2], count["b"]),
+        accumulators,
+        k,
+        kind,
+        b_kind,
+        d,
+        saturate,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCopy:
+    """A compiled ldmatrix or stmatrix: ``count`` matrices of 8 rows of 16 bytes.
+
+    Lanes 0 to 8*count-1 give the shared-memory addresses of the rows, in order, each a multiple of 16; the
+    addresses of the other lanes are not looked at.
+    """
+
+    registers: tuple[Register, ...]
+    count: int
+    transposed: bool
+
+    def fragment(self, rows: Array) -> Array:
+        """ldmatrix: rows (warps, 8*count, 8) of uint16 to registers (warps, 32, count) of uint32."""
+        matrices: Array = rows.reshape(rows.shape[0], self.count, 8, 8)
+        if self.transposed:
+            matrices = matrices.swapaxes(-1, -2)
+        # Lane 4 r + c holds elements 2 c and 2 c + 1 of row r.
+        words = np.ascontiguousarray(matrices).view(np.uint32).reshape(rows.shape[0], self.count, 32)
+        return np.ascontiguousarray(words.swapaxes(1, 2))
+
+    def rows(self, fragment: Array) -> Array:
+        """stmatrix: registers (warps, 32, count) of uint32 to rows (warps, 8*count, 8) of uint16."""
+        words = np.ascontiguousarray(fragment.swapaxes(1, 2))
+        matrices: Array = words.view(np.uint16).reshape(fragment.shape[0], self.count, 8, 8)
+        if self.transposed:
+            matrices = matrices.swapaxes(-1, -2)
+        return np.ascontiguousarray(matrices).reshape(fragment.shape[0], 8 * self.count, 8)
+
+
+def compile_matrix_copy(instruction: Instruction) -> MatrixCopy:
+    """Reads ldmatrix/stmatrix.sync.aligned.m8n8.xN{.trans}.shared.b16. Raises UnsupportedInstruction otherwise."""
+
+    def fail(why: str) -> UnsupportedInstruction:
+        return UnsupportedInstruction(instruction.name, instruction.line, instruction.text, why)
+
+    left = list(instruction.modifiers)
+    transposed = "trans" in left
+    if transposed:
+        left.remove("trans")
+    counts = {"x1": 1, "x2": 2, "x4": 4}
+    fits = len(left) == 6 and left[:3] == ["sync", "aligned", "m8n8"] and left[3] in counts and left[5] == "b16"
+    if not fits or left[4] not in ("shared", "shared::cta"):
+        raise fail("only .sync.aligned.m8n8.x1/x2/x4{.trans}.shared.b16")
+    load = instruction.opcode == "ldmatrix"
+    if len(instruction.operands) != 2:
+        raise fail("these operands")
+    operand = instruction.operands[0 if load else 1]
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    registers = tuple(i for i in items if isinstance(i, Register) and i.width in (0, 32))
+    if len(items) != counts[left[3]] or len(registers) != len(items):
+        raise fail(f"{len(items)} registers, {counts[left[3]]} of 32 bits were expected")
+    return MatrixCopy(registers, counts[left[3]], transposed)

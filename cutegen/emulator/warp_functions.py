@@ -1,0 +1,109 @@
+"""What the lanes of a warp exchange: shfl, vote, redux, match and activemask, on arrays of shape (warps, 32).
+
+Lanes outside ``members`` (those of the mask that take part) get values nobody may use. Which lanes have to be there
+is the machine's to check.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from cutegen.emulator.form import Array, Function
+
+LANES = np.arange(32, dtype=np.int64)
+
+
+def shuffle(mode: str, value: Array, operand: Array, clamp: Array) -> tuple[Array, Array, Array]:
+    """shfl.sync.mode (up, down, bfly, idx).
+
+    ``value``: (warps, 32) of raw bits; ``operand`` (b) and ``clamp`` (c) broadcast to that, uint32. Returns the
+    result, the predicate (the source lane is in range; else a lane keeps its own value) and the source lane.
+    """
+    b = np.broadcast_to(np.asarray(operand), value.shape).astype(np.int64) & 31
+    c = np.broadcast_to(np.asarray(clamp), value.shape).astype(np.int64)
+    last, segment = c & 31, (c >> 8) & 31
+    limit = (LANES & segment) | (last & ~segment)
+    if mode == "up":
+        source = LANES - b
+        inside = source >= limit
+    else:
+        if mode == "down":
+            source = LANES + b
+        elif mode == "bfly":
+            source = LANES ^ b
+        elif mode == "idx":
+            source = (LANES & segment) | (b & ~segment)
+        else:
+            raise ValueError(f"shfl mode {mode!r}: up, down, bfly or idx")
+        inside = source <= limit
+    source = np.where(inside, source, LANES)
+    return np.take_along_axis(value, source, axis=-1), inside, source
+
+
+def ballot(predicate: Array, members: Array) -> Array:
+    """vote.sync.ballot: (warps, 1) uint32, bit i from lane i."""
+    bits = np.where(predicate & members, np.uint32(1) << LANES.astype(np.uint32), np.uint32(0))
+    result: Array = np.bitwise_or.reduce(bits, axis=-1, keepdims=True).astype(np.uint32)
+    return result
+
+
+def vote(mode: str, predicate: Array, members: Array) -> Array:
+    """vote.sync.mode.pred (all, any, uni): (warps, 1) bool over the members. ``uni``: all agree."""
+    every: Array = np.all(predicate | ~members, axis=-1, keepdims=True)
+    some: Array = np.any(predicate & members, axis=-1, keepdims=True)
+    if mode == "all":
+        return every
+    if mode == "any":
+        return some
+    if mode == "uni":
+        return every | ~some
+    raise ValueError(f"vote mode {mode!r}: all, any or uni")
+
+
+def active_mask(active: Array) -> Array:
+    """activemask: (warps, 1) uint32 from (warps, 32) bool."""
+    return ballot(active, np.ones_like(active))
+
+
+_REDUCTIONS: dict[str, tuple[Function, int]] = {
+    "add": (np.add, 0),
+    "and": (np.bitwise_and, -1),
+    "or": (np.bitwise_or, 0),
+    "xor": (np.bitwise_xor, 0),
+    "min": (np.minimum, 0),
+    "max": (np.maximum, 0),
+}
+
+
+def reduce_members(operation: str, kind: str, value: Array, members: Array) -> Array:
+    """redux.sync.operation.kind (add, min, max of u32 or s32; and, or, xor of b32): (warps, 1) uint32."""
+    if operation not in _REDUCTIONS or kind not in ("u32", "s32", "b32"):
+        raise ValueError(f"redux .{operation}.{kind}")
+    function, neutral = _REDUCTIONS[operation]
+    typed = value.view(np.int32) if kind == "s32" else value
+    if operation in ("min", "max"):
+        limits = np.iinfo(typed.dtype)
+        neutral = int(limits.max if operation == "min" else limits.min)
+    filler = np.asarray(neutral & 0xFFFFFFFF, dtype=np.uint32).view(typed.dtype)
+    columns = np.where(members, typed, filler)
+    result = reduce(function, [columns[..., i : i + 1] for i in range(32)])
+    return np.asarray(result).view(np.uint32)
+
+
+def match(mode: str, value: Array, members: Array) -> tuple[Array, Array]:
+    """match.sync.mode (any, all): the mask of members with the same value, (warps, 32) uint32, and the predicate.
+
+    ``all``: the mask of all members and True if every member has the same value, else 0 and False.
+    """
+    same = (value[..., :, None] == value[..., None, :]) & members[..., None, :]
+    bits = np.where(same, np.uint32(1) << LANES.astype(np.uint32), np.uint32(0))
+    mask: Array = np.bitwise_or.reduce(bits, axis=-1).astype(np.uint32)
+    whole = active_mask(members)
+    agree = np.all((mask == whole) | ~members, axis=-1, keepdims=True) & np.ones_like(members)
+    if mode == "all":
+        return np.where(agree, whole, np.uint32(0)), agree
+    if mode == "any":
+        return mask, agree
+    raise ValueError(f"match mode {mode!r}: any or all")

@@ -1,0 +1,57 @@
+"""Small PTX kernels, and the tensors to run them on."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator import BoundTensor, Report, bind, launch, place
+from cutegen.emulator.memory import Role
+
+HEAD = ".version 8.8\n.target sm_80\n.address_size 64\n"
+
+
+def kernel(body: str, parameters: int = 2, shared: int = 0, threads: int | None = None) -> str:
+    """A kernel `k` with 64-bit parameters p0, p1, ... in %rd0, %rd1, ..., %tid.x in %r0 and %ctaid.x in %r1."""
+    declared = ",\n".join(f".param .u64 k_p{i}" for i in range(parameters))
+    loads = "\n".join(f"ld.param.u64 %rd{i}, [k_p{i}];" for i in range(parameters))
+    memory = f".shared .align 16 .b8 smem[{shared}];" if shared else ""
+    bound = f".reqntid {threads}, 1, 1" if threads else ""
+    return f"""{HEAD}
+.visible .entry k({declared})
+{bound}
+{{
+.reg .pred %p<9>;
+.reg .b16 %rs<9>;
+.reg .b32 %r<40>;
+.reg .b64 %rd<40>;
+{memory}
+{loads}
+mov.u32 %r0, %tid.x;
+mov.u32 %r1, %ctaid.x;
+{body}
+ret;
+}}
+"""
+
+
+def tensors(*arrays: tuple[np.ndarray, Role]) -> list[BoundTensor]:
+    """Bound under the names A, B, C, ..., far apart."""
+    return [bind(a, "ABCDEFG"[i], role, place(a.ctypes.data, i)) for i, (a, role) in enumerate(arrays)]
+
+
+def go(
+    ptx: str, bound: list[BoundTensor], *, grid: Any = 1, block: Any = 32, extra: bytes = b"", **more: Any
+) -> Report:
+    """Runs `k` with the tensors' addresses as its first parameters."""
+    parameters = b"".join(struct.pack("<Q", t.at) for t in bound) + extra
+    return launch(ptx, "k", grid, block, parameters, bound, **more)
+
+
+def fault(ptx: str, bound: list[BoundTensor], **more: Any) -> Any:
+    """The one fault of a run."""
+    report = go(ptx, bound, **more)
+    assert len(report.faults) == 1, str(report)
+    return report.faults[0]

@@ -1,0 +1,91 @@
+"""ldmatrix and mma.sync in a kernel: a product of small matrices, through shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from emulator_kit import fault, go, kernel, tensors
+
+# One warp a block: A is 16x16 row-major, B 8x16 (n, k) row-major, both f16; C 16x8 f32.
+BODY = """
+mul.wide.u32 %rd10, %r0, 16;
+mov.b32 %r2, smem;
+shl.b32 %r3, %r0, 4;
+add.s32 %r4, %r2, %r3;
+add.s64 %rd11, %rd0, %rd10;
+ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd11];
+st.shared.v4.b32 [%r4], {%r20, %r21, %r22, %r23};
+setp.lt.u32 %p1, %r0, 16;
+add.s64 %rd11, %rd1, %rd10;
+@%p1 ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd11];
+@%p1 st.shared.v4.b32 [%r4+512], {%r20, %r21, %r22, %r23};
+SYNC
+and.b32 %r5, %r0, 15;
+shl.b32 %r5, %r5, 5;
+and.b32 %r6, %r0, 16;
+add.s32 %r5, %r5, %r6;
+add.s32 %r5, %r5, %r2;
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r8, %r9, %r10, %r11}, [%r5];
+and.b32 %r5, %r0, 7;
+shl.b32 %r5, %r5, 5;
+and.b32 %r6, %r0, 8;
+shl.b32 %r6, %r6, 1;
+add.s32 %r5, %r5, %r6;
+add.s32 %r5, %r5, %r2;
+ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r12, %r13}, [%r5+512];
+mov.b32 %r14, 0f00000000;
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r15,%r16,%r17,%r18}, {%r8,%r9,%r10,%r11}, {%r12,%r13}, {%r14,%r14,%r14,%r14};
+shr.u32 %r5, %r0, 2;
+and.b32 %r6, %r0, 3;
+shl.b32 %r5, %r5, 5;
+shl.b32 %r6, %r6, 3;
+add.s32 %r5, %r5, %r6;
+cvt.u64.u32 %rd12, %r5;
+add.s64 %rd13, %rd2, %rd12;
+st.global.v2.b32 [%rd13], {%r15, %r16};
+st.global.v2.b32 [%rd13+256], {%r17, %r18};
+"""  # noqa: E501
+
+
+def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    chance = np.random.default_rng(0)
+    a, b = (chance.integers(-8, 9, shape).astype(np.float16) for shape in ((16, 16), (8, 16)))
+    return a, b, np.zeros((16, 8), np.float32)
+
+
+def test_product_through_shared_memory() -> None:
+    a, b, c = operands()
+    text = kernel(BODY.replace("SYNC", "bar.sync 0;"), 3, shared=768)
+    go(text, tensors((a, "in"), (b, "in"), (c, "out")), orders=2).check()
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_ldmatrix_races_like_any_load() -> None:
+    a, b, c = operands()
+    found = fault(kernel(BODY.replace("SYNC", ""), 3, shared=768), tensors((a, "in"), (b, "in"), (c, "out")))
+    assert found.kind == "race" and found.text.startswith("ldmatrix")
+
+
+def test_poison_spreads_to_its_row_only() -> None:
+    """Row 3 of A is never written; a store of row 3 of C is a fault, without it all is well."""
+    a, b, c = operands()
+    skip = BODY.replace("SYNC", "bar.sync 0;").replace(
+        "st.shared.v4.b32 [%r4],", "and.b32 %r30, %r0, 30;\nsetp.ne.u32 %p2, %r30, 6;\n@%p2 st.shared.v4.b32 [%r4],"
+    )
+    bound = tensors((a, "in"), (b, "in"), (c, "inout"))
+    found = fault(kernel(skip, 3, shared=768), bound)
+    assert (found.kind, found.thread) == ("never-written", (12, 0, 0))
+    spared = skip.replace(
+        "st.global.v2.b32 [%rd13], ",
+        "shr.u32 %r31, %r0, 2;\nsetp.ne.u32 %p3, %r31, 3;\n@%p3 st.global.v2.b32 [%rd13], ",
+    )
+    go(kernel(spared, 3, shared=768), bound).check()
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    expected[3] = 0
+    assert np.array_equal(c, expected)
+
+
+def test_ldmatrix_needs_the_whole_warp() -> None:
+    a, b, c = operands()
+    early = BODY.replace("SYNC", "bar.sync 0;\nsetp.eq.u32 %p4, %r0, 5;\n@%p4 bra END;") + "END:\n"
+    found = fault(kernel(early, 3, shared=768), tensors((a, "in"), (b, "in"), (c, "out")))
+    assert (found.kind, found.thread) == ("converged", (5, 0, 0))
