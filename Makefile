@@ -17,6 +17,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/cutegen build --check specs/
+	$(BIN)/cutegen verify specs/ --on cpu
 	$(BIN)/python -m pytest -n 2
 
 bench-render: $(STAMP)

@@ -67,7 +67,8 @@ def test_predicates_select_lanes() -> None:
 
 
 def test_threads_exit_early_and_others_go_on() -> None:
-    body = INDEX + "setp.ge.u32 %p1, %r0, 40;\n@%p1 ret;\nld.global.b32 %r3, [%rd11];\nst.global.b32 [%rd12], %r3;\n"
+    body = INDEX + "setp.ge.u32 %p1, %r0, 40;\n@%p1 ret;\nbra ON;\nON:\n"
+    body += "ld.global.b32 %r3, [%rd11];\nst.global.b32 [%rd12], %r3;\n"
     out = np.full(64, 9, np.uint32)
     go(kernel(body), tensors((numbers(), "in"), (out, "inout")), block=64).check()
     assert out.tolist() == [*range(40), *[9] * 24]
@@ -274,6 +275,27 @@ def test_multiply_add_agrees_with_a_slow_one() -> None:
             if np.isfinite(other):
                 rival = abs(Fraction(float(other)) - exact)
                 assert error < rival or (error == rival and got.view(np.uint32) % 2 == 0), (x, y, z, got)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "expected"),
+    [
+        # A midpoint of two float32 numbers, and a little more than float64 holds
+        (1 + 2.0**-12, 1 + 2.0**-12, 2.0**-80, 1 + 2.0**-11 + 2.0**-23),
+        (1 + 2.0**-12, 1 + 2.0**-12, -(2.0**-80), 1 + 2.0**-11),
+        # The same among subnormal numbers
+        (-(1 + 2.0**-23) * 2.0**-75, (1 - 2.0**-23) * 2.0**-75, 2.0**-127 + 2.0**-149, 2.0**-127 + 2.0**-149),
+    ],
+)
+def test_multiply_add_rounds_once(a: float, b: float, c: float, expected: float) -> None:
+    body = INDEX + "add.s64 %rd13, %rd2, %rd10;\nadd.s64 %rd14, %rd3, %rd10;\n"
+    body += "ld.global.b32 %r3, [%rd11];\nld.global.b32 %r4, [%rd12];\nld.global.b32 %r5, [%rd13];\n"
+    body += "fma.rn.f32 %r6, %r3, %r4, %r5;\nst.global.b32 [%rd14], %r6;\n"
+    given = [np.full(64, v, np.float32) for v in (a, b, c)]
+    assert [float(v[0]) for v in given] == [a, b, c]
+    out = np.zeros(64, np.float32)
+    go(kernel(body, 4), tensors(*((v, "in") for v in given), (out, "out")), block=64).check()
+    assert set(out.tolist()) == {expected}
 
 
 @pytest.mark.parametrize(

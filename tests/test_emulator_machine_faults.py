@@ -370,3 +370,23 @@ shr.u32 %r15, %r10, 16;
     assert go(of(body + "st.global.b32 [%rd12], %r14;"), pair()).ok
     assert fault(of(body + "st.global.b32 [%rd12], %r10;"), pair()).kind == "never-written"
     assert fault(of(body + "st.global.b32 [%rd12], %r15;"), pair()).kind == "never-written"
+
+
+def test_an_element_that_several_threads_read() -> None:
+    """Whoever of them writes it then, another one read it."""
+    for writer in (0, 1, 2):
+        body = f"""
+ld.global.b32 %r7, [%rd1];
+setp.eq.u32 %p1, %r0, {writer};
+@%p1 st.global.b32 [%rd1], %r7;
+"""
+        found = fault(of(body), pair(role="inout"), block=3)
+        assert found.kind == "unordered" and "several other threads read" in found.explanation
+
+
+def test_a_copy_that_lands_after_a_barrier_needs_another_one() -> None:
+    body = (
+        ASYNC + COMMIT + "bar.sync 0;\ncp.async.wait_group 0;\n{}xor.b32 %r7, %r5, 4;\nadd.s32 %r6, %r7, %r4;\n" + READ
+    )
+    assert fault(of(body.format("")), pair()).kind == "race"
+    assert go(of(body.format("bar.sync 0;\n")), pair()).ok

@@ -312,6 +312,9 @@ def _probe(plan: ProbePlan) -> dict[str, Any]:
     source, output = plan.source, plan.spec.output
     printer = KernelPrinter({source.name: source.argument}, frozenset(), None, WIDTH - 8)
     printed = printer.print(plan.pointwise.value).text
+    element = f"t{output.name}g{source.name}[value_idx]"
+    if source.dtype is Dtype.u8:  # in the kernel a u8 tensor says it holds i8
+        element = f"cutlass.Uint8({element})"
     constants: Constants = [
         ("THREADS", str(plan.threads), ""),
         ("VALUES", str(plan.values), "of a thread"),
@@ -322,6 +325,7 @@ def _probe(plan: ProbePlan) -> dict[str, Any]:
         "constants": constants,
         "source": source,
         "operands": [],
+        "probe_element": element,
         "probe_value": printed,
         "O": output.name,
     }
