@@ -153,9 +153,18 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         LARGEST,
     ]
 
-    def inner_values(tile: str) -> str:
+    def thread_values(tile: str) -> str:
+        """What a thread owns of a tile: of its own for inner, of the block's else."""
+        match plan.partition:
+            case "thread_value":
+                return f"cute.composition({tile}, tv_layout)[tidx, None]"
+            case "inner_outer":
+                return f"cute.local_partition({tile}, thr_layout, tidx)"
         return tile if plan.value_layout is None else f"cute.composition({tile}, val_layout)"
 
+    share = "This thread's values of it"
+    if plan.partition == "inner_outer" and plan.thread_layout is not None:
+        share = f"Of every {show(plan.thread_layout.shape)} elements of it one"
     return {
         "kernel_template": "elementwise.py.j2",
         "constants": constants,
@@ -166,8 +175,9 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         "tile_coordinates": ", ".join(
             "rest" if i == plan.tile_order[-1] else f"tile_{m}" for i, m in enumerate(output.shape)
         ),
-        "thread_shape": plan.thread_layout.shape if plan.thread_layout is not None else (),
-        "inner_values": inner_values,
+        "partition_template": f"parts/partition_{'inner' if plan.partition == 'inner' else 'block'}.j2",
+        "share": share,
+        "thread_values": thread_values,
     }
 
 
@@ -186,7 +196,6 @@ class LoadText:
 
     plan: GemmOperand
     name: str
-    letter: str
     proj: str
     op: str
     smem_shape: str
@@ -223,7 +232,6 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
     return LoadText(
         plan=x,
         name=name,
-        letter=x.letter,
         proj="(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
         op="cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
         smem_shape=f"({block}, {depth}, STAGES)",

@@ -9,7 +9,7 @@ from math import prod
 from tensor_layouts import size
 
 from cutegen.language.expressions import Literal_, annotate, walk
-from cutegen.language.layouts import format_layout, make_layout_tv
+from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.common import (
@@ -253,7 +253,6 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
             first = next((i for i, extent in enumerate(tiler) if extent > 1), 0)
             if first == order[0] or values == 1:
                 value_layout = None
-            profile = layouts.show(tiler)
             check_threads = output.shape[order[-1]] not in masked
             # A mode with one tile by its fixed size has stride 0 there: its coordinate never leaves the bounds.
             slowest = output.shape[order[-1]]
@@ -262,12 +261,11 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
             assert schedule.thread_layout is not None
             threads = int(size(schedule.thread_layout))
             share = [e // t for e, t in zip(tiler, layouts.mode_sizes(schedule.thread_layout), strict=True)]
-            values, profile = prod(share), layouts.show(share)
+            values = prod(share)
         case _:
             assert schedule.thread_layout is not None and schedule.value_layout is not None
             threads, values = int(size(schedule.thread_layout)), int(size(schedule.value_layout))
             tv_layout = make_layout_tv(schedule.thread_layout, schedule.value_layout)[1]
-            profile = format_layout(layouts.modes_of(tv_layout)[1]).split(":")[0]
     pointwise = make_pointwise(spec, values, vector, masked)
     return ElementwisePlan(
         spec=spec,
@@ -279,7 +277,6 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         thread_layout=thread_layout,
         value_layout=value_layout,
         tv_layout=tv_layout,
-        thread_profile=profile,
         tile_order=order,
         check_threads=check_threads,
         guard_tiles=guard_tiles,

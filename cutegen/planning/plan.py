@@ -66,7 +66,6 @@ class ElementwisePlan(Plan):
     thread_layout: Layout | None
     value_layout: Layout | None  # thread_value: of the partition; inner: the order of a thread's values, if not CuTe's
     tv_layout: Layout | None
-    thread_profile: str  # what a thread holds of each tensor
     tile_order: tuple[int, ...]  # inner: modes in the order in which consecutive threads walk the tiles
     check_threads: bool  # inner: the host demands a whole number of blocks
     guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates
