@@ -1,0 +1,53 @@
+"""The command line: a file for each verb, with its flags. Whatever a verb needs is imported when it runs, so that
+`--help` is quick.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong
+result, a failed compile, a lint error; 2 wrong use or broken input; 130 interrupted; 70 a defect of cutegen. With
+`--format json`, wrong use prints `{verb, ok, exit_code, error, help}`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from cutegen import __version__
+from cutegen.cli.build import build
+from cutegen.cli.explain import explain
+from cutegen.cli.guard import Verbs
+from cutegen.cli.init import init
+from cutegen.cli.lint import lint
+from cutegen.cli.schema import schema
+from cutegen.cli.verify import verify
+
+
+def main() -> None:
+    """The entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A locale that lacks a character of a spec must not stop a build; YAML reads these escapes back.
+            stream.reconfigure(errors="backslashreplace")
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)  # so that workers are ended and files put back
+    cli(prog_name="cutegen")
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cutegen")
+def cli() -> None:
+    """Compiles declarative kernel specs to standalone CuTeDSL modules, and verifies them.
+
+    Start with `cutegen init my_add --op elementwise`, then `cutegen build specs/my_add.yaml`.
+    """
+
+
+for verb in (init, build, lint, explain, verify, schema):
+    cli.add_command(verb)
+
+__all__ = ["cli", "main"]

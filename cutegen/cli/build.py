@@ -1,0 +1,98 @@
+"""`cutegen build`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
+from cutegen.cli.guard import FINDINGS, OK, Refusal
+
+if TYPE_CHECKING:
+    from cutegen.building.project import Selection
+
+
+@click.command()
+@with_specs
+@click.option("--check", is_flag=True, help="Only compare: name each file that is not current; exit 1 if there is one.")
+@click.option("--diff", is_flag=True, help="Only compare: print what a build would change; exit 1 if it would.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the modules, not ROOT/generated."
+)
+@click.option("--no-compile", is_flag=True, help="Do not compile, and so do not check what `expect` says.")
+@click.option("--no-verify", is_flag=True, help="Do not run the kernels.")
+@with_jobs
+@click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
+@click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@with_format
+def build(
+    specs: tuple[Path, ...],
+    check: bool,
+    diff: bool,
+    out: Path | None,
+    no_compile: bool,
+    no_verify: bool,
+    jobs: int | None,
+    no_cache: bool,
+    force: bool,
+    form: str,
+) -> None:
+    """Generate, compile and verify the modules of the specs, then write all of them or nothing.
+
+    Kernels run on the GPU of this machine, or on a CPU emulator where there is none. Exit 2 where a spec has an error
+    or cannot be found, 1 where a kernel is not as it must be, or a file.
+
+    The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
+    else the one that holds `specs`.
+
+    JSON of a build: {verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}; of --check and --diff:
+    {verb, ok, diagnostics, files}.
+    """
+    if check and diff:
+        raise click.UsageError("--check and --diff exclude each other")
+    if check or diff:
+        useless = {"--force": force, "--no-cache": no_cache, "-j": jobs is not None}
+        given = " and ".join(name for name, there in useless.items() if there)
+        if given:
+            what = "--check" if check else "--diff"
+            raise click.UsageError(f"{given} cannot go with {what}, which compiles and writes nothing")
+    selection = select_specs(specs, out)
+    if check or diff:
+        _compare(selection, diff=diff, form=form)
+        return
+    from cutegen.building.build import Options
+    from cutegen.building.build import build as run
+    from cutegen.building.console import make_progress
+    from cutegen.building.output import build_json, print_build
+
+    options = Options(not no_compile, not no_verify, jobs, not no_cache, force)
+    report = run(selection, options, make_progress())
+    if form == "json":
+        print_json(build_json(report))
+    else:
+        print_build(report)
+    click.get_current_context().exit(report.exit_code)
+
+
+def _compare(selection: Selection, *, diff: bool, form: str) -> None:
+    from cutegen.building.output import print_check, print_diagnostics, states_json, unified_diff
+    from cutegen.building.state import compare
+
+    gathered = gather_specs(selection, form)
+    try:
+        states = compare(gathered.units, selection.scopes)
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror}") from None
+    if form == "json":
+        verb = "build --diff" if diff else "build --check"
+        print_json(states_json(verb, states, gathered.units, gathered.diagnostics, diff=diff))
+    else:
+        print_diagnostics(gathered.diagnostics, gathered.texts)
+        if diff:
+            for state in states:
+                click.echo(unified_diff(state), nl=False)
+        else:
+            print_check(states, gathered.units)
+    click.get_current_context().exit(OK if all(state.state == "current" for state in states) else FINDINGS)

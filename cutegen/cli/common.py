@@ -1,0 +1,71 @@
+"""What verbs share: options, and the way from their arguments to specs that were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cutegen.cli.guard import BROKEN, Refusal
+
+if TYPE_CHECKING:
+    from cutegen.building.project import Selection
+    from cutegen.building.sources import Gathered
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_format(verb: F) -> F:
+    return click.option(
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+        help="How results are printed on stdout.",
+    )(verb)  # fmt: skip
+
+
+def with_specs(verb: F) -> F:
+    argument = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC|DIR...")
+    return argument(verb)
+
+
+def with_jobs(verb: F) -> F:
+    return click.option(
+        "-j", "--jobs", type=click.IntRange(1, 256), metavar="N",
+        help="Worker processes; by default one a processor, and a few for a GPU.",
+    )(verb)  # fmt: skip
+
+
+def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
+    from cutegen.building.project import SelectionError, select
+
+    try:
+        return select(specs, out)
+    except SelectionError as error:
+        raise Refusal(str(error), error.help) from None
+    except (OSError, ValueError) as error:  # a path that no file can have
+        raise Refusal(f"the specs cannot be found: {error}") from None
+
+
+def gather_specs(selection: Selection, form: str) -> Gathered:
+    """The selection's modules. Ends the verb where a spec has an error."""
+    from cutegen.building.output import print_diagnostics
+    from cutegen.building.sources import gather
+    from cutegen.language.diagnostics import as_json
+
+    gathered = gather(selection)
+    if gathered.failed:
+        if form == "json":
+            verb = click.get_current_context().info_name
+            diagnostics = [as_json(d) for d in gathered.diagnostics]
+            print_json({"verb": verb, "ok": False, "exit_code": BROKEN, "diagnostics": diagnostics})
+        else:
+            print_diagnostics(gathered.diagnostics, gathered.texts)
+        click.get_current_context().exit(BROKEN)
+    return gathered
+
+
+def print_json(data: dict[str, Any]) -> None:
+    from cutegen.building.output import print_json
+
+    print_json(data)

@@ -1,0 +1,54 @@
+"""`cutegen verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
+from cutegen.cli.guard import FINDINGS, OK, Refusal
+
+
+@click.command()
+@with_specs
+@click.option(
+    "--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run: a GPU, or an emulator."
+)
+@with_jobs
+@with_format
+def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None, form: str) -> None:
+    """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
+
+    Exit 1 where a kernel fails, 2 where one could not be executed.
+
+    JSON: {verb, on, ok, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}]}.
+    """
+    from cutegen.building.build import Verification, run_verification
+    from cutegen.building.checks import emulator_missing
+    from cutegen.building.console import make_progress
+    from cutegen.building.output import print_diagnostics, print_verify, verify_json
+    from cutegen.verification import gpu_missing
+
+    gathered = gather_specs(select_specs(specs, None), form)
+    units = gathered.units
+    reason = emulator_missing() if on == "cpu" else gpu_missing()
+    if reason is not None:
+        if form == "json":
+            not_run = [Verification("not executed", reason)] * len(units)
+            print_json(verify_json(on, units, not_run, gathered.diagnostics))
+        help = "install what is missing" if on == "cpu" else "run it where there is a CUDA GPU, or with --on cpu"
+        raise Refusal(f"nothing was executed: {reason}", help, told=True)
+    verifications, found = run_verification(units, on, jobs, make_progress())
+    diagnostics = [*gathered.diagnostics, *found]
+    if form == "json":
+        print_json(verify_json(on, units, verifications, diagnostics))
+    else:
+        print_diagnostics(diagnostics, gathered.texts)
+        print_verify(units, verifications)
+    idle = [v for v in verifications if v.verdict == "not executed"]
+    if idle and not found:
+        what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
+        raise Refusal(f"{what} executed: {idle[0].why}", told=True)
+    click.get_current_context().exit(FINDINGS if found else OK)
