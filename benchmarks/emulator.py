@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cutegen.codegen import generate
+from cutegen.language.model import KernelSpec
 
 SPECS = Path(__file__).parent.parent / "specs"
 SHAPES = (
@@ -27,7 +28,7 @@ SHAPES = (
 )
 
 
-def load(kernel: str, folder: Path) -> ModuleType:
+def load(kernel: str, folder: Path) -> tuple[KernelSpec, ModuleType]:
     from cutegen.verification.executor import load_module
 
     for file in SPECS.glob("*.yaml"):
@@ -35,22 +36,23 @@ def load(kernel: str, folder: Path) -> ModuleType:
             if module.spec.kernel == kernel:
                 path = folder / f"{kernel}.py"
                 path.write_text(module.text, encoding="utf-8")
-                return load_module(path)
+                return module.spec, load_module(path)
     raise LookupError(f"no spec of {kernel}")
 
 
 def main() -> int:
-    from cutegen.emulator.modules import Emulated, builds, on_device, roles
+    from cutegen.emulator.modules import Emulated, builds, on_device
 
     warnings.simplefilter("ignore")
     late = 0
     with tempfile.TemporaryDirectory() as folder:
         for kernel, sizes, limit in SHAPES:
-            module = load(kernel, Path(folder))
+            spec, module = load(kernel, Path(folder))
             made = builds(module, module.TARGETS[:1])
             arguments = [on_device(a) for a in module.make_inputs(**sizes, device="cpu")]
-            names = list(getattr(module, kernel).__annotations__)
-            emulated = Emulated(made, names, roles(module, kernel), thorough=0)
+            roles = {tensor.argument: tensor.role for tensor in spec.tensors}
+            names = [*roles, *(scalar.argument for scalar in spec.scalars)]
+            emulated = Emulated(made, names, roles)
             for _ in range(3):
                 emulated(*arguments)
             best = min(emulated.reports, key=lambda r: r.seconds)

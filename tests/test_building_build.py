@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building_kit import TOO_LARGE, StandInCompiler, StandInVerifier, good, project, put, snapshot, spec_text, units_of
+from building_kit import StandInCompiler, StandInVerifier, good, project, put, snapshot, spec_text, units_of
 
 from cutegen.building import build as build_module
 from cutegen.building import checks
@@ -19,7 +19,7 @@ from cutegen.building.console import PlainProgress
 from cutegen.building.output import build_json, print_build
 from cutegen.building.project import select
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, Resources
-from cutegen.verification import CaseReport, HostCheck, KernelReport
+from cutegen.verification import Case, CaseReport, HostCheck, KernelReport
 
 Compiler = Callable[..., StandInCompiler]
 
@@ -152,7 +152,7 @@ def test_a_failed_compile_names_kernel_target_message_and_line(tmp_path: Path, c
     assert report.exit_code == 1 and not (tmp_path / "generated").exists()
     (found,) = report.diagnostics
     assert found.code == "CG402" and found.message == "one does not compile for sm_90a: no such thing"
-    assert found.span.line == 9 and found.span.column == 18, "the target in the spec"
+    assert (found.span.line, found.span.column) == (2, 9), "no key of the line's region is written: the kernel's name"
     assert any(note.endswith("one.py:42: bad(x)") for note in found.notes) and "the last words" in found.notes
     assert report.kernels[0].action == "not written"
 
@@ -314,15 +314,15 @@ def test_without_a_gpu_kernels_run_on_the_emulator(
     tmp_path: Path, compiler: Compiler, emulator: Verifier, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compiler()
-    stand_in = emulator("passed", "passed", "not run", message=TOO_LARGE)
+    stand_in = emulator("passed", "passed", "not run", message="9000000 elements", reason="too large")
     report = run(project(tmp_path, "one", "two"))
     print_build(report)
     text = capsys.readouterr()
     assert report.exit_code == 0 and [job.on for job in stand_in.jobs] == ["cpu", "cpu"]
     assert stand_in.workers == [len(os.sched_getaffinity(0))]
-    assert "cpu (emulator): 2 cases, 1 host check, max error 0.25 of bound, 1 too large" in text.out
+    assert "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, max error 0.25 of bound, 1 too large" in text.out
     assert "there is no GPU here (none in this test): kernels run on the CPU emulator" in text.err
-    assert text.err.count("on cpu (emulator), 2/3 cases") == 2, "a line as each kernel ends"
+    assert text.err.count("on cpu (emulator), 2/3 cases (1 in 3 orders)") == 2, "a line as each kernel ends"
     run(tmp_path / "specs", jobs=7)
     assert stand_in.workers[-1] == 7
 
@@ -338,10 +338,12 @@ def test_a_wrong_result_on_the_emulator_stops_the_build(tmp_path: Path, compiler
 @pytest.mark.parametrize(
     ("statuses", "more", "why"),
     [
-        (("failed", "failed"), {"message": "the call raised UnsupportedInstruction: PTX line 3: x is not emulated"},
-         "the emulator cannot: PTX line 3: x is not emulated"),
-        (("not run",), {"message": TOO_LARGE}, "every case is too large: 9000000 elements"),
-        (("not run",), {"error": "no executor: ImportError: no numpy"}, "no executor: ImportError: no numpy"),
+        (("not run", "not run"), {"error": "PTX line 3: x is not emulated", "reason": "cannot run"},
+         "PTX line 3: x is not emulated"),
+        (("not run",), {"message": "9000000 elements", "reason": "too large"},
+         "every case is too large: 9000000 elements"),
+        (("not run",), {"error": "no executor: ImportError: no numpy", "reason": "no executor"},
+         "no executor: ImportError: no numpy"),
     ],
     ids=["instruction", "size", "executor"],
 )  # fmt: skip
@@ -364,24 +366,34 @@ def test_what_the_emulator_cannot_run_is_neither_right_nor_wrong(
     assert "not executed: one on cpu" in text.err and "ok one" not in text.err
 
 
-def test_an_unsupported_instruction_hides_no_wrong_result(
-    tmp_path: Path, compiler: Compiler, emulator: Verifier
+@pytest.mark.parametrize("status", ["passed", "failed"])
+def test_what_cannot_run_hides_nothing_that_did(
+    tmp_path: Path, compiler: Compiler, emulator: Verifier, status: str
 ) -> None:
     compiler()
-    emulator("passed", "failed", message="the call raised UnsupportedInstruction: x")
-    assert run(project(tmp_path, "one")).exit_code == 1
+    emulator(status, "not run", error="PTX line 3: x is not emulated", reason="cannot run")
+    report = run(project(tmp_path, "one"))
+    assert report.exit_code == 1 and "PTX line 3: x is not emulated" in report.diagnostics[0].notes
 
 
 def test_a_report_says_nothing_only_if_nothing_in_it_does() -> None:
-    lacking = "the call raised UnsupportedInstruction: x is not emulated"
-    cases = tuple(
-        CaseReport(n, "why", {}, "compact", "random", "failed", m) for n, m in (("a", lacking), ("b", "wrong"))
-    )
-    report = KernelReport("one", "one.py", "cpu (emulator)", cases)
-    assert checks.unexecuted(report) == "" and checks.unexecuted(replace(report, cases=cases[:1]))
+    case = Case("a", "why", {})
+    large = CaseReport.of(case, "not run", "100 elements", "too large")
+    report = KernelReport("one", "one.py", "cpu (emulator)", (large, large))
+    assert checks.unexecuted(report) == "every case is too large: 100 elements"
     accepted = HostCheck("a", "is refused", "failed", "it was taken")
-    assert checks.unexecuted(replace(report, cases=cases[:1], host_checks=(accepted,))) == ""
-    assert checks.unexecuted(replace(report, cases=cases[:1], error="the device stopped answering")) == ""
+    refused = replace(accepted, status="passed")
+    assert checks.unexecuted(replace(report, host_checks=(refused,)))
+    for more in (
+        {"host_checks": (accepted,)},
+        {"cases": (large, CaseReport.of(case, "passed"))},
+        {"cases": (large, CaseReport.of(case, "failed", "C[0] is 1"))},
+        {"error": "the device stopped answering", "reason": "device lost"},
+        {"error": "exit status 1", "reason": "process ended"},
+        {"cases": (), "error": "it does not load", "reason": "not loaded"},
+        {"cases": ()},
+    ):
+        assert checks.unexecuted(replace(report, **more)) == ""  # type: ignore[arg-type]
 
 
 def test_the_emulator_is_here_and_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

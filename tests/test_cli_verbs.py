@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building_kit import TOO_LARGE, StandInCompiler, StandInVerifier, project, put, snapshot, spec_text
+from building_kit import StandInCompiler, StandInVerifier, project, put, snapshot, spec_text
 from click.testing import CliRunner, Result
 
 from cutegen import __version__
 from cutegen.building import checks
 from cutegen.cli import cli
 from cutegen.codegen import generate
+
+VERBS = ("init", "build", "lint", "explain", "inspect", "layout", "show", "verify", "schema")
 
 ROOT = Path(__file__).parents[1]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
@@ -44,11 +46,11 @@ def data_of(result: Result) -> dict[str, Any]:
 def test_version_and_help() -> None:
     assert cutegen("--version").output == f"cutegen, version {__version__}\n"
     text = cutegen("--help").output
-    assert all(verb in text for verb in ("init", "build", "lint", "explain", "verify", "schema"))
+    assert all(verb in text for verb in VERBS)
     assert cutegen("no-such-verb").exit_code == 2
 
 
-@pytest.mark.parametrize("verb", ["init", "build", "lint", "explain", "verify", "schema"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_and_both_formats(verb: str) -> None:
     text = cutegen(verb, "--help").output
     assert "--format" in text and "JSON" in text
@@ -251,7 +253,7 @@ def test_lint_says_how_bad_it_is(tmp_path: Path) -> None:
     (specs / "one.yaml").write_text(spec_text("one").replace("op: elementwise", "op: elementwize"))
     result = cutegen("lint", specs)
     assert result.exit_code == 2 and "specs/one.yaml:3:5: error[CG104]" in result.stdout
-    assert "did you mean `elementwise`" in result.stdout and result.stdout.endswith("1 error\n")
+    assert "did you mean `elementwise`" in result.stdout and "\n1 error\n" in result.stdout
     data = data_of(cutegen("lint", specs, "--format", "json"))
     assert (data["verb"], data["ok"], data["diagnostics"][0]["line"]) == ("lint", False, 3)
     # a spec that reads well, and whose kernel cannot be
@@ -315,7 +317,11 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str) -> None:
 @pytest.mark.parametrize(
     ("statuses", "code", "said"),
     [
-        (["passed", "not run"], 0, "cpu (emulator): 1 case, 1 host check, max error 0.25 of bound, 1 too large"),
+        (
+            ["passed", "not run"],
+            0,
+            "cpu (emulator): 1 case (1 in 3 orders), 1 host check, max error 0.25 of bound, 1 too large",
+        ),
         (["passed", "failed"], 1, "FAILED on cpu (emulator)"),
         (["not run"], 2, "not executed (every case is too large: "),
     ],
@@ -324,7 +330,7 @@ def test_verify_on_the_emulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[str], code: int, said: str
 ) -> None:
     monkeypatch.setattr(checks, "emulator_missing", lambda: None)
-    stand_in = StandInVerifier(*statuses, message=TOO_LARGE)
+    stand_in = StandInVerifier(*statuses, message="9000000 elements", reason="too large")
     monkeypatch.setattr(checks, "verify_all", stand_in)
     specs = project(tmp_path, "one")
     result = cutegen("verify", specs, "--on", "cpu")
@@ -332,7 +338,11 @@ def test_verify_on_the_emulator(
     assert "verifying on the CPU emulator: 1" in result.stderr and "one on cpu (emulator)" in result.stderr
     data = data_of(cutegen("verify", specs, "--on", "cpu", "--format", "json"))
     verdict = {0: "passed", 1: "failed", 2: "not executed"}[code]
-    assert data["ok"] is (code == 0) and data["kernels"][0]["verification"]["verdict"] == verdict
+    found = data["kernels"][0]["verification"]
+    assert data["ok"] is (code == 0) and found["verdict"] == verdict
+    assert found["report"]["orders"] == (1 if code == 2 else 3)
+    reasons = [case["reason"] for case in found["report"]["cases"]]
+    assert reasons == ["too large" if status == "not run" else None for status in statuses]
 
 
 def test_verify_needs_to_know_where(tmp_path: Path) -> None:

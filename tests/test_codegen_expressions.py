@@ -60,6 +60,12 @@ FLOAT: list[tuple[str, Callable[[float, float, float], float]]] = [
         "where(not (X < Y) and X > -1 or Y == 2, 1, X) + 0 * alpha",
         lambda x, y, a: 1.0 if (not x < y and x > -1) or y == 2 else x,
     ),
+    ("X - (1 - 3) * Y + sqrt(5 - 1) + 0 * alpha", lambda x, y, a: x + 2 * y + 2),
+    (
+        "where(alpha > minimum(alpha, 2), X, where(1 < 2, Y, X))",
+        lambda x, y, a: x if a > min(a, 2.0) else y,
+    ),
+    ("where(not (1 < 2), alpha * X, Y)", lambda x, y, a: y),
     ("X - (Y - alpha) - X ** 3", lambda x, y, a: x - (y - a) - x * x * x),
     ("X / (Y * Y + 1) * -alpha", lambda x, y, a: x / (y * y + 1) * -a),
     ("-X ** 2 + (X - Y) * (X + Y) / alpha", lambda x, y, a: -(x * x) + (x - y) * (x + y) / a),

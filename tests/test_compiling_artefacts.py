@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.compiling import Compiled, Failed, Job, Outcome, check, compile_all, mnemonics
-from cutegen.compiling.artefact import local_traffic
+from cutegen.compiling.artefact import local_traffic, own_shared
 from cutegen.language.model import Count, Expect
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
@@ -276,3 +276,11 @@ def test_a_missing_tool_is_said_and_never_passes(outcomes: dict[str, Outcome]) -
     failures = check(expect, blind)
     assert [failure.path[1] for failure in failures] == ["spills", "registers", "sass"]
     assert all("nvdisasm was not found" in str(failure) for failure in failures)
+
+
+@pytest.mark.parametrize(
+    ("target", "counted", "own"), [("sm_80", 512, 512), ("sm_90a", 1536, 512), ("sm_90a", 1024, 0), ("sm_120a", 0, 0)]
+)
+def test_what_the_system_keeps_is_no_shared_memory_of_the_kernel(target: str, counted: int, own: int) -> None:
+    """As ptxas 13.0 counts a kernel with 512 bytes of its own for these targets."""
+    assert own_shared(target, counted) == own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +14,18 @@ pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
 from cutegen.codegen import generate  # noqa: E402
-from cutegen.emulator import FaultError, TensorArgument, install, on_device, run  # noqa: E402
-from cutegen.emulator.modules import Build, build, builds, roles  # noqa: E402
+from cutegen.emulator import (  # noqa: E402
+    Emulated,
+    FaultError,
+    TensorArgument,
+    UnsupportedInstruction,
+    install,
+    on_device,
+    run,
+)
+from cutegen.emulator.modules import Build, build, builds  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
-from cutegen.verification.executor import EmulatorExecutor, load_module, make_executor  # noqa: E402
+from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -37,6 +46,18 @@ def loaded(name: str, folder: Path) -> ModuleType:
     path = folder / f"{name}.py"
     path.write_text(spec_of(name).text, encoding="utf-8")
     return load_module(path)
+
+
+def changed(name: str, pattern: str, text: str, folder: Path) -> ModuleType:
+    """A module in which what the pattern finds first is `text`."""
+    broken, count = re.subn(pattern, text, spec_of(name).text, count=1)
+    assert count == 1, f"{pattern} is not in {name}: adapt the pattern"
+    path = folder / f"{name}.py"
+    path.write_text(broken, encoding="utf-8")
+    return load_module(path)
+
+
+BLOCK_TOO_FEW = r"grid=\[grid,", "grid=[cutlass.max(grid - 1, 1),"
 
 
 @pytest.fixture(scope="module")
@@ -104,17 +125,60 @@ def test_the_compilers_files_are_removed(folder: Path) -> None:
     assert not written.exists()
 
 
-def test_roles_are_what_the_documentation_says(folder: Path) -> None:
-    assert roles(loaded("sgemm_axpby", folder), "sgemm_axpby") == {"a": "in", "b": "in", "c": "inout"}
-    assert roles(loaded("sgemm_mmajor", folder), "sgemm_mmajor") == {"a": "in", "b": "in", "c": "out"}
-
-
 def test_run_a_module(folder: Path) -> None:
     module = loaded("add_tv", folder)
     a, b, c = module.make_inputs(M=37, N=132, device="cpu")
     reports = run(module, a, b, c, kernel="add_tv")
     assert torch.equal(c, a + b)
     assert [r.ok for r in reports] == [True] and reports[0].grid == (6, 1, 1) and reports[0].approximate == ()
+
+
+def test_roles_are_held_to(tmp_path: Path) -> None:
+    """Without them any tensor may be written, and none must be."""
+    module = changed("add_naive", *BLOCK_TOO_FEW, tmp_path)
+    tensors = module.make_inputs(M=30, N=50, device="cpu")
+    assert run(module, *tensors, kernel="add_naive")[0].ok
+    for roles, kind in (({"c": "out"}, "output-not-written"), ({"c": "in"}, "write-to-input")):
+        for orders in (1, 3):
+            with pytest.raises(FaultError) as caught:
+                run(module, *tensors, kernel="add_naive", roles=roles, orders=orders)
+            assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, "c")
+    with pytest.raises(ValueError, match="roles of C; the arguments are a, b, c"):
+        run(module, *tensors, kernel="add_naive", roles={"C": "out"})
+
+
+def test_the_executor_takes_roles_from_the_spec(tmp_path: Path) -> None:
+    """Not from what a module says of itself."""
+    spec = spec_of("add_naive").spec
+    silent, count = re.subn(r'(def add_naive\(.*\n    )"""[^"]*"""', r"\1pass", spec_of("add_naive").text)
+    assert count == 1
+    path = tmp_path / "add_naive.py"
+    path.write_text(re.sub(*BLOCK_TOO_FEW, silent), encoding="utf-8")
+    report = verify_case(spec, Case("here", "a test", {"M": 30, "N": 50}), load_module(path), EmulatorExecutor())
+    assert report.status == "failed" and "fault[output-not-written]" in report.message
+
+
+def test_targets_must_give_the_same(tmp_path: Path, folder: Path) -> None:
+    made = loaded("add_naive", folder)
+    other = changed("add_naive", r"result = a \+ b", "result = a - b", tmp_path)
+    emulated = Emulated([build(made, "sm_80"), build(other, "sm_90a")], ["a", "b", "c"])
+    arguments = [on_device(t) for t in made.make_inputs(M=3, N=5, device="cpu")]
+    with pytest.raises(FaultError, match="the code for sm_90a gives another c than that for sm_80") as caught:
+        emulated(*arguments)
+    assert caught.value.fault.kind == "target-dependent"
+
+
+def test_what_is_not_emulated_says_nothing_about_the_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the parser finds it as the module is compiled, or the machine as it is launched."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UnsupportedInstruction("x.y", 3, "x.y %r1;")
+
+    case = Case("here", "a test", {"M": 3, "N": 5})
+    for where in ("module_of", "launch"):
+        with monkeypatch.context() as patch, pytest.raises(CannotRun, match="PTX line 3: x.y is not emulated"):
+            patch.setattr(f"cutegen.emulator.modules.{where}", refuse)
+            verify_case(spec_of("add_naive").spec, case, loaded("add_naive", folder), EmulatorExecutor())
 
 
 def test_the_public_function_checks_and_runs(folder: Path) -> None:
@@ -133,27 +197,27 @@ def test_the_public_function_checks_and_runs(folder: Path) -> None:
 
 
 def test_orders(folder: Path) -> None:
-    module = loaded("add_naive", folder)
-    emulated = install(module, "add_naive")
-    for _ in range(5):
-        module.add_naive(*map(on_device, module.make_inputs(M=30, N=50, device="cpu")))
-    assert [r.orders for r in emulated.reports] == [3, 3, 3, 1, 1]
+    for name, sizes, wanted in (("add_naive", {"M": 30, "N": 50}, [1, 4, 1]), ("probe_tv", {}, [1, 1, 1])):
+        module = loaded(name, folder)
+        emulated = install(module, name)
+        for orders in (1, 4, 1):
+            emulated.orders = orders
+            getattr(module, name)(*map(on_device, module.make_inputs(**sizes, device="cpu")))
+        assert [r.orders for r in emulated.reports] == wanted  # a single warp has but one
+        ran = run(module, *module.make_inputs(**sizes, device="cpu"), kernel=name, seed=5, orders=2)
+        assert [(r.seed, r.orders) for r in ran] == [(5, 2 if name == "add_naive" else 1)]
 
 
-def test_a_fault_is_no_refusal(folder: Path) -> None:
+def test_a_fault_is_no_refusal(tmp_path: Path) -> None:
     """Generated functions try the compiled function first and take its errors for wrong arguments: not these."""
-    text = spec_of("probe_tv").text
-    broken = text.replace("block=[THREADS, 1, 1]", "block=[THREADS + 1, 1, 1]")
-    assert broken != text
-    path = folder / "broken" / "probe_tv.py"
-    path.parent.mkdir()
-    path.write_text(broken, encoding="utf-8")
-    module = load_module(path)
+    module = changed("probe_tv", r"block=\[THREADS, 1, 1\]", "block=[THREADS + 1, 1, 1]", tmp_path)
     install(module, "probe_tv")
     for _ in range(2):  # the first call loads, the second goes straight
         with pytest.raises(FaultError) as caught:
             module.probe_tv(*map(on_device, module.make_inputs(device="cpu")))
-        assert caught.value.fault.kind == "out-of-bounds" and caught.value.fault.source_file == str(path)
+        assert caught.value.fault.kind == "out-of-bounds" and caught.value.fault.source_file == str(
+            tmp_path / "probe_tv.py"
+        )
         assert "mD[tidx" in caught.value.fault.source_text or "tDgA[" in caught.value.fault.source_text
 
 

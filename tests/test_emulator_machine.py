@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import struct
+import textwrap
+
 import numpy as np
 import pytest
 from emulator_kit import fault, go, kernel, tensors
 
-from cutegen.emulator import UnsupportedInstruction, launch
+from cutegen.emulator import UnsupportedInstruction, bind, launch, place
 
 INDEX = """
 mad.lo.s32 %r2, %r1, 64, %r0;
@@ -321,11 +326,57 @@ def test_what_is_not_emulated_stops_before_anything_runs(text: str) -> None:
 def test_a_launch_that_no_device_takes() -> None:
     out = np.zeros(4, np.uint32)
     bound = tensors((out, "out"))
-    with pytest.raises(ValueError, match="block"):
-        go(kernel("", 1), bound, block=2048)
-    with pytest.raises(ValueError, match="compiled for blocks"):
-        go(kernel("", 1, threads=32), bound, block=64)
+    for sizes, says in (
+        ({"block": 2048}, "block (2048, 1, 1)"),
+        ({"block": (1, 1, 65)}, "block (1, 1, 65)"),
+        ({"block": (32, 32, 2)}, "2048 threads, at most 1024"),
+        ({"block": 0}, "block (0, 1, 1)"),
+        ({"grid": (1, 65536, 1)}, "grid (1, 65536, 1)"),
+        ({"grid": (1, 1)}, "grid: expected one whole number or three, got (1, 1)"),
+        ({"grid": 1.5}, "grid: expected"),
+        ({"shared": -5}, "-5 bytes of shared memory"),
+        ({"shared": 163 * 1024 + 1}, "from 0 to 166912 on sm_80"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            go(kernel("", 1), bound, **sizes)  # type: ignore[arg-type]
+    assert go(kernel("", 1), tensors((out, "inout")), grid=[1, 1, 1], shared=163 * 1024).ok
+    for block in (64, 16, (16, 2, 1)):  # .reqntid is to be met exactly, .maxntid bounds the number of threads
+        with pytest.raises(ValueError, match="compiled for"):
+            go(kernel("", 1, threads=32), bound, block=block)
+    most = kernel("", 1, threads=32).replace(".reqntid", ".maxntid")
+    assert go(most, tensors((out, "inout")), block=(4, 8, 1)).ok
+    with pytest.raises(ValueError, match="for 32 threads at most"):
+        go(most, bound, block=33)
+    with pytest.raises(TypeError, match="expected what `bind` returns, got ndarray"):
+        launch(kernel("", 1), "k", 1, 1, bytes(8), [out])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="8 bytes of parameters, got 3"):
         launch(kernel("", 1), "k", 1, 1, b"abc", bound)
     with pytest.raises(KeyError, match="no kernel 'other'"):
         launch(kernel("", 1), "other", 1, 1, b"", bound)
+
+
+def test_the_example_of_launch() -> None:
+    example = inspect.cleandoc(launch.__doc__ or "").split("\n\n")[1]
+    names = {"struct": struct, "numpy": np, "launch": launch, "bind": bind, "place": place}
+    exec(textwrap.dedent(example), names)
+    assert (names["x"] == 2 * np.arange(64)).all()
+    assert example.count("\n") + 1 <= 13
+
+
+def test_what_cannot_be_bound() -> None:
+    readonly = np.frombuffer(bytes(16), np.uint32)
+    assert bind(readonly, "A", "in").shape == (4,)
+    for role in ("out", "inout"):
+        with pytest.raises(ValueError, match="A: a read-only array that the kernel may write"):
+            bind(readonly, "A", role)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="A: the role is one of in, out, inout, not 'output'"):
+        bind(np.zeros(4), "A", "output")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="A: expected strides that are not negative"):
+        bind(np.zeros(4)[::-1], "A")
+    with pytest.raises(TypeError, match="A: expected a torch tensor or a numpy array, got list"):
+        bind([1.0], "A")
+    torch = pytest.importorskip("torch")
+    for strange in (torch.zeros(4, device="meta"), torch.zeros(4).to_sparse()):
+        with pytest.raises(ValueError, match="A: expected a tensor in the CPU's memory"):
+            bind(strange, "A")
+    assert bind(torch.zeros(4, 3), "A").strides == (3, 1)

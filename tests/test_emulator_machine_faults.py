@@ -381,7 +381,7 @@ setp.eq.u32 %p1, %r0, {writer};
 @%p1 st.global.b32 [%rd1], %r7;
 """
         found = fault(of(body), pair(role="inout"), block=3)
-        assert found.kind == "unordered" and "several other threads read" in found.explanation
+        assert found.kind == "unordered" and "several threads of block 0 read" in found.explanation
 
 
 def test_a_copy_that_lands_after_a_barrier_needs_another_one() -> None:
@@ -390,3 +390,95 @@ def test_a_copy_that_lands_after_a_barrier_needs_another_one() -> None:
     )
     assert fault(of(body.format("")), pair()).kind == "race"
     assert go(of(body.format("bar.sync 0;\n")), pair()).ok
+
+
+def test_the_limit_is_a_threads_own() -> None:
+    """Other threads' detours, and other orders, do not count."""
+    count = "mov.u32 %r10, 0;\nL{0}:\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p2, %r10, {1};\n@%p2 bra L{0};\n"
+    detours = "".join(
+        f"setp.ne.u32 %p1, %r0, {i};\n@%p1 bra N{i};\n" + count.format(i, 10) + f"N{i}:\n" for i in range(24)
+    )
+    for seed in range(3):
+        assert go(of(detours), pair(role="inout"), limit=150, seed=seed).ok  # 24 detours of 30, a thread makes one
+        assert go(of(count.format(0, 40)), pair(64, "inout"), block=64, limit=150, seed=seed).ok
+        found = fault(of(count.format(0, 60)), pair(64, "inout"), block=64, limit=150, seed=seed)
+        assert found.kind == "runaway" and "more than 150 instructions" in found.explanation
+    late = "setp.ne.u32 %p1, %r0, 3;\n@%p1 bra ON;\n" + count.format(0, 100) + "ON:\n"
+    assert fault(of(late), pair(role="inout"), limit=150).thread == (3, 0, 0)
+
+
+def test_threads_that_have_exited_are_not_waited_for() -> None:
+    """But there is nothing to be had from them, and none of them may be missing from a whole warp."""
+    end = "setp.ge.u32 %p1, %r0, 16;\n@%p1 ret;\n"
+    read = "shfl.sync.bfly.b32 %r7, %r0, {}, 31, -1;\nst.global.b32 [%rd12], %r7;"
+    assert go(of(end + read.format(1)), pair(16, "out")).ok
+    assert fault(of(end + read.format(16)), pair(16, "out")).kind == "never-written"
+    out = np.zeros(16, np.uint32)
+    vote = "setp.lt.u32 %p2, %r0, 20;\nvote.sync.ballot.b32 %r7, %p2, -1;\nst.global.b32 [%rd12], %r7;"
+    assert go(of(end + vote), tensors((numbers(), "in"), (out, "out"))).ok and set(out.tolist()) == {0xFFFF}
+    load = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r4];\n"
+    found = fault(of(end + load), pair(16, "inout"))
+    assert (found.kind, found.thread) == ("converged", (16, 0, 0))
+    assert "all threads of a warp" in found.explanation
+
+
+def test_a_barrier_that_need_not_be_reached_together() -> None:
+    """barrier.sync without `.aligned`; bar.sync and `.aligned` are for whole warps."""
+    body = "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra ONE;\n{0} 0;\nbra ON;\nONE:\n{0} 0;\nON:"
+    assert go(of(body.format("barrier.sync")), pair(role="inout")).ok
+    for name in ("bar.sync", "barrier.sync.aligned", "barrier.cta.sync.aligned"):
+        assert fault(of(body.format(name)), pair(role="inout")).kind == "barrier"
+
+
+def test_generic_addresses_of_both_memories_in_one_access() -> None:
+    """Even threads mean shared memory, odd ones the tensor."""
+    body = """
+cvt.u64.u32 %rd13, %r6;
+cvta.shared.u64 %rd13, %rd13;
+and.b32 %r7, %r0, 1;
+setp.eq.u32 %p1, %r7, 0;
+selp.b64 %rd14, %rd13, %rd12, %p1;
+st.b32 [%rd14], %r0;
+ld.b32 %r8, [%rd14];
+st.global.b32 [%rd12], %r8;
+"""
+    out = np.zeros(32, np.uint32)
+    assert go(of(body), tensors((numbers(), "in"), (out, "out"))).ok and (out == numbers()).all()
+    found = fault(of(body, shared=64), pair())
+    assert (found.kind, found.thread) == ("out-of-bounds", (16, 0, 0))
+    found = fault(of(body), pair(31))
+    assert (found.kind, found.tensor, found.thread) == ("out-of-bounds", "B", (31, 0, 0))
+    found = fault(of(body.replace("st.b32 [%rd14], %r0;", "")), pair())
+    assert found.kind == "never-written"
+
+
+def test_an_access_past_a_shared_variable() -> None:
+    """Does not reach the next one, wherever that lies."""
+    two = ".shared .align 16 .b8 one[128];\n.shared .align 4 .b8 two[64];\n"
+    two += "mov.u32 %r7, {};\nmad.lo.u32 %r7, %r0, 4, %r7;\n"
+    for name, size, threads in (("one", 128, 32), ("two", 64, 16)):
+        for access in ("st.shared.b32 [%r7{}], %r0;", "ld.shared.b32 %r8, [%r7{}];"):
+            assert go(kernel(two.format(name) + access.format(""), 1), pair()[:1], block=threads).ok
+            text = kernel(two.format(name) + access.format("+4"), 1)
+            found = fault(text, pair()[:1], block=threads)
+            assert (found.kind, found.thread) == ("out-of-bounds", (threads - 1, 0, 0))
+            if name == "one":
+                assert f"0 bytes past the end of one, which has {size} bytes" in found.explanation
+    asynchronous = "cp.async.ca.shared.global [one+128], [%rd0], 4;"
+    assert fault(kernel(two.format("one") + asynchronous, 1), pair()[:1], block=1).kind == "out-of-bounds"
+    assert go(kernel(two.format("one"), 1), pair()[:1]).shared == 128 + 64
+
+
+def test_a_load_that_takes_memory_for_constant() -> None:
+    load, store = "ld.global.nc.b32 %r7, [%rd12];\n", "st.global.b32 [%rd12], %r0;\n"
+    for body, verb in (
+        (store + load, "reads B as if it never changed"),
+        (load + store, "writes B where an ld.global.nc"),
+    ):
+        found = fault(of(body), pair(role="inout"))
+        assert (found.kind, found.tensor, found.element) == ("non-coherent", "B", (0,))
+        assert verb in found.explanation
+        assert go(of(body.replace(".nc", "")), pair(role="inout")).ok
+    others = "setp.lt.u32 %p1, %r0, 16;\n@%p1 ld.global.nc.b32 %r7, [%rd12];\n@!%p1 st.global.b32 [%rd12], %r0;\n"
+    assert go(of(others), pair(role="inout")).ok
+    assert go(of("ld.global.nc.b32 %r7, [%rd11];\n" + store), pair()).ok

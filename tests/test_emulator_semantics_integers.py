@@ -47,8 +47,8 @@ TWO: dict[str, Rule] = {
     "min": min,
     "max": max,
     "mul.lo": lambda a, b: a * b,
-    "div": lambda a, b: truncated(a, b) if b else -1,
-    "rem": lambda a, b: a - b * truncated(a, b) if b else a,
+    "div": truncated,
+    "rem": lambda a, b: a - b * truncated(a, b),
 }
 
 
@@ -60,6 +60,8 @@ def test_two_operands(name: str, kind: str, data: st.DataObject) -> None:
     width = int(kind[1:])
     r = REGISTER[width]
     lanes = data.draw(rows(width, width))
+    if name in ("div", "rem"):  # by zero PTX leaves the result open
+        lanes = [(a, b or 3) for a, b in lanes]
     check(f"{name}.{kind} {r}1, {r}2, {r}3", [kind, kind], kind, lanes, TWO[name])
 
 

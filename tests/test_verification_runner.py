@@ -3,14 +3,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from verification_fakes import ADD_TILE, GEMM_TILE, CpuExecutor, add_spec, gemm_spec, less_spec, write_module
+import torch
+from verification_fakes import ADD_TILE, GEMM_TILE, CpuExecutor, Judge, add_spec, gemm_spec, less_spec, write_module
 
 from cutegen.language.dtypes import Dtype
-from cutegen.verification import Job, KernelReport, as_json, from_json, gpu_missing, verify_all
-from cutegen.verification.executor import make_executor
+from cutegen.language.model import KernelSpec
+from cutegen.verification import Job, KernelReport, as_json, derive_cases, from_json, gpu_missing, verify_all
+from cutegen.verification.executor import CannotRun, make_executor, no_judge
 from cutegen.verification.host_checks import names_argument
 from cutegen.verification.runner import verify_kernel
 
@@ -39,6 +43,7 @@ def test_a_right_kernel_passes(tmp_path: Path, kernel: str) -> None:
     if kernel.startswith("gemm"):
         # the spec's second shape is beyond this executor's limit: said, not called passed
         assert [c.name for c in report.cases if c.status == "not run"] == ["spec shape 2", "spec shape 2 integers"]
+        assert [c.name for c in report.cases if c.reason == "too large"] == ["spec shape 2", "spec shape 2 integers"]
         assert not report.complete and "2 not run" in report.text
     else:
         assert report.complete
@@ -156,18 +161,146 @@ def test_an_article_is_no_argument() -> None:
 
 
 def test_a_module_that_does_not_load_or_lacks_functions(tmp_path: Path) -> None:
-    assert "compile" in verify(tmp_path, "add", "no compile").error
+    lacking = verify(tmp_path, "add", "no compile")
+    assert "compile" in lacking.error and lacking.reason == "not loaded"
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_this_name\n")
     report = verify_kernel(add_spec(), ADD_TILE, None, path, CpuExecutor())
     assert not report.ok and "ModuleNotFoundError" in report.error and "FAILED" in report.text
+    assert report.reason == "not loaded"
+
+
+class Ordering(CpuExecutor):
+    """Chooses the order of what it runs, as far as it is asked to."""
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        super().run(module, spec, args, 1, judge)
+        return orders
+
+
+class Twofold(CpuExecutor):
+    """Runs two codes, the second of which gives a little less."""
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        getattr(module, spec.kernel)(*args)
+        judge("the code for sm_1")
+        output = args[-1]
+        assert isinstance(output, torch.Tensor)
+        output.sub_(1e-5)
+        judge("the code for sm_2")
+        return orders
+
+
+class Unable(CpuExecutor):
+    """Finds out in one of the calls that it cannot run the kernel."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        self.calls -= 1
+        if self.calls < 0:
+            raise CannotRun("no such instruction")
+        return super().run(module, spec, args, orders, judge)
+
+
+class Mortal(CpuExecutor):
+    """Is gone with the first call that raises an error of its own."""
+
+    gone = False
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        assert not self.gone, "called after its end"
+        try:
+            return super().run(module, spec, args, orders, judge)
+        except RuntimeError:
+            self.gone = True
+            raise
+
+    def alive(self) -> bool:
+        return not self.gone
+
+
+def test_every_code_is_judged(tmp_path: Path) -> None:
+    """By cases and by the calls that must be accepted."""
+    report = verify_kernel(add_spec(), ADD_TILE, None, write_module(tmp_path, add_spec()), Twofold())
+    failed = [case for case in report.cases if case.status == "failed"]
+    assert failed and all(case.message.startswith("the code for sm_2: D[") for case in failed)
+    (accepted,) = [check for check in report.host_checks if "accepts" in check.what]
+    assert accepted.status == "failed"
+    assert accepted.message.startswith("the code for sm_2 gives a wrong result: [")
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+def test_a_kernel_that_cannot_be_run_is_not_called_wrong(tmp_path: Path, calls: int) -> None:
+    report = verify_kernel(add_spec(), ADD_TILE, None, write_module(tmp_path, add_spec()), Unable(calls))
+    assert [c.status for c in report.cases] == ["passed"] * calls + ["not run"] * (len(report.cases) - calls)
+    assert {(c.reason, c.message) for c in report.cases[calls:]} == {("cannot run", "no such instruction")}
+    assert (report.reason, report.error, report.host_checks) == ("cannot run", "no such instruction", ())
+    assert not report.ok and not report.complete
+
+
+def test_a_kernel_that_cannot_be_run_may_show_in_the_host_checks(tmp_path: Path) -> None:
+    path, cases = write_module(tmp_path, add_spec()), len(derive_cases(add_spec(), ADD_TILE, None))
+    for checks in (0, 9, len(verify(tmp_path, "add").host_checks) - 1):  # refused calls, and that which is accepted
+        report = verify_kernel(add_spec(), ADD_TILE, None, path, Unable(cases + checks))
+        assert {c.status for c in report.cases} == {"passed"} and len(report.host_checks) == checks
+        assert (report.reason, report.error) == ("cannot run", "no such instruction") and not report.ok
+
+
+def test_a_device_that_is_lost_is_not_called_again(tmp_path: Path) -> None:
+    path = write_module(tmp_path, add_spec(), "raises")
+    report = verify_kernel(add_spec(), ADD_TILE, None, path, Mortal())
+    (failed,) = [number for number, case in enumerate(report.cases) if case.status == "failed"]
+    assert report.cases[failed].sizes["M"] == 1 and report.cases[failed].reason is None
+    assert {(c.status, c.reason) for c in report.cases[:failed]} == {("passed", None)}
+    assert {(c.status, c.reason) for c in report.cases[failed + 1 :]} == {("not run", "device lost")}
+    assert report.reason == "device lost" and report.cases[failed].name in report.error and report.host_checks == ()
+    path = write_module(tmp_path, add_spec(), "wrong error")  # raised by a host check
+    report = verify_kernel(add_spec(), ADD_TILE, None, path, Mortal())
+    (failed,) = [number for number, check in enumerate(report.host_checks) if check.status == "failed"]
+    assert {(c.status, c.reason) for c in report.host_checks[failed + 1 :]} == {("not run", "device lost")}
+    assert {c.status for c in report.cases} == {"passed"} and not report.ok
+
+
+def test_one_case_runs_in_several_orders(tmp_path: Path) -> None:
+    path = write_module(tmp_path, add_spec())
+    report = verify_kernel(add_spec(), ADD_TILE, None, path, Ordering())
+    assert {c.name: c.orders for c in report.cases if c.orders > 1} == {"all one more": 3}
+    assert report.orders == 3 and f"{len(report.cases)} cases (1 in 3 orders)" in report.text
+    assert as_json(report)["orders"] == 3
+    alone = verify_kernel(add_spec(), ADD_TILE, None, path, CpuExecutor())
+    assert alone.orders == 1 and "orders" not in alone.text
+
+
+def test_a_case_that_is_too_large_gives_way_to_another_of_several_blocks(tmp_path: Path) -> None:
+    executor = Ordering()
+    executor.element_limit = 5 * 17 - 1  # one element less than that case has
+    report = verify_kernel(add_spec(), ADD_TILE, None, write_module(tmp_path, add_spec()), executor)
+    assert {c.name: c.reason for c in report.cases}["all one more"] == "too large"
+    (case,) = [c for c in report.cases if c.orders > 1]
+    assert report.ok and (case.sizes["M"] > ADD_TILE["M"] or case.sizes["N"] > ADD_TILE["N"])
 
 
 def test_reports_survive_json(tmp_path: Path) -> None:
     report = verify(tmp_path, "add", "rounding")
     assert any(c.ratio == float("inf") for c in report.cases)
-    text = json.dumps(as_json(report), allow_nan=False)
-    assert from_json(json.loads(text)) == report
+    path = write_module(tmp_path, add_spec())
+    for found in (
+        report,
+        verify_kernel(add_spec(), ADD_TILE, None, path, Unable(3)),
+        verify_kernel(add_spec(), ADD_TILE, None, path, Ordering()),
+    ):
+        text = json.dumps(as_json(found), allow_nan=False)
+        assert from_json(json.loads(text)) == found
 
 
 # ------------------------------------------------------------------------------------------------------ processes
@@ -193,6 +326,8 @@ def test_a_crash_and_a_hang_are_reported_for_their_kernel_only(tmp_path: Path) -
         assert by_name["tile"].status == "passed"
         assert by_name["M one less"].status == "failed" and words in by_name["M one less"].message
         assert by_name["primes"].status == "not run"
+        assert report.reason == by_name["M one less"].reason == by_name["primes"].reason == "process ended"
+        assert by_name["tile"].reason is None
         assert len(report.cases) == len(right.cases)
 
 
@@ -201,8 +336,8 @@ def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown executor"):
         make_executor("toaster")
     (report,) = verify_all([job], "toaster")
-    assert not report.ok and "unknown executor" in report.error
-    assert {c.status for c in report.cases} == {"not run"}
+    assert not report.ok and "unknown executor" in report.error and report.reason == "no executor"
+    assert {(c.status, c.reason) for c in report.cases} == {("not run", "no executor")}
 
 
 def test_the_parent_does_not_import_torch() -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -13,14 +13,21 @@ from types import ModuleType
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import parse
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Scalar, Tensor, Verify
+from cutegen.verification.executor import no_judge
+
+Judge = Callable[[str], None]
 
 
 class CpuExecutor:
     name, device, other_device = "cpu (plain torch)", "cpu", "meta"
     element_limit: int | None = 100_000
 
-    def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
-        getattr(module, kernel)(*args)
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        getattr(module, spec.kernel)(*args)
+        judge("")
+        return 1
 
     def synchronize(self) -> None:
         pass

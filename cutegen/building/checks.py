@@ -12,24 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cutegen.building.failures import compile_failures
 from cutegen.building.project import shown
 from cutegen.building.sources import Unit
-from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, check, compile_all
+from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, check, compile_all
 from cutegen.language.diagnostics import Diagnostic
-from cutegen.verification import CaseReport, KernelReport, verify_all
 from cutegen.verification import Job as VerificationJob
+from cutegen.verification import KernelReport, verify_all
 
 CODES = {
     "CG401": "the compiled kernel is not what the spec expects",
     "CG402": "the kernel does not compile",
     "CG403": "the kernel does not compute what its spec says",
 }
-_NO_EXECUTOR = "no executor: "  # how a worker's report begins that could not set up what runs kernels
-_TOO_LARGE = "are run here"
-_NOT_EMULATED = "UnsupportedInstruction"
-_TRACE_LINES = 6
-_LOG_LINES = 8
 _SHOWN_FAILURES = 8
+_SHOWN_REASON = 300  # characters
 
 
 @dataclass(frozen=True)
@@ -47,15 +44,17 @@ def compile_units(
     cache: Cache | None,
     on_start: Callable[[int], None],
     on_done: Callable[[str, Outcome], None],
+    target: str | None = None,
 ) -> list[Compilation]:
-    """Compiles every unit for every target of its spec.
+    """Compiles every unit for every target of its spec, or for one of them if `target` is given.
 
     `on_start` gets the number of those that the cache does not answer, if there are any; `on_done` gets
     `kernel for target` as each of them ends.
 
     Raises OSError where no worker process can be started.
     """
-    jobs = [Job(unit.module.text, unit.kernel, target) for unit in units for target in unit.module.spec.targets]
+    wanted = [[t for t in unit.module.spec.targets if target in (None, t)] for unit in units]
+    jobs = [Job(unit.module.text, unit.kernel, t) for unit, targets in zip(units, wanted, strict=True) for t in targets]
     known = {number: hit for number, job in enumerate(jobs) if (hit := _cached(job, cache)) is not None}
     rest = [job for number, job in enumerate(jobs) if number not in known]
     if rest:
@@ -72,10 +71,10 @@ def compile_units(
     )
     outcomes = iter([known[number] if number in known else next(compiled) for number in range(len(jobs))])
     found = []
-    for unit in units:
-        mine = {target: next(outcomes) for target in unit.module.spec.targets}
-        problems = [d for target, outcome in mine.items() for d in _judge(unit, target, outcome)]
-        found.append(Compilation(mine, tuple(problems)))
+    for unit, targets in zip(units, wanted, strict=True):
+        mine = {t: next(outcomes) for t in targets}
+        unexpected = [d for o in mine.values() if isinstance(o, Compiled) for d in _unexpected(unit, o.artefact)]
+        found.append(Compilation(mine, (*compile_failures(unit, mine), *unexpected)))
     return found
 
 
@@ -83,12 +82,6 @@ def _cached(job: Job, cache: Cache | None) -> Compiled | None:
     start = time.perf_counter()
     found = None if cache is None else cache.get(job)
     return None if found is None else Compiled(found, time.perf_counter() - start, cached=True)
-
-
-def _judge(unit: Unit, target: str, outcome: Outcome) -> list[Diagnostic]:
-    if isinstance(outcome, Failed):
-        return [_failed(unit, target, outcome)]
-    return _unexpected(unit, outcome.artefact)
 
 
 def _unexpected(unit: Unit, artefact: Artefact) -> list[Diagnostic]:
@@ -102,22 +95,6 @@ def _unexpected(unit: Unit, artefact: Artefact) -> list[Diagnostic]:
         )
         for failure in check(unit.module.spec.expect, artefact)
     ]
-
-
-def _failed(unit: Unit, target: str, failed: Failed) -> Diagnostic:
-    notes = []
-    if failed.line is not None:
-        notes.append(f"{shown(unit.path)}:{failed.line}: {failed.text.strip()}")
-    notes += [f"called from line {line}: {text.strip()}" for line, text in failed.trace[-_TRACE_LINES:-1]]
-    notes += failed.log.strip().splitlines()[-_LOG_LINES:]
-    targets = unit.module.spec.targets
-    return unit.diagnostic(
-        "CG402",
-        f"{unit.kernel} does not compile for {target}: {failed.message}",
-        *(("targets", targets.index(target)) if unit.module.spec.source.keys.get(("targets",)) else ("kernel",)),
-        notes=tuple(notes),
-        help="`cutegen build --no-compile` writes the module, to look at the line",
-    )
 
 
 def verify_units(
@@ -153,21 +130,13 @@ def emulator_missing() -> str | None:
 
 def unexecuted(report: KernelReport) -> str:
     """Why a report says nothing about its kernel: what should have run it could not. Empty where it says something."""
-    if any(case.status == "passed" for case in report.cases):
+    if any(case.status == "passed" for case in report.cases) or any(r.status == "failed" for r in report.results):
         return ""
-    if _NO_EXECUTOR in report.error:
-        return report.error[:300]
-    failed = [result.message for result in report.results if result.status == "failed"]
-    if failed and not report.error and all(_NOT_EMULATED in message for message in failed):
-        return f"the emulator cannot: {failed[0].partition(_NOT_EMULATED)[2].lstrip(': ')[:200]}"
-    if report.cases and all(map(too_large, report.cases)) and not report.failures:
+    if report.reason in ("no executor", "cannot run"):
+        return report.error[:_SHOWN_REASON]
+    if report.cases and not report.error and all(case.reason == "too large" for case in report.cases):
         return f"every case is too large: {report.cases[0].message}"
     return ""
-
-
-def too_large(case: CaseReport) -> bool:
-    """Whether a case was left out because what runs kernels is too slow for its size."""
-    return case.status == "not run" and case.message.endswith(_TOO_LARGE)
 
 
 def wrong(unit: Unit, report: KernelReport) -> list[Diagnostic]:
@@ -180,7 +149,3 @@ def wrong(unit: Unit, report: KernelReport) -> list[Diagnostic]:
     return [
         unit.diagnostic("CG403", f"{unit.kernel} failed its verification on {report.executor}", "kernel", notes=notes)
     ]
-
-
-def compiled(outcome: Outcome) -> Artefact | None:
-    return outcome.artefact if isinstance(outcome, Compiled) else None

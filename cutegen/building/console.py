@@ -64,6 +64,17 @@ def make_progress() -> Progress:
     return BarProgress() if sys.stderr.isatty() else PlainProgress()
 
 
+def print_markdown(text: str) -> None:
+    """On a terminal as it is meant to look; elsewhere as it is."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        print(text, end="")
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """On a terminal a table; elsewhere a line a row, columns apart by two spaces and as wide as their widest cell."""
     if not rows:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cutegen.building.build import BuildReport, KernelResult, Problem, Verification
-from cutegen.building.checks import too_large
 from cutegen.building.console import print_table
 from cutegen.building.project import shown
 from cutegen.building.sources import Unit
@@ -24,7 +23,7 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, to_stdout: bool = False) -> None:
-    """As a compiler does, a blank line between two, then how many there were."""
+    """As a compiler does, a blank line between two, then how many there were, and where more is said about them."""
     diagnostics = list(diagnostics)
     file = sys.stdout if to_stdout else sys.stderr
     for diagnostic in diagnostics:
@@ -32,6 +31,9 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str
     counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning")}
     if diagnostics:
         print(", ".join(count(n, what) for what, n in counts.items() if n), file=file)
+        codes = list(dict.fromkeys(d.code for d in sorted(diagnostics, key=lambda d: d.severity)))
+        others = f"  (also {', '.join(codes[1:])})" if len(codes) > 1 else ""
+        print(f"for more: cutegen lint --explain {codes[0]}{others}", file=file)
 
 
 def print_problems(problems: Iterable[Problem]) -> None:
@@ -115,8 +117,9 @@ def verification_text(verification: Verification) -> str:
     passed = [case for case in report.cases if case.status == "passed"]
     refused = sum(check.status == "passed" for check in report.host_checks)
     worst = max((case.ratio for case in passed), default=0.0)
-    parts = [count(len(passed), "case"), count(refused, "host check"), f"max error {worst:.2g} of bound"]
-    large = sum(map(too_large, report.cases))
+    cases = count(len(passed), "case") + report.orders_text
+    parts = [cases, count(refused, "host check"), f"max error {worst:.2g} of bound"]
+    large = sum(case.reason == "too large" for case in report.cases)
     left_out = {
         "too large": large,
         "not run": len(report.cases) - len(passed) - large,

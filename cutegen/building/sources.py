@@ -55,8 +55,11 @@ class Gathered:
         return has_errors(self.diagnostics)
 
 
-def gather(selection: Selection) -> Gathered:
-    """Every module of the selection. Never raises for what is wrong with a spec: that is in `diagnostics`."""
+def gather(selection: Selection, *, performance: bool = False) -> Gathered:
+    """Every module of the selection. Never raises for what is wrong with a spec: that is in `diagnostics`.
+
+    With `performance`, advice on speed is there as well.
+    """
     units: list[Unit] = []
     found: list[Diagnostic] = []
     texts: dict[str, str] = {}
@@ -64,7 +67,7 @@ def gather(selection: Selection) -> Gathered:
         try:
             text = read_text(source.file, source.name)
             texts[source.shown] = text
-            generated = generate(text, source.name)
+            generated = generate(text, source.name, performance=performance)
         except SpecError as error:
             found += [replace(d, path=source.shown) for d in error.diagnostics]
             continue

@@ -19,8 +19,11 @@ from cutegen.cli.build import build
 from cutegen.cli.explain import explain
 from cutegen.cli.guard import Verbs
 from cutegen.cli.init import init
+from cutegen.cli.inspect import inspect
+from cutegen.cli.layout import layout
 from cutegen.cli.lint import lint
 from cutegen.cli.schema import schema
+from cutegen.cli.show import show
 from cutegen.cli.verify import verify
 
 
@@ -47,7 +50,7 @@ def cli() -> None:
     """
 
 
-for verb in (init, build, lint, explain, verify, schema):
+for verb in (init, build, lint, explain, inspect, layout, show, verify, schema):
     cli.add_command(verb)
 
 __all__ = ["cli", "main"]

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
 from cutegen.cli.guard import Refusal
 
+if TYPE_CHECKING:
+    from cutegen.building.sources import Unit
+    from cutegen.language.model import KernelSpec
+
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
+@click.option(
+    "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline; may be given repeatedly."
+)
+@click.option("--no-proof", is_flag=True, help="Only the spec.")
 @with_format
-def explain(spec: Path, kernel: str | None, form: str) -> None:
-    """Print the spec with everything filled in that was inferred, and why. It builds to the same modules.
+def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bool, form: str) -> None:
+    """Print the spec with everything filled in that was inferred, and why; then what is proved of the kernel.
 
-    JSON: {verb, spec, kernels: [{kernel, text, inferred: [{path, why}]}]}.
+    The output is a spec that builds to the same modules: the proof is in its comments. It covers each element of a
+    tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared memory, occupancy and, for given
+    sizes (or those that the spec fixes), the roofline. Exit 1 where a proof fails.
+
+    JSON: {verb, spec, ok, kernels: [{kernel, text, inferred: [{path, why}], proof}]}.
     """
+    from cutegen.analysis.report import as_json, as_lines, prove
     from cutegen.building.output import print_diagnostics
+    from cutegen.cli.guard import FINDINGS, OK
     from cutegen.language.writer import write_spec
 
+    if no_proof and sizes:
+        raise click.UsageError("--sizes is for the proof, which --no-proof leaves out")
     gathered = gather_specs(select_specs((spec,), None), form)
     units = [unit for unit in gathered.units if kernel in (None, unit.kernel)]
     if not units:
@@ -29,20 +47,60 @@ def explain(spec: Path, kernel: str | None, form: str) -> None:
         raise Refusal(
             f"there is no kernel `{kernel}` in {gathered.units[0].source.shown}", f"its kernels are {', '.join(known)}"
         )
+    proofs = [None if no_proof else prove(unit.module.plan, _sizes_for(unit, sizes)) for unit in units]
+    holds = all(proof is None or proof.holds for proof in proofs)
     if form == "json":
         entries = [
             {
                 "kernel": unit.kernel,
                 "text": write_spec(unit.module.spec),
                 "inferred": [{"path": list(path), "why": why} for path, why in unit.module.inferred.items()],
+                "proof": proof and as_json(proof),
             }
-            for unit in units
+            for unit, proof in zip(units, proofs, strict=True)
         ]
-        print_json({"verb": "explain", "spec": units[0].source.shown, "kernels": entries})
-        return
-    print_diagnostics(gathered.diagnostics, gathered.texts)
-    texts = []
-    for unit in units:
-        comments = {path: f"inferred: {why}" for path, why in unit.module.inferred.items()}
-        texts.append(write_spec(unit.module.spec, comments))
-    click.echo("---\n".join(texts), nl=False)
+        print_json({"verb": "explain", "spec": units[0].source.shown, "ok": holds, "kernels": entries})
+    else:
+        print_diagnostics(gathered.diagnostics, gathered.texts)
+        texts = []
+        for unit, proof in zip(units, proofs, strict=True):
+            comments = {path: f"inferred: {why}" for path, why in unit.module.inferred.items()}
+            lines = [] if proof is None else ["", *as_lines(proof)]
+            texts.append(write_spec(unit.module.spec, comments) + "".join(f"# {x}".rstrip() + "\n" for x in lines))
+        click.echo("---\n".join(texts), nl=False)
+    click.get_current_context().exit(OK if holds else FINDINGS)
+
+
+def _sizes_for(unit: Unit, given: tuple[str, ...]) -> list[Mapping[str, int]]:
+    """What was asked for, with fixed sizes filled in; else the fixed sizes, if all are. Raises Refusal, UsageError."""
+    spec = unit.module.spec
+    if not given:
+        return [spec.static] if set(spec.modes) <= set(spec.static) else []
+    return [_parsed(text, spec) for text in given]
+
+
+def _parsed(text: str, spec: KernelSpec) -> Mapping[str, int]:
+    """The size of every mode, as `text` and the spec's fixed sizes give it. Raises Refusal, UsageError."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        mode, equals, number = (x.strip() for x in part.partition("="))
+        digits = number.isascii() and number.isdigit() and len(number) <= 10
+        if not equals or not digits or not 0 < int(number) < 2**31:
+            raise click.UsageError(f"--sizes: `{part[:40]}` is not a mode and a size, as in {spec.modes[0]}=4096")
+        if mode not in spec.modes:
+            raise Refusal(f"--sizes: {spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
+        if mode in sizes:
+            raise Refusal(f"--sizes: {mode} is given twice", "give each set of sizes a --sizes of its own")
+        size, fixed, divisor = int(number), spec.static.get(mode), spec.divisible.get(mode, 1)
+        if fixed not in (None, size):
+            raise Refusal(f"--sizes: {mode} is {fixed} in {spec.kernel}", f"leave {mode} out")
+        if size % divisor:
+            near = max(divisor, size // divisor * divisor)
+            raise Refusal(f"--sizes: {mode} must be a multiple of {divisor}, not {size}", f"{near} would work")
+        sizes[mode] = size
+    sizes = {**spec.static, **sizes}
+    missing = [mode for mode in spec.modes if mode not in sizes]
+    if missing:
+        example = ",".join(f"{mode}=4096" for mode in missing)
+        raise Refusal(f"--sizes: {', '.join(missing)} missing for {spec.kernel}", f"add {example}")
+    return sizes

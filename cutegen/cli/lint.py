@@ -2,38 +2,131 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import print_json, select_specs, with_format, with_specs
-from cutegen.cli.guard import BROKEN, FINDINGS, OK
+from cutegen.cli.common import print_json, select_specs
+from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+
+if TYPE_CHECKING:
+    from cutegen.lint.choice import Choice
+
+FORMATS = ["text", "json", "github"]
 
 
 @click.command()
-@with_specs
-@with_format
-def lint(specs: tuple[Path, ...], form: str) -> None:
-    """Print the diagnostics of the specs; nothing is compiled, run or written.
+@click.argument("specs", nargs=-1, type=click.Path(path_type=Path), metavar="SPEC|DIR...")
+@click.option(
+    "--select", multiple=True, metavar="CODES", help="Only these: codes or what they begin with, as in CG252,CG27."
+)
+@click.option("--ignore", multiple=True, metavar="CODES", help="All but these; the longer of two that fit decides.")
+@click.option("--strict", is_flag=True, help="Warnings are findings too.")
+@click.option("--explain", metavar="CODE", help="Print the page about a code; needs no SPEC.")
+@click.option("--rules", is_flag=True, help="List every code; needs no SPEC.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
+    help="How results are printed on stdout; github: as annotations of a workflow.",
+)  # fmt: skip
+def lint(
+    specs: tuple[Path, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    strict: bool,
+    explain: str | None,
+    rules: bool,
+    form: str,
+) -> None:
+    """Print the diagnostics of the specs, and advice on speed; nothing is compiled, run or written.
 
     Exit 2 where a spec cannot be understood (a code below CG200), 1 where it can and a rule of its schedule has an
-    error, 0 else.
+    error (or, with --strict, a warning), 0 else.
 
-    JSON: {verb, ok, exit_code, diagnostics}.
+    --select and --ignore choose among what is printed here, and so among what the exit code is about. What keeps other
+    rules from being asked is always printed, and `cutegen build` knows neither flag.
+
+    JSON: {verb, ok, exit_code, diagnostics, left_out: {CODE: number}}; of --explain: {verb, code, title, severity,
+    kind, text, bad, good}; of --rules: {verb, rules: [{code, title, severity, kind}]}.
     """
+    if explain is not None or rules:
+        given = {"SPEC": specs, "--select": select, "--ignore": ignore, "--strict": strict}
+        given |= {"--rules": rules and explain is not None, "--format github": form == "github"}
+        if useless := " and ".join(name for name, there in given.items() if there):
+            raise click.UsageError(f"{useless} cannot go with --{'rules' if explain is None else 'explain'}")
+        _print_rules(form) if explain is None else _print_page(explain, form)
+        return
+    if not specs:
+        raise click.UsageError("Missing argument 'SPEC|DIR...'.")
+    _lint(specs, _choice(select, ignore), strict, form)
+
+
+def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> None:
     from cutegen.building.output import count, print_diagnostics
     from cutegen.building.sources import gather
     from cutegen.language.diagnostics import as_json
+    from cutegen.lint.github import workflow_command
 
-    gathered = gather(select_specs(specs, None))
-    errors = [d for d in gathered.diagnostics if d.severity == "error"]
-    unread = any(d.code.startswith(("CG0", "CG1")) for d in errors)
-    code = BROKEN if unread else FINDINGS if errors else OK
+    gathered = gather(select_specs(specs, None), performance=True)
+    shown = [d for d in gathered.diagnostics if choice.keeps(d.code)]
+    hidden = [d for d in gathered.diagnostics if not choice.keeps(d.code)]
+    left_out = Counter(d.code for d in hidden)
+    findings = [d for d in shown if strict or d.severity == "error"]
+    unread = any(d.code.startswith(("CG0", "CG1")) for d in findings)
+    code = BROKEN if unread else FINDINGS if findings else OK
     if form == "json":
-        diagnostics = [as_json(d) for d in gathered.diagnostics]
-        print_json({"verb": "lint", "ok": not errors, "exit_code": code, "diagnostics": diagnostics})
+        diagnostics = [as_json(d) for d in shown]
+        result = {"verb": "lint", "ok": not findings, "exit_code": code, "diagnostics": diagnostics}
+        print_json({**result, "left_out": left_out})
+    elif form == "github":
+        for diagnostic in shown:
+            click.echo(workflow_command(diagnostic))
     else:
-        print_diagnostics(gathered.diagnostics, gathered.texts, to_stdout=True)
-        if not gathered.diagnostics:
-            click.echo(f"{count(len(gathered.units), 'kernel')}, no diagnostics")
+        print_diagnostics(shown, gathered.texts, to_stdout=True)
+        if not shown:
+            kernels = "" if gathered.failed else f"{count(len(gathered.units), 'kernel')}, "
+            click.echo(f"{kernels}no diagnostics")
+        if left_out:
+            click.echo(f"left out: {', '.join(f'{number} {what}' for what, number in sorted(left_out.items()))}")
+        if any(d.severity == "error" for d in hidden):
+            click.echo("a spec with an error gets no advice on speed, and no build")
     click.get_current_context().exit(code)
+
+
+def _choice(select: Iterable[str], ignore: Iterable[str]) -> Choice:
+    from cutegen.lint.choice import ChoiceError, choose
+
+    try:
+        return choose(select, ignore)
+    except ChoiceError as error:
+        raise Refusal(str(error), error.help) from None
+
+
+def _print_page(wanted: str, form: str) -> None:
+    from cutegen.building.console import print_markdown
+    from cutegen.lint import page
+    from cutegen.lint.choice import near
+
+    code = wanted.strip().upper()
+    if code not in page.codes():
+        raise Refusal(f"there is no code `{wanted}`", near(wanted))
+    found = page.read(code)
+    if form == "json":
+        fields = ("code", "title", "severity", "kind", "text", "bad", "good")
+        print_json({"verb": "lint", **{name: getattr(found, name) for name in fields}})
+    else:
+        print_markdown(found.text)
+
+
+def _print_rules(form: str) -> None:
+    from cutegen.building.console import print_table
+    from cutegen.lint import page
+
+    pages = [page.read(code) for code in page.codes()]
+    if form == "json":
+        fields = ("code", "title", "severity", "kind")
+        print_json({"verb": "lint", "rules": [{name: getattr(p, name) for name in fields} for p in pages]})
+    else:
+        print_table(("code", "severity", "kind", "title"), [[p.code, p.severity, p.kind, p.title] for p in pages])

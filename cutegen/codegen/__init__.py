@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from cutegen.codegen.generate import Generated, Module, generate
+from cutegen.codegen.regions import Region
 
-__all__ = ["Generated", "Module", "generate"]
+__all__ = ["Generated", "Module", "Region", "generate"]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cutegen.codegen import formatting
+from cutegen.codegen.regions import RegionTag
 from cutegen.planning.layouts import show
 
 
@@ -19,6 +20,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        extensions=[RegionTag],
     )
     env.globals.update(
         call=formatting.call,

@@ -16,6 +16,7 @@ SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(
 
 # Binding strength of Python's operators, weakest first.
 COMPARE, OR, XOR, AND, SUM, PRODUCT, NEGATE, ATOM = range(8)
+_SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they give a tensor whatever they are given
 _STRENGTH = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "and": AND, "or": OR}
 
 
@@ -85,7 +86,7 @@ class Printer:
                 return self.fit(Text(" * ".join([base.text] * int(node.right.value)), PRODUCT), self.width // 2)
             case Binary():
                 return self.binary(node)
-            case Cast(x=Literal_()):
+            case Cast() if _number(node.x):
                 return self.constant(self.print(node.x), _of(node))
             case Cast():
                 return self.cast(self.print(node.x), _of(node.x), _of(node))
@@ -157,7 +158,7 @@ class KernelPrinter(Printer):
 
     def spread(self, node: Expr, printed: Text) -> str:
         """As a tensor: selections take no bare numbers."""
-        if not self.uniform(node):
+        if not self.uniform(node) or any(isinstance(n, Call) and n.function in _SPREADING for n in walk(node)):
             return printed.text
         self.spread_out = True
         printed = self.name(printed) if len(printed.text) > self.width // 3 else printed
@@ -205,6 +206,11 @@ class KernelPrinter(Printer):
 class TorchPrinter(Printer):
     """Text on torch tensors; scalars are tensors without dimensions."""
 
+    def print(self, node: Expr) -> Text:
+        if isinstance(node, Unary) and node.op == "not" and _number(node.x):  # ~ of Python's True is -2
+            return self.negation(Text(self.tensor(node.x, super().print(node.x))))
+        return super().print(node)
+
     def negation(self, x: Text) -> Text:
         return Text(f"~{x.inside(NEGATE)}", NEGATE)
 
@@ -220,7 +226,7 @@ class TorchPrinter(Printer):
 
     def tensor(self, node: Expr, printed: Text) -> str:
         """As a tensor: torch's functions take no bare numbers here."""
-        if isinstance(node, Literal_):
+        if _number(node):
             return f"torch.tensor({printed.text}, dtype=torch.{_of(node).torch}, device=device)"
         return printed.text
 
@@ -228,7 +234,7 @@ class TorchPrinter(Printer):
         name, parts = node.function, []
         if name in ("sigmoid", "silu"):
             x = arguments[0]
-            if isinstance(node.arguments[0], Literal_):
+            if _number(node.arguments[0]):
                 x = Text(self.tensor(node.arguments[0], x))
             shared = self.common(name, x)
             assert shared is not None
@@ -243,6 +249,13 @@ class TorchPrinter(Printer):
                 x = self.name(Text(parts[0]))
                 return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
         raise AssertionError(name)
+
+
+def _number(node: Expr) -> bool:
+    """Whether it prints as a number of Python's: literals and arithmetic on them."""
+    if isinstance(node, Unary | Binary):
+        return getattr(node, "op", "") != "not" and all(map(_number, node.children))
+    return isinstance(node, Literal_)
 
 
 def _of(node: Expr) -> Dtype:

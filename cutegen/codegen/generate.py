@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
 from cutegen.language.model import KernelSpec, Path
@@ -26,6 +27,11 @@ class Module:
     spec: KernelSpec
     plan: Plan
     inferred: dict[Path, str]
+    regions: tuple[Region, ...]  # of `text`: in its order, outer ones first
+
+    def region_at(self, line: int) -> Region | None:
+        """The innermost region that holds a line of `text`, from 1; None where the line is the same for every spec."""
+        return region_at(self.regions, line)
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,10 @@ class Generated:
     warnings: tuple[Diagnostic, ...]
 
 
-def generate(text: str, path: str) -> Generated:
+def generate(text: str, path: str, *, performance: bool = False) -> Generated:
     """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics.
+
+    With `performance`, advice on speed is among the warnings.
 
     Raises `SpecError` with all errors and warnings if any of its kernels has an error.
     """
@@ -47,7 +55,7 @@ def generate(text: str, path: str) -> Generated:
         report = Report(spec.source)
         resolved = resolve(spec, report)
         if not report.failed:
-            check(resolved, report)
+            check(resolved, report, performance=performance)
         found += report.diagnostics
         planned.append((resolved, report))
     if has_errors(found):
@@ -55,5 +63,6 @@ def generate(text: str, path: str) -> Generated:
     modules = []
     for resolved, report in planned:
         plan = make_plan(resolved)
-        modules.append(Module(f"{resolved.kernel}.py", render(plan, path), resolved, plan, report.inferred))
+        module, regions = render(plan, path)
+        modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
     return Generated(tuple(modules), tuple(ordered(found)))

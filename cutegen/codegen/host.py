@@ -28,7 +28,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
     return {
         "host_parameters": parameters,
         "host_summary": spec.summary.rstrip(".") + "." if spec.summary else f"{spec.compute.text}.",
-        "argument_docs": [_document(spec, t) for t in spec.tensors],
+        "argument_docs": [(f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors],
         "checks": checks,
         "scalar_checks": _scalar_checks(spec),
         "fast_conditions": _fast_conditions(plan),
@@ -238,17 +238,19 @@ def _empty_operands(plan: Plan) -> list[str]:
     return lines
 
 
-def _symbols(spec: KernelSpec) -> list[str]:
-    """One symbolic size for each mode that is not fixed, with the divisibility that the host checks."""
+def _symbols(spec: KernelSpec) -> list[tuple[str, str]]:
+    """One symbolic size for each mode that is not fixed, with the divisibility that the host checks; its key first."""
     lines = []
     for mode in spec.modes:
         if mode not in spec.static:
             divisor = spec.divisible.get(mode, 1)
-            lines.append(f"{mode} = cute.sym_int({f'divisibility={divisor}' if divisor > 1 else ''})")
+            symbol = f"{mode} = cute.sym_int({f'divisibility={divisor}' if divisor > 1 else ''})"
+            lines.append((f"divisible.{mode}" if mode in spec.divisible else "tensors", symbol))
     return lines
 
 
-def _fakes(spec: KernelSpec) -> list[str]:
+def _fakes(spec: KernelSpec) -> list[tuple[str, str]]:
+    """A stand-in for each tensor, of which the compiler learns what it is promised; its key first."""
     lines = []
     for t in spec.tensors:
         unit = max(1, (t.align or 1) // t.dtype.bytes)
@@ -257,7 +259,8 @@ def _fakes(spec: KernelSpec) -> list[str]:
         strides = ["1" if m == t.major else symbol for m in t.shape]
         close = ",)" if len(sizes) == 1 else ")"
         items: list[Item] = [f"cutlass.{t.dtype.cutlass}", ("(", sizes, close), ("(", strides, close)]
-        lines.append(call(f"{t.argument} = make_fake_tensor(", [*items, f"assumed_align={t.align}"], ")", 4))
+        text = call(f"{t.argument} = make_fake_tensor(", [*items, f"assumed_align={t.align}"], ")", 4)
+        lines.append((f"tensors.{t.name}", text))
     return lines
 
 

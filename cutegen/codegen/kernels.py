@@ -9,14 +9,15 @@ from tensor_layouts import Layout
 
 from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH, call, make_layout, python_tuple
+from cutegen.codegen.origins import elementwise_constants, origins
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import Name
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.layouts import show
 from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Operand, Plan, ProbePlan
 
-Constants = list[tuple[str, str, str]]
-LARGEST = ("LARGEST", "2**31 - 2**21", "size: 32-bit coordinates reach a tile beyond it")
+Constants = list[tuple[str, str, str, str]]  # name, value, comment, key of the spec
+LARGEST = ("LARGEST", "2**31 - 2**21", "size: 32-bit coordinates reach a tile beyond it", "")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def kernel_context(plan: Plan) -> dict[str, Any]:
         "uses_cp_async": isinstance(plan, GemmPlan) and plan.uses_cp_async,
         "rank": len(spec.output.shape),
         **_parameters(plan),
+        **origins(plan),
     }
     if isinstance(plan, ProbePlan):
         return context | _probe(plan)
@@ -143,13 +145,13 @@ def _nones(rank: int) -> str:
 
 
 def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
-    output = plan.spec.output
+    output, keys = plan.spec.output, elementwise_constants(plan)
     what = "of a thread" if plan.partition == "inner" else "of a thread block"
     constants: Constants = [
-        ("TILER", python_tuple(plan.tiler), f"({', '.join(output.shape)}) {what}"),
-        ("THREADS", str(plan.threads), "of a thread block"),
-        ("VALUES", str(plan.pointwise.values), "of a thread"),
-        ("VECTOR", str(plan.pointwise.vector), "elements of one access"),
+        ("TILER", python_tuple(plan.tiler), f"({', '.join(output.shape)}) {what}", keys["TILER"]),
+        ("THREADS", str(plan.threads), "of a thread block", keys["THREADS"]),
+        ("VALUES", str(plan.pointwise.values), "of a thread", keys["VALUES"]),
+        ("VECTOR", str(plan.pointwise.vector), "elements of one access", keys["VECTOR"]),
         LARGEST,
     ]
 
@@ -252,13 +254,14 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
 def _gemm(plan: GemmPlan) -> dict[str, Any]:
     spec, output = plan.spec, plan.spec.output
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    constants: Constants = [(blocks[mode], str(plan.tile[mode]), "") for mode in (plan.m, plan.n, plan.k)]
+    tiler, access = "schedule.tiler", f"elements of one access to {output.name}"
+    constants: Constants = [(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)]
     constants += [
-        ("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block"),
-        ("STAGES", str(plan.stages), "tiles in shared memory"),
-        ("THREADS", str(plan.threads), ""),
-        ("VALUES", str(plan.pointwise.values), "accumulators of a thread"),
-        ("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}"),
+        ("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
+        ("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        ("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
+        ("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
+        ("VECTOR", str(plan.pointwise.vector), access, f"schedule.copies.{output.name}"),
         LARGEST,
     ]
     loads = [_load(plan, x) for x in (plan.a, plan.b)]
@@ -324,8 +327,8 @@ def _probe(plan: ProbePlan) -> dict[str, Any]:
     if source.dtype is Dtype.u8:  # in the kernel a u8 tensor says it holds i8
         element = f"cutlass.Uint8({element})"
     constants: Constants = [
-        ("THREADS", str(plan.threads), ""),
-        ("VALUES", str(plan.values), "of a thread"),
+        ("THREADS", str(plan.threads), "", "schedule.tv_layout"),
+        ("VALUES", str(plan.values), "of a thread", "schedule.tv_layout"),
         LARGEST,
     ]
     return {

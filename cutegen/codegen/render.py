@@ -9,6 +9,7 @@ from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.host import host_context
 from cutegen.codegen.kernels import kernel_context
+from cutegen.codegen.regions import Region, separate, shifted
 from cutegen.language.model import KernelSpec
 from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
@@ -16,13 +17,16 @@ from cutegen.planning.plan import Plan
 HEADER_LINES = 3
 
 
-def render(plan: Plan, spec_path: str) -> str:
-    """The standalone module of one kernel. `spec_path` is where its spec is, as the header names it."""
+def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
+    """The standalone module of one kernel, and which of its lines come from which key of the spec.
+
+    `spec_path` is where its spec is, as the header names it.
+    """
     context = kernel_context(plan) | host_context(plan) | {"docstring": _docstring(plan.spec)}
     context["row_first"] = getattr(plan, "row_first", False)
     context["targets"] = python_tuple(tuple(f'"{target}"' for target in plan.spec.targets))
-    body = environment().get_template("module.py.j2").render(context)
-    return header(plan.spec, spec_path, body) + body
+    body, regions = separate(environment().get_template("module.py.j2").render(context))
+    return header(plan.spec, spec_path, body) + body, shifted(regions, HEADER_LINES)
 
 
 def header(spec: KernelSpec, spec_path: str, body: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cutegen.compiling.artefact import Artefact, Resources, mnemonics
 from cutegen.compiling.cache import Cache, cache_key
-from cutegen.compiling.expectations import ExpectationFailure, check
+from cutegen.compiling.expectations import ExpectationFailure, Judgement, check, judge
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
 from cutegen.compiling.pool import compile_all
 from cutegen.compiling.tools import ToolError, toolchain
@@ -16,12 +16,14 @@ __all__ = [
     "ExpectationFailure",
     "Failed",
     "Job",
+    "Judgement",
     "Outcome",
     "Resources",
     "ToolError",
     "cache_key",
     "check",
     "compile_all",
+    "judge",
     "mnemonics",
     "toolchain",
 ]

@@ -61,8 +61,10 @@ class Artefact:
 Spills = tuple[int, int]  # bytes stored, bytes loaded
 
 # `/*0a10*/  @!P0 LDG.E.128 R4, desc[UR6][R2.64] ;`, with or without the braces of paired instructions
-_INSTRUCTION = re.compile(
-    r"^\s*/\*[0-9a-fA-F]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P(?:\d+|T)\s+)?(?P<mnemonic>[A-Z][^\s;,{}]*)", re.MULTILINE
+INSTRUCTION = re.compile(
+    r"^\s*/\*(?P<address>[0-9a-fA-F]{4,})\*/\s+(?:\{\s*)?(?:@!?U?P(?:\d+|T)\s+)?"
+    r"(?P<mnemonic>[A-Z][^\s;,{}]*)(?P<operands>[^;\n]*)",
+    re.MULTILINE,
 )
 _WIDTH = re.compile(r"\.[US]?(8|16|32|64|128)(?=\.|$)")
 _LOCAL_ARRAY = re.compile(r"^\s*\.local\s", re.MULTILINE)
@@ -72,7 +74,7 @@ _USAGE = re.compile(r"\b(REG|STACK|SHARED):(\d+)")
 
 def mnemonics(sass: str) -> Counter[str]:
     """Occurrences of every full dotted mnemonic (`LDG.E.128`), predicates left out, in what nvdisasm printed."""
-    return Counter(match["mnemonic"] for match in _INSTRUCTION.finditer(sass))
+    return Counter(match["mnemonic"] for match in INSTRUCTION.finditer(sass))
 
 
 def ptx_target(ptx: str) -> str | None:
@@ -131,8 +133,21 @@ def extract(
                 "spills are unknown: the kernel keeps an array in local memory and ptxas did not report its spills"
             )
     stores, loads = bytes_spilled or (None, None)
-    resources = Resources(usage.get("REG"), stores, loads, usage.get("STACK"), usage.get("SHARED"))
+    shared = own_shared(target, usage["SHARED"]) if "SHARED" in usage else None
+    resources = Resources(usage.get("REG"), stores, loads, usage.get("STACK"), shared)
     return Artefact(kernel, target, ptx, cubin, sass, resources, tuple(missing))
+
+
+def own_shared(target: str, counted: int) -> int:
+    """Static shared memory of a kernel, in bytes, of what its cubin counts.
+
+    From sm_90 on, that of a kernel which uses shared memory begins with what the system keeps for itself.
+    """
+    from cutegen.planning.targets import TARGETS  # here: whoever only asks the cache need not load planning
+
+    if target not in TARGETS or int("".join(filter(str.isdigit, target))) < 90:
+        return counted
+    return max(0, counted - TARGETS[target].smem_reserved)
 
 
 def _disassemble(cubin: Path) -> str:

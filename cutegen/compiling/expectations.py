@@ -22,6 +22,22 @@ _NEAREST = 6
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """One expectation and what was found. `holds` is False also where nothing could be judged; `found` says so then."""
+
+    path: tuple[str, ...]  # in the spec: ("expect", "sass", "LDG.E.128")
+    wanted: str
+    found: str
+    holds: bool
+    hint: str = ""
+
+    @property
+    def key(self) -> str:
+        """`registers`, `sass['LDG.E.128']`."""
+        return self.path[1] + "".join(f"[{part!r}]" for part in self.path[2:])
+
+
+@dataclass(frozen=True)
 class ExpectationFailure:
     """One expectation that does not hold, or that could not be judged (`found` says so)."""
 
@@ -43,38 +59,41 @@ class ExpectationFailure:
 
 def check(expect: Expect, artefact: Artefact) -> list[ExpectationFailure]:
     """Every expectation that does not hold, in the spec's order; empty when all do."""
-    failures: list[ExpectationFailure] = []
-    why = "; ".join(artefact.missing) or "not in the artefact"
+    return [
+        ExpectationFailure(artefact.kernel, artefact.target, j.path, j.wanted, j.found, j.hint)
+        for j in judge(expect, artefact)
+        if not j.holds
+    ]
 
-    def fail(path: tuple[str, ...], wanted: Count, found: str, hint: str = "") -> None:
-        failures.append(
-            ExpectationFailure(artefact.kernel, artefact.target, ("expect", *path), str(wanted), found, hint)
-        )
 
+def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
+    """Every expectation with what was found, in the spec's order."""
     resources = artefact.resources
+    unknown = f"nothing to judge by ({'; '.join(artefact.missing) or 'not in the artefact'})"
+    judged: list[Judgement] = []
+
+    def add(path: tuple[str, ...], wanted: Count, number: int | None, found: str, hint: str = "") -> None:
+        holds = number is not None and wanted.holds(number)
+        text = unknown if number is None else found
+        judged.append(Judgement(("expect", *path), str(wanted), text, holds, "" if holds or number is None else hint))
+
     if expect.spills is not None:
-        if resources.spill_stores is None or resources.spill_loads is None:
-            fail(("spills",), expect.spills, f"nothing to judge by ({why})")
-        elif not expect.spills.holds(total := resources.spill_stores + resources.spill_loads):
-            parts = f"{resources.spill_stores} stored, {resources.spill_loads} loaded"
-            fail(("spills",), expect.spills, f"{total} bytes a thread ({parts})", _spill_hint(artefact))
+        parts = (resources.spill_stores, resources.spill_loads)
+        total = None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+        found = f"{total} bytes a thread ({parts[0]} stored, {parts[1]} loaded)"
+        add(("spills",), expect.spills, total, found, _spill_hint(artefact))
     if expect.registers is not None:
-        if resources.registers is None:
-            fail(("registers",), expect.registers, f"nothing to judge by ({why})")
-        elif not expect.registers.holds(resources.registers):
-            fail(("registers",), expect.registers, f"{resources.registers} a thread")
-    if not expect.sass:
-        return failures
-    if artefact.sass is None:
+        add(("registers",), expect.registers, resources.registers, f"{resources.registers} a thread")
+    if expect.sass:
+        counts = None if artefact.sass is None else mnemonics(artefact.sass)
         for pattern, wanted in expect.sass.items():
-            fail(("sass", pattern), wanted, f"nothing to judge by ({why})")
-        return failures
-    counts = mnemonics(artefact.sass)
-    for pattern, wanted in expect.sass.items():
-        matched = Counter({name: count for name, count in counts.items() if matches(pattern, name)})
-        if not wanted.holds(total := sum(matched.values())):
-            fail(("sass", pattern), wanted, _listing(total, matched), _nearest_hint(pattern, counts - matched))
-    return failures
+            if counts is None:
+                add(("sass", pattern), wanted, None, "")
+                continue
+            matched = Counter({name: count for name, count in counts.items() if matches(pattern, name)})
+            found = _listing(pattern, matched)
+            add(("sass", pattern), wanted, sum(matched.values()), found, _nearest_hint(pattern, counts - matched))
+    return judged
 
 
 def matches(pattern: str, mnemonic: str) -> bool:
@@ -86,6 +105,7 @@ def matches(pattern: str, mnemonic: str) -> bool:
 
 def nearest(pattern: str, counts: Counter[str]) -> list[tuple[str, int]]:
     """The mnemonics that the writer of `pattern` may have meant: of the same opcode, else similarly spelt."""
+    pattern = pattern.upper()  # which mnemonics are
     opcode = pattern.partition(".")[0].rstrip("*?")
     same = Counter({name: n for name, n in counts.items() if opcode and name.partition(".")[0].startswith(opcode)})
     if same:
@@ -94,10 +114,13 @@ def nearest(pattern: str, counts: Counter[str]) -> list[tuple[str, int]]:
     return [(name, counts[name]) for name in names]
 
 
-def _listing(total: int, matched: Counter[str]) -> str:
-    if len(matched) < 2 and total == sum(matched.values()):
+def _listing(pattern: str, matched: Counter[str]) -> str:
+    """The sum, and what it is of where the pattern alone does not say that."""
+    total = sum(matched.values())
+    if not matched or list(matched) == [pattern]:
         return str(total)
-    return f"{total} ({_names(matched.most_common(_NEAREST))})"
+    more = len(matched) - _NEAREST
+    return f"{total} ({_names(matched.most_common(_NEAREST))}{f', and {more} more' if more > 0 else ''})"
 
 
 def _names(counted: list[tuple[str, int]]) -> str:

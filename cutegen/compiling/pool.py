@@ -140,8 +140,19 @@ class _Crew:
             self._discard(process)
             return outcome, None
         if "failed" in answer:
-            return Failed.from_json(answer["failed"]), process
+            failed = Failed.from_json(answer["failed"])
+            return self._located(job, failed, process) if answer.get("unlocated") else (failed, process)
         return Compiled(Artefact.from_json(answer["artefact"]), answer["seconds"], cached=False), process
+
+    def _located(self, job: Job, failed: Failed, process: WorkerProcess) -> tuple[Failed, WorkerProcess | None]:
+        """A failure behind the module's own lines, with the line that it is about if another try tells it."""
+        try:
+            answer = process.ask(job, self._timeout, lines=True)
+        except (WorkerDied, WorkerTimedOut):  # what that try did is of no interest, the first one is the outcome
+            self._discard(process)
+            return failed, None
+        located = "failed" in answer and not answer.get("unlocated")
+        return Failed.from_json(answer["failed"]) if located else failed, process
 
     def _spawn(self) -> WorkerProcess:
         with self._lock:  # so that `end` sees every process that was started

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cutegen.compiling.outcome import Failed, Job
 
@@ -26,8 +26,11 @@ DROPPED_PREFIXES = ("CUTE_DSL_", "CUTE_EXPERIMENTAL_DSL_", "NVVM_", "PTXAS_", "N
 DROPPED_NAMES = frozenset(
     ("PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONDEVMODE", "PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONDUMPREFSFILE")
 )
+_LOG_BYTES = 1 << 20
 _LOG_LINES = 30
-_FAULT_FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
+# What faulthandler prints: a frame a line, innermost first, and around them lines that say nothing about the job
+_FAULT_FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+) in ')
+_FAULT_NOISE = re.compile(r"^(Current thread|Thread) 0x|^Stack \(most recent|^Extension modules: ")
 _SIGNALS = {
     "SIGFPE": "the compiler divided by zero; most often a thread or value layout in which two threads share an element",
     "SIGSEGV": "the compiler read memory that it does not own",
@@ -101,10 +104,14 @@ class WorkerProcess:
         answer = self._read(timeout)
         return None if answer.get("ready") else Failed.from_json(answer["failed"])
 
-    def ask(self, job: Job, timeout: float) -> dict[str, Any]:
-        """The worker's answer to a job, as it came. Raises WorkerDied, WorkerTimedOut; then the worker is of no use."""
+    def ask(self, job: Job, timeout: float, *, lines: bool = False) -> dict[str, Any]:
+        """The worker's answer to a job, as it came. Raises WorkerDied, WorkerTimedOut; then the worker is of no use.
+
+        With `lines`, the compiler keeps the generated lines beside its code: for where it failed, not for what it made.
+        """
         self._log_start = self._log.seek(0, os.SEEK_END)
-        line = json.dumps({"text": job.text, "kernel": job.kernel, "target": job.target}) + "\n"
+        data = {"text": job.text, "kernel": job.kernel, "target": job.target, "lines": lines}
+        line = json.dumps(data) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode())
@@ -120,14 +127,12 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:  # closed its answers but lives on
             self.kill()
             status = self._process.wait()
-        log = self._log_tail()
         if status < 0:
             name = _signal_name(-status)
             message = f"the compiler's process died of {name}: {_SIGNALS.get(name, 'no message was left')}"
         else:
             name, message = ("", f"the compiler's process ended with status {status} in the middle of the job")
-        line, text = _fault_line(log, job)
-        return Failed("crash", message, line, text, name, log=log)
+        return self._failed("crash", message, job, name)
 
     def overdue(self, job: Job, timeout: float) -> Failed:
         """What to say of a worker that did not answer, with the line it was busy with; kills it."""
@@ -135,9 +140,7 @@ class WorkerProcess:
             self._process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
         self.kill()
-        log = self._log_tail()
-        line, text = _fault_line(log, job)
-        return Failed("timeout", f"no answer from the compiler within {timeout:g} s; killed", line, text, log=log)
+        return self._failed("timeout", f"no answer from the compiler within {timeout:g} s; killed", job)
 
     def kill(self) -> None:
         """Ends the process and its children at once."""
@@ -173,9 +176,15 @@ class WorkerProcess:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def _log_tail(self) -> str:
-        self._log.seek(self._log_start)
-        return "\n".join(self._log.read().decode("utf-8", "replace").splitlines()[-_LOG_LINES:])
+    def _failed(self, kind: Literal["crash", "timeout"], message: str, job: Job, name: str = "") -> Failed:
+        """With what the process printed during the job, and where faulthandler says that the module was."""
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(self._log_start, end - _LOG_BYTES))
+        said = self._log.read().decode("utf-8", "replace").splitlines()
+        trace = fault_trace(said, job)
+        words = [line for line in said if line.strip() and not (_FAULT_FRAME.match(line) or _FAULT_NOISE.match(line))]
+        line, text = trace[-1] if trace else (None, "")
+        return Failed(kind, message, line, text, name, trace, "\n".join(words[-_LOG_LINES:]))
 
 
 def _signal_name(number: int) -> str:
@@ -185,12 +194,12 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _fault_line(log: str, job: Job) -> tuple[int | None, str]:
-    """The innermost line of the module in the stack that faulthandler printed (innermost first)."""
-    for match in _FAULT_FRAME.finditer(log):
-        path = Path(match["path"])
-        if path.name == f"{job.kernel}.py" and path.parent.name.startswith("job-"):
-            number = int(match["line"])
-            lines = job.text.splitlines()
-            return number, lines[number - 1] if 0 < number <= len(lines) else ""
-    return None, ""
+def fault_trace(said: Sequence[str], job: Job) -> tuple[tuple[int, str], ...]:
+    """The module's lines in the stack that faulthandler printed, outermost first."""
+    lines = job.text.split("\n")
+    found = []
+    for match in filter(None, map(_FAULT_FRAME.match, said)):
+        path, number = Path(match["path"]), int(match["line"])
+        if path.name == f"{job.kernel}.py" and path.parent.name.startswith("job-") and 0 < number <= len(lines):
+            found.append((number, lines[number - 1]))
+    return tuple(reversed(found))

@@ -1,6 +1,10 @@
 """A process that compiles modules: jobs come as JSON lines on stdin, answers go as JSON lines to what was stdout.
 
-    {"text": ..., "kernel": ..., "target": ...}  ->  {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}}
+    {"text": ..., "kernel": ..., "target": ..., "lines": false}
+    ->  {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}, "unlocated": false}
+
+`unlocated` says that the compiler failed behind the module's own lines: it checks and translates the whole kernel after
+it has run them. Asked again with `lines`, it keeps them beside its code and may name the one that it fails at.
 
 The first answer is `{"ready": true}` once torch and cutlass are imported, or `{"failed": ...}` if they cannot be.
 A module runs with an empty stdin and with stdout joined to stderr, since the DSL and the modules print. The parent
@@ -30,6 +34,11 @@ from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.outcome import Failed
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Of the DSL's messages: the code that it quotes, what it suggests, and the labels that its paragraphs start with
+_QUOTED_CODE = re.compile(r"-->|in function `|>?\s*\d*\s*\|")
+_SUGGESTION = re.compile(r"suggestion:|= note:")
+_LABEL = re.compile(r"(error|warning|note|suggestion)\b[^:]*:")
+_SEVERITY = re.compile(r"^error(\[\w+\])?: (unknown: )?")
 _PTXAS_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -55,17 +64,21 @@ def main() -> None:
             warnings.simplefilter("ignore")  # torch warns when numpy is not installed
             import cutlass.cute  # noqa: F401
             import torch  # noqa: F401
+            import tvm_ffi  # noqa: F401
     except Exception as problem:
         message = f"the compiler cannot be imported: {type(problem).__name__}: {problem}"
         answer({"failed": asdict(Failed("exception", message, error=type(problem).__name__))})
         return
+    # Again: tvm_ffi has put a handler of its own in place, which knows nothing of Python's lines
+    faulthandler.disable()
+    faulthandler.enable(all_threads=False)
     answer({"ready": True})
     for number, line in enumerate(jobs):
         job = json.loads(line)
-        answer(serve(job["text"], job["kernel"], job["target"], number))
+        answer(serve(job["text"], job["kernel"], job["target"], number, job["lines"]))
 
 
-def serve(text: str, kernel: str, target: str, number: int) -> dict[str, Any]:
+def serve(text: str, kernel: str, target: str, number: int, keep_lines: bool) -> dict[str, Any]:
     """The answer to one job. Never raises for anything that the module does, `sys.exit` included."""
     folder = Path.cwd() / f"job-{number}"
     path = folder / f"{kernel}.py"
@@ -74,10 +87,10 @@ def serve(text: str, kernel: str, target: str, number: int) -> dict[str, Any]:
     try:
         folder.mkdir()
         path.write_text(text, encoding="utf-8", newline="")
-        artefact = compile_module(load(path, name), kernel, target, folder)
+        artefact = compile_module(load(path, name), kernel, target, folder, keep_lines)
         return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
     except BaseException as problem:
-        return {"failed": asdict(failure(problem, path, target))}
+        return {"failed": asdict(failure(problem, path, target)), "unlocated": behind_the_lines(problem, path)}
     finally:
         sys.modules.pop(name, None)
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,13 +107,14 @@ def load(path: Path, name: str) -> ModuleType:
     return module
 
 
-def compile_module(module: ModuleType, kernel: str, target: str, folder: Path) -> Artefact:
+def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool) -> Artefact:
     import cutlass.cute as cute
 
+    more = (cute.GenerateLineInfo(True),) if keep_lines else ()
     build: Callable[..., Any] | None = getattr(module, "compile", None)
     if not callable(build):
         raise ModuleProblem("the module defines no function `compile(arch, options)`")
-    artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN())), "artifacts", None)
+    artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more)), "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
     if not isinstance(ptx, str) or not isinstance(cubin, bytes):
         raise ModuleProblem(
@@ -131,28 +145,64 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path) -
 
 def failure(problem: BaseException, path: Path, target: str) -> Failed:
     """An exception in terms of the generated file: its own lines only, and no path of the temporary folder."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    trace: list[tuple[int, str]] = []
-    cause: BaseException | None = problem
-    while cause is not None and not trace:  # the DSL raises its own error from the one in the module
-        for frame, number in traceback.walk_tb(cause.__traceback__):
-            if frame.f_code.co_filename == str(path):
-                trace.append((number, lines[number - 1] if 0 < number <= len(lines) else ""))
-        if isinstance(cause, SyntaxError) and cause.filename == str(path) and cause.lineno:
-            trace.append((cause.lineno, lines[cause.lineno - 1] if cause.lineno <= len(lines) else ""))
-        cause = cause.__cause__ or cause.__context__
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    trace = [(number, lines[number - 1]) for number, _ in _frames(problem, path) if 0 < number <= len(lines)]
     known = _known_targets()
+    said = _ANSI.sub("", str(problem)).replace(str(path), path.name).strip()
     if isinstance(problem, KeyError) and problem.args == (target,) and known and target not in known:
         message = f"the compiler does not know the target {target}; it knows {', '.join(known)}"
     else:
-        said = _ANSI.sub("", str(problem)).replace(str(path), path.name).strip()
-        message = said if isinstance(problem, ModuleProblem) else f"{type(problem).__name__}: {said}".rstrip(": ")
-    # The DSL hides the frames of some errors of staged code, and writes the place into its message instead.
-    for named in re.findall(rf"--> \S*\b{re.escape(path.name)}:(\d+)", message)[:1]:
-        if 0 < int(named) <= len(lines) and (not trace or trace[-1][0] != int(named)):
-            trace.append((int(named), lines[int(named) - 1]))
+        said_briefly = essence(said)
+        message = said_briefly if isinstance(problem, ModuleProblem) else f"{type(problem).__name__}: {said_briefly}"
+    for number in _named_lines(said, path):
+        if 0 < number <= len(lines) and (not trace or trace[-1][0] != number):
+            trace.append((number, lines[number - 1]))
     line, text = trace[-1] if trace else (None, "")
-    return Failed("exception", message, line, text, type(problem).__name__, tuple(trace))
+    return Failed("exception", message.rstrip(": "), line, text, type(problem).__name__, tuple(trace))
+
+
+def behind_the_lines(problem: BaseException, path: Path) -> bool:
+    """Whether the compiler failed over the kernel as a whole, after the module's lines had run, and named none."""
+    frames = _frames(problem, path)
+    return bool(frames) and frames[-1][1] == "compile" and not _named_lines(_ANSI.sub("", str(problem)), path)
+
+
+def _frames(problem: BaseException, path: Path) -> list[tuple[int, str]]:
+    """Lines and functions of the module that the exception came through, outermost first."""
+    found: list[tuple[int, str]] = []
+    cause: BaseException | None = problem
+    while cause is not None and not found:  # the DSL raises its own error from the one in the module
+        for frame, number in traceback.walk_tb(cause.__traceback__):
+            if frame.f_code.co_filename == str(path):
+                found.append((number, frame.f_code.co_name))
+        if isinstance(cause, SyntaxError) and cause.filename == str(path) and cause.lineno:
+            found.append((cause.lineno, ""))
+        cause = cause.__cause__ or cause.__context__
+    return found
+
+
+def _named_lines(said: str, path: Path) -> list[int]:
+    """The line that a message of the DSL names, where it hides the frames of an error in staged code."""
+    return [int(number) for number in re.findall(rf"--> \S*\b{re.escape(path.name)}:(\d+)", said)[:1]]
+
+
+def essence(said: str) -> str:
+    """A message in one line, without what the DSL adds for its own users: code around the place, settings to try."""
+    parts: list[str] = []
+    skipped = False
+    for line in said.split("\n"):
+        text = line.strip()
+        if _SUGGESTION.match(text):
+            skipped = True
+        elif not text or _LABEL.match(text):
+            skipped = False
+        if not text or skipped or _QUOTED_CODE.match(text):
+            continue
+        if (plain := _SEVERITY.sub("", text)) != text or not parts:
+            parts.append(plain)
+        else:
+            parts[-1] += f" {text}"
+    return " ".join(part if part.endswith((".", ":")) or part is parts[-1] else f"{part}:" for part in parts)
 
 
 def _known_targets() -> list[str]:

@@ -1,6 +1,14 @@
 """Runs compiled PTX on the CPU: a parser, exact instruction semantics and a machine that checks every access.
 
 `launch` runs one kernel of any PTX; `run` a generated module, launched as its own compiled host code would.
+
+What it does not know it refuses by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
+red), fences and loads and stores with a scope (relaxed, acquire, release), .local memory, functions and calls, carries
+(add.cc, addc), addresses of parameters, clocks; barriers but bar.sync and barrier.sync of a whole block (no bar.arrive,
+bar.red, bar.warp.sync), mbarrier, clusters; activemask, match, elect; matrix instructions but ldmatrix, stmatrix and
+mma.sync of m16n8 (no wgmma, no tcgen05); asynchronous copies but cp.async (no bulk copies, no tensor maps), and of that
+and of other accesses ignore-src and cache policies. One thing that PTX allows is a fault here: threads of a warp that
+meet at several shuffles or votes of one kind, in different branches (`converged`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cutegen.emulator.faults import Kind
+from cutegen.emulator.flights import Flight
+from cutegen.emulator.hazards import Hazards
 from cutegen.emulator.lanes import Array, Mask, Stop, at, first
-from cutegen.emulator.memory import GAP, MANY, NOBODY, UNWRITTEN, Arena, GlobalMemory
+from cutegen.emulator.memory import GAP, UNWRITTEN, Arena, GlobalMemory
 from cutegen.emulator.types import STORAGE, Instruction
 
 
@@ -19,29 +22,47 @@ class GlobalAccess:
     """
 
     def __init__(self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Callable[[], Array]) -> None:
-        self.memory, self.lanes, self.threads, self.epochs = memory, lanes, threads, epochs
+        self.memory = memory
+        self.hazards = Hazards(lanes, threads, epochs)
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
 
     def load(
-        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        count: int,
+        mask: Mask,
+        instruction: Instruction,
+        *,
+        constant: bool = False,
+        flights: list[Flight] | None = None,
     ) -> tuple[list[Array], list[Mask]]:
-        """`count` values of `size` bytes, each with the mask of lanes for which it was never written (None: none)."""
+        """`count` values of `size` bytes, each with the mask of lanes for which it was never written (None: none).
+
+        `constant`: as ld.global.nc reads, which must never be written. `flights`: as an asynchronous copy reads, which
+        goes on until what is appended there has landed.
+        """
         total = size * count
         if total > 16:  # 256-bit accesses: two halves, once the whole is known to be aligned
-            self._aligned(address, offset, total, mask, instruction)
+            self.aligned(address, offset, total, mask, instruction)
             half = count // 2
-            low = self.load(address, offset, size, half, mask, instruction)
-            high = self.load(address, offset + half * size, size, half, mask, instruction)
+            low, high = (
+                self.load(address, offset + at, size, half, mask, instruction, constant=constant, flights=flights)
+                for at in (0, half * size)
+            )
             return low[0] + high[0], low[1] + high[1]
         address = self._flat(address)
         arena, index = self._find(address, offset, total, mask, instruction)
         if arena is None:
-            return self._load_several(address, offset, size, count, mask, instruction)
+            return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
         poison: list[Mask] = [None] * count
         if arena.flags is not None:
             poison = self._readable(arena, index, size, count, mask, instruction)
-        if arena.writer is not None:
-            self._note_read(arena, index, total, mask, instruction)
+        if arena.touched is not None:
+            keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
+            cells = np.broadcast_to(index, self.shape)[keep].reshape(-1, 1)
+            self.hazards.read(arena, cells, total, keep, instruction, constant, flights)
         found = np.asarray(arena.view(total).take(index))
         if count == 1:
             return [found], poison
@@ -59,7 +80,7 @@ class GlobalAccess:
     ) -> None:
         total = size * len(values)
         if total > 16:
-            self._aligned(address, offset, total, mask, instruction)
+            self.aligned(address, offset, total, mask, instruction)
             half = len(values) // 2
             self.store(address, offset, size, values[:half], mask, instruction)
             self.store(address, offset + half * size, size, values[half:], mask, instruction)
@@ -71,7 +92,7 @@ class GlobalAccess:
                 self.store(address, offset, size, values, part, instruction)
             return
         index = np.broadcast_to(index, self.shape)
-        if arena.writer is None:
+        if arena.touched is None:
             lane = first(np.ones(self.shape, np.bool_) if mask is None else mask, self.shape)
             raise self._stop(arena, index, lane, total, "write-to-input", f"writes {arena.name}, an input", instruction)
         keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
@@ -80,7 +101,7 @@ class GlobalAccess:
             flags = _group(arena.flags, total).take(cells, axis=0)
             if (flags & GAP).any():
                 raise self._gap(arena, index, total, mask, instruction)
-        self._note_write(arena, cells, total, keep, mask, index, instruction)
+        self.hazards.write(arena, cells[:, None], total, keep, instruction)
         storage = STORAGE[size * 8]
         columns = [np.broadcast_to(v, self.shape)[keep].reshape(-1).astype(storage, copy=False) for v in values]
         _group(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
@@ -105,7 +126,7 @@ class GlobalAccess:
             shape = np.broadcast_shapes(address.shape, mask.shape)
             used = np.broadcast_to(address, shape)[np.broadcast_to(mask, shape)]
             low, high = int(used.min()), int(used.max())
-        self._aligned(address, offset, size, mask, instruction)
+        self.aligned(address, offset, size, mask, instruction)
         arena = self.memory.around(low + offset, high + offset + size)
         if arena is None:
             starts = [a for a in self.memory.arenas if a.low <= low + offset < a.high]
@@ -119,7 +140,8 @@ class GlobalAccess:
             index = np.where(mask, index, (arena.low - arena.start) >> shift)
         return arena, index
 
-    def _aligned(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> None:
+    def aligned(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> None:
+        """Raises Stop for an address that is no multiple of `size`, a power of two."""
         if not (int(np.bitwise_or.reduce(address, axis=None)) | offset) & (size - 1):
             return
         wrong = (address.astype(np.int64) + offset) % size != 0
@@ -128,7 +150,7 @@ class GlobalAccess:
             lane = first(wrong, self.shape)
             where = at(address, lane, self.shape) + offset
             explanation = (
-                f"{instruction.opcode} of {size} bytes at an address {where % size} bytes past a multiple of it"
+                f"{_verb(instruction)} of {size} bytes at an address {where % size} bytes past a multiple of it"
             )
             raise self._named(Stop("misaligned", explanation, instruction, lane, address=where))
 
@@ -168,12 +190,12 @@ class GlobalAccess:
         index: Array,
         lane: tuple[int, int],
         size: int,
-        kind: str,
+        kind: Kind,
         text: str,
         instruction: Instruction,
     ) -> Stop:
         where = arena.start + at(index, lane, self.shape) * size
-        return self._named(Stop(kind, text, instruction, lane, address=where))  # type: ignore[arg-type]
+        return self._named(Stop(kind, text, instruction, lane, address=where))
 
     def _named(self, stop: Stop, far: bool = False) -> Stop:
         """With tensor and element."""
@@ -189,13 +211,21 @@ class GlobalAccess:
         return [p for p in parts if p.any()]
 
     def _load_several(
-        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        count: int,
+        mask: Mask,
+        instruction: Instruction,
+        constant: bool,
+        flights: list[Flight] | None,
     ) -> tuple[list[Array], list[Mask]]:
         """Lanes that address different tensors in one instruction."""
         values = [np.zeros(self.shape, STORAGE[size * 8]) for _ in range(count)]
         poison: list[Mask] = [None] * count
         for part in self._by_arena(address, offset, mask):
-            found, bad = self.load(address, offset, size, count, part, instruction)
+            found, bad = self.load(address, offset, size, count, part, instruction, constant=constant, flights=flights)
             for i in range(count):
                 values[i] = np.where(part, found[i], values[i])
                 one, other = bad[i], poison[i]
@@ -221,81 +251,6 @@ class GlobalAccess:
             some = some if mask is None else some & mask
             poison.append(some if some.any() else None)
         return poison
-
-    def _units(self, arena: Arena, cells: Array, size: int) -> Array:
-        each = size // arena.unit
-        return np.asarray(cells[:, None] * each + np.arange(each))
-
-    def _note_write(
-        self, arena: Arena, cells: Array, size: int, keep: Array | slice, mask: Mask, index: Array, why: Instruction
-    ) -> None:
-        assert arena.writer is not None and arena.writer_epoch is not None
-        me = np.broadcast_to(self.lanes, self.shape)[keep].reshape(-1)[:, None]
-        epoch = np.broadcast_to(self.epochs(), self.shape)[keep].reshape(-1)[:, None]
-        units = self._units(arena, cells, size)
-        before = arena.writer[units]
-        if (before != NOBODY).any():
-            self._ordered(before, arena.writer_epoch[units], me, epoch, arena, units, "writes", "wrote", why)
-        if arena.reader is not None and arena.reader_epoch is not None:
-            readers = arena.reader[units]
-            if (readers != NOBODY).any():
-                self._ordered(readers, arena.reader_epoch[units], me, epoch, arena, units, "writes", "read", why)
-        arena.writer[units] = me
-        arena.writer_epoch[units] = epoch
-        lost = arena.writer[units] != me
-        if lost.any():
-            self._ordered(
-                arena.writer[units], arena.writer_epoch[units], me, epoch, arena, units, "writes", "wrote", why
-            )
-
-    def _note_read(self, arena: Arena, index: Array, size: int, mask: Mask, why: Instruction) -> None:
-        """Readers of tensors that the kernel may write."""
-        assert arena.writer is not None and arena.writer_epoch is not None
-        keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
-        cells = np.broadcast_to(index, self.shape)[keep].reshape(-1)
-        me = np.broadcast_to(self.lanes, self.shape)[keep].reshape(-1)[:, None]
-        epoch = np.broadcast_to(self.epochs(), self.shape)[keep].reshape(-1)[:, None]
-        units = self._units(arena, cells, size)
-        writer = arena.writer[units]
-        if (writer != NOBODY).any():
-            self._ordered(writer, arena.writer_epoch[units], me, epoch, arena, units, "reads", "wrote", why)
-        reader, reader_epoch = arena.readers()
-        before = reader[units]
-        stale = (before // self.threads == me // self.threads) & (reader_epoch[units] < epoch) & (before >= 0)
-        after = np.where((before == NOBODY) | (before == me) | stale, me, MANY)
-        reader[units] = after
-        reader_epoch[units] = epoch
-        shared = reader[units] != after
-        reader[units[shared]] = MANY
-
-    def _ordered(
-        self,
-        others: Array,
-        epochs: Array,
-        me: Array,
-        epoch: Array,
-        arena: Arena,
-        units: Array,
-        verb: str,
-        done: str,
-        why: Instruction,
-    ) -> None:
-        """Raises for a unit that another lane touched with no barrier of its block between."""
-        clash = (others != NOBODY) & (others != me)
-        clash &= ~((others >= 0) & (others // self.threads == me // self.threads) & (epochs < epoch))
-        if not clash.any():
-            return
-        row, column = (int(i) for i in np.argwhere(clash)[0])
-        mine, other = int(me[row, 0]), int(others[row, column])
-        block, thread = divmod(mine, self.threads)
-        whom = (
-            "several other threads" if other < 0 else f"thread {other % self.threads} of block {other // self.threads}"
-        )
-        lanes = np.argwhere(np.broadcast_to(self.lanes, self.shape) == mine)[0]
-        text = f"{verb} {arena.name} where {whom} {done}, and nothing orders the two"
-        stop = Stop("unordered", text, why, (int(lanes[0]), int(lanes[1])))
-        stop.address = arena.start + int(units[row, column]) * arena.unit
-        raise self._named(stop)
 
 
 def _group(flags: Array, size: int) -> Array:

@@ -2,12 +2,16 @@
 
 PTX documents bounds for them, not values. Here the value is computed in float64 and rounded once to the result's
 type, so it lies within every bound; a GPU's result may differ from it by as much as ``APPROXIMATE`` says.
-Special cases (zeros, infinities, NaN, subnormal numbers, ``.ftz``) are as documented.
+Special cases (zeros, infinities, NaN, subnormal numbers, ``.ftz``) are those of the tables of the PTX ISA manual 9.1,
+sections 9.7.3.8 (div), 9.7.3.13 and 9.7.3.14 (rcp), 9.7.3.15 (sqrt), 9.7.3.16 and 9.7.3.17 (rsqrt), 9.7.3.18 (sin),
+9.7.3.19 (cos), 9.7.3.20 (lg2), 9.7.3.21 and 9.7.4.10 (ex2), 9.7.3.22 and 9.7.4.9 (tanh). Forms that those sections do
+not have (ex2 of bf16 without ``.ftz``, tanh with it) are refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +23,10 @@ from cutegen.emulator.types import PureOp
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far a device may be from the exact value: the larger of a relative and an absolute error, and where.
+    """How far a device may be from the exact value: |device - exact| <= max(relative * |exact|, absolute).
 
-    ``relative`` and ``absolute`` are allowed together: |device - exact| <= relative * |exact| + absolute.
+    With ``.ftz``, exact is the function of the flushed operands. ``where`` says for which operands the bound holds;
+    for others, and where ``relative`` is infinite, PTX promises only the special cases.
     """
 
     relative: float
@@ -29,25 +34,36 @@ class Bound:
     where: str = "all finite operands"
 
 
+def _ulps(count: float, where: str = "all finite operands") -> Bound:
+    """``count`` units in the last place of float32 from the correctly rounded result, which is half a one away."""
+    return Bound((count + 0.5) * 2.0**-23, (count + 0.5) * 2.0**-149, where)
+
+
+_ANGLES = "-2 pi to 2 pi (up to 100 pi the error may be 2**-14.7, beyond there is no bound)"
+_NONE = Bound(math.inf, 0.0, "nowhere: PTX gives no bound")
+
 APPROXIMATE: dict[str, Bound] = {
-    "ex2.approx.f32": Bound(2.0**-22, 2.0**-149),
-    "ex2.approx.f16": Bound(2.0**-9.9, 2.0**-24),
-    "ex2.approx.bf16": Bound(2.0**-7, 2.0**-126),
-    "lg2.approx.f32": Bound(2.0**-22, 2.0**-22),
-    "rcp.approx.f32": Bound(2.0**-23, 2.0**-149),
-    "rcp.approx.f64": Bound(2.0**-19, 0.0, "results that are normal numbers; a seed for Newton's method"),
-    "rsqrt.approx.f32": Bound(2.0**-22.4, 0.0, "operands above zero"),
-    "rsqrt.approx.f64": Bound(2.0**-19, 0.0, "operands above zero; with .ftz a seed for Newton's method"),
+    "ex2.approx.f32": _ulps(2),
+    "ex2.approx.f16": Bound(2.0**-9.9, 0.0, "results that are normal numbers"),
+    "ex2.approx.bf16": Bound(2.0**-7, 0.0),
+    "lg2.approx.f32": Bound(2.0**-22, 2.0**-22, "operands above zero"),
+    "rcp.approx.f32": _ulps(1),
+    "rcp.approx.f64": _NONE,
+    "rsqrt.approx.f32": Bound(2.0**-22.9, 0.0, "operands above zero"),
+    "rsqrt.approx.f64": _NONE,
     "sqrt.approx.f32": Bound(2.0**-23, 0.0, "operands above zero"),
-    "tanh.approx.f32": Bound(2.0**-11, 2.0**-126),
+    "tanh.approx.f32": Bound(2.0**-11, 0.0),
     "tanh.approx.f16": Bound(0.0, 2.0**-10.987),
-    "tanh.approx.bf16": Bound(2.0**-8, 2.0**-126),
-    "sin.approx.f32": Bound(0.0, 2.0**-20.5, "-pi to pi"),
-    "cos.approx.f32": Bound(0.0, 2.0**-20.5, "-pi to pi"),
-    "div.approx.f32": Bound(2.0**-22, 2.0**-149, "divisors from 2**-126 to 2**126"),
-    "div.full.f32": Bound(2.0**-22, 2.0**-149, "finite operands"),
+    "tanh.approx.bf16": Bound(0.0, 2.0**-8),
+    "sin.approx.f32": Bound(0.0, 2.0**-20.5, _ANGLES),
+    "cos.approx.f32": Bound(0.0, 2.0**-20.5, _ANGLES),
+    "div.approx.f32": _ulps(2, "divisors from 2**-126 to 2**126"),
+    "div.full.f32": _ulps(2),
 }
-"""Opcode, kind of approximation and type (packed types count as their element) -> the documented bound."""
+"""Opcode, kind of approximation and type (packed types count as their element) -> the documented bound without .ftz.
+
+lg2: the absolute error is bounded between 0.5 and 2, where |lg2| < 1, the relative one elsewhere.
+"""
 
 
 def _ex2(a: Array) -> Array:
@@ -77,15 +93,17 @@ def build_approximate(form: Form) -> PureOp:
     """Any of the functions above."""
     opcode = form.instruction.opcode
     kind = form.type(*_TYPES.get(opcode, ("f32",)))
-    manner = form.choice("approx", "full") if opcode == "div" else form.choice("approx")
+    manner = "full" if opcode == "div" and form.leads("full") else form.choice("approx")
     exactly = _FUNCTIONS[opcode]
     if kind.name == "f64":
         return _build_f64(form)
     ftz = form.flag("ftz")
     single = kind.element
     codec = CODECS[single.name]
-    if ftz and single.name == "f16":
-        form.fail(".ftz of .f16")
+    if ftz and (single.name == "f16" or opcode == "tanh"):
+        form.fail(f".ftz of {opcode}.approx.{kind.name}")
+    if not ftz and single.name == "bf16" and opcode == "ex2":
+        form.fail("ex2 of bf16 exists with .ftz only")
 
     def run(*operands: Array) -> Array:
         return codec.narrow(exactly(*[codec.widen(x) for x in operands]), "rn")
@@ -143,7 +161,13 @@ def _build_f64(form: Form) -> PureOp:
 
 
 def bound(name: str) -> Bound | None:
-    """The bound for an instruction's full name (``ex2.approx.ftz.f32``), or None if it is exact."""
+    """The bound for an instruction's full name (``ex2.approx.ftz.f32``), or None if it is exact.
+
+    With ``.ftz`` a result may be zero wherever the device's own is subnormal.
+    """
     parts = name.split(".")
     key = ".".join((parts[0], next((p for p in parts if p in ("approx", "full")), ""), parts[-1].split("x2")[0]))
-    return APPROXIMATE.get(key)
+    found = APPROXIMATE.get(key)
+    if found is None or "ftz" not in parts or not math.isfinite(found.relative):
+        return found
+    return replace(found, absolute=max(found.absolute, 2.0**-126 * (1 + 2 * found.relative)))

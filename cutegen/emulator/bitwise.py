@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutegen.emulator.form import TYPES, Array, Form, Function, Type
-from cutegen.emulator.types import Bits, Immediate, PureOp, Register, Source, Vector
+from cutegen.emulator.types import Bits, Immediate, Operand, PureOp, Register, Vector
 
 _BITS = ("b16", "b32", "b64")
 _U32 = TYPES["u32"]
@@ -29,9 +29,9 @@ def build_logic(form: Form) -> PureOp:
 def build_lop3(form: Form) -> PureOp:
     """lop3: any function of three bits, by its truth table."""
     kind = form.type("b32")
-    table_operand = form.instruction.operands[-1]
-    if not isinstance(table_operand, Immediate):
-        form.fail("the table is not a constant")
+    table_operand = form.last()
+    if not isinstance(table_operand, Immediate) or table_operand.width is not None:
+        form.fail("the table is no constant")
     table = table_operand.bits & 0xFF
 
     def run(a: Array, b: Array, c: Array, _: Array) -> Any:
@@ -49,7 +49,7 @@ def build_shift(form: Form) -> PureOp:
     """shl and shr: amounts beyond the width count as the width; shr of signed types brings in the sign."""
     right = form.instruction.opcode == "shr"
     kind = form.type(*_BITS, *(("s16", "u16", "s32", "u32", "s64", "u64") if right else ()))
-    amount_operand = form.instruction.operands[-1]
+    amount_operand = form.last()
     last = kind.width - 1
 
     def by_constant(amount: int) -> Function:
@@ -213,7 +213,7 @@ def build_permute(form: Form) -> PureOp:
     """prmt: four of the eight bytes of b:a. In the default mode a selector's top bit spreads the byte's sign."""
     mode = form.choice(*_PERMUTATIONS, default="default")
     kind = form.type("b32")
-    selector = form.instruction.operands[-1]
+    selector = form.last()
 
     def fixed(choice: int) -> Function:
         """The selector is a constant: a few shifts and masks of 32-bit words."""
@@ -257,46 +257,48 @@ def build_move(form: Form) -> PureOp:
     operands = form.instruction.operands
     if len(operands) != 2 or not any(isinstance(o, Vector) for o in operands):
         return form.pure(lambda a: a, [kind], [kind])
-    if form.left:
-        form.fail(f"modifier .{form.left[0]}")
-    target, source = operands
+    target, source = form.done(2)
+    if kind.kind != "b":
+        form.fail(f"a vector of .{kind.name}")
     if isinstance(source, Vector) and isinstance(target, Register):
         return _pack(form, target, source, kind)
-    if isinstance(target, Vector) and isinstance(source, (Register, Immediate)):
+    if isinstance(target, Vector) and not isinstance(source, Vector):
         return _unpack(form, target, source, kind)
     form.fail("these operands")
 
 
+def _part(form: Form, vector: Vector, kind: Type) -> Type:
+    """The type of a vector's elements."""
+    count = len(vector.items)
+    if count not in (2, 4) or kind.width // count < 16:
+        form.fail(f"a vector of {count}")
+    return TYPES[f"b{kind.width // count}"]
+
+
 def _pack(form: Form, target: Register, source: Vector, kind: Type) -> PureOp:
-    width = kind.width // len(source.items)
-    if target.width != kind.width or any(isinstance(i, Register) and i.width != width for i in source.items):
+    part = _part(form, source, kind)
+    width, storage = part.width, kind.dtype.type
+    if target.width != kind.width:
         form.fail("the vector does not fit the register")
-    storage = np.dtype(f"u{kind.width // 8}").type
-    items: tuple[Source, ...] = tuple(
-        Immediate(i.bits & ((1 << width) - 1), width) if isinstance(i, Immediate) else i for i in source.items
-    )
+    items = tuple(form.source(item, part) for item in source.items)
 
     def run(sources: Sequence[Bits]) -> list[Bits]:
         result = np.asarray(sources[0]).astype(storage)
-        for index, part in enumerate(sources[1:], 1):
-            result = result | (np.asarray(part).astype(storage) << storage(index * width))
+        for index, item in enumerate(sources[1:], 1):
+            result = result | (np.asarray(item).astype(storage) << storage(index * width))
         return [result]
 
     return PureOp((target,), items, (width,) * len(items), run)
 
 
-def _unpack(form: Form, target: Vector, source: Register | Immediate, kind: Type) -> PureOp:
-    width = kind.width // len(target.items)
+def _unpack(form: Form, target: Vector, source: Operand, kind: Type) -> PureOp:
+    part = _part(form, target, kind)
+    width, storage = part.width, kind.dtype.type
     targets = tuple(i for i in target.items if isinstance(i, Register))
     if len(targets) != len(target.items) or any(t.width not in (0, width) for t in targets):
         form.fail("the vector does not fit the register")
-    if isinstance(source, Register) and source.width != kind.width:
-        form.fail("the vector does not fit the register")
-    storage = np.dtype(f"u{kind.width // 8}").type
-    part = np.dtype(f"u{width // 8}").type
 
     def run(sources: Sequence[Bits]) -> list[Bits]:
-        return [(np.asarray(sources[0]) >> storage(i * width)).astype(part) for i in range(len(targets))]
+        return [(np.asarray(sources[0]) >> storage(i * width)).astype(part.dtype) for i in range(len(targets))]
 
-    read = Immediate(source.bits & ((1 << kind.width) - 1), kind.width) if isinstance(source, Immediate) else source
-    return PureOp(targets, (read,), (kind.width,), run)
+    return PureOp(targets, (form.source(source, kind),), (kind.width,), run)

@@ -56,13 +56,13 @@ class Scope:
 class Body:
     """Reads a body from ``{`` to its ``}``.
 
-    ``outer`` names the variables and parameters around it; ``files`` are the numbers of the .file directives whose
-    lines count as source lines (None: all).
+    ``outer`` names the variables and parameters around it; ``file`` is the number of the .file directive whose lines
+    count as source lines (None: there is none, and any counts).
     """
 
-    def __init__(self, tokens: Tokens, outer: set[str], files: set[int] | None) -> None:
+    def __init__(self, tokens: Tokens, outer: set[str], file: int | None) -> None:
         self.tokens = tokens
-        self.files = files
+        self.file = file
         self.scope = Scope(0, None, {name: Symbol(name) for name in outer})
         self.scopes = 1
         self.registers: dict[str, int] = {}
@@ -152,7 +152,7 @@ class Body:
                     word = tokens.take().text
             if word == "inlined_at":
                 place.append((tokens.integer(), tokens.integer(), tokens.integer()))
-        known = [line for file, line, _ in place if self.files is None or file in self.files]
+        known = [line for file, line, _ in place if self.file in (None, file)]
         self.source_line = known[0] if known and known[0] > 0 else None
 
     def _declare_registers(self) -> None:
@@ -269,7 +269,7 @@ class Body:
         base = self._single(False)
         if isinstance(base, Symbol):
             address = Address(Symbol(base.name), base.offset)
-        elif isinstance(base, (Register, Immediate)):
+        elif isinstance(base, Register) and base.width in (32, 64) or isinstance(base, Immediate) and not base.width:
             address = Address(base, self._offset())
         else:
             raise PtxSyntaxError(f"no address: {text}", opcode.line)

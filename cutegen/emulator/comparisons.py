@@ -24,6 +24,12 @@ _ORDER: dict[str, Function] = {
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _UNORDERED = ("equ", "neu", "ltu", "leu", "gtu", "geu")
 _NAMES = (*_ORDER, *_UNSIGNED, *_UNORDERED, "num", "nan")
+_SET = {
+    "f16": ("u16", "s16", "u32", "s32", "f16", "bf16"),
+    "bf16": ("u16", "s16", "u32", "s32", "bf16"),
+    "others": ("u32", "s32", "f32", "f16", "bf16"),
+}
+"""Types of the results of set, by the type that is compared."""
 _BOOLEAN: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
@@ -75,9 +81,7 @@ def build_setp(form: Form) -> PureOp:
     compare = _comparison(form, kind)
     join = form.choice(*_BOOLEAN, default="-")
     count = 2 if join == "-" else 3
-    targets = len(form.instruction.operands) - count
-    if targets not in (1, 2):
-        form.fail(f"{len(form.instruction.operands)} operands")
+    targets = len(form.done(count + 1, count + 2)) - count
     if join == "-":
         if targets == 1:
             return form.pure(compare, [_PRED], [kind, kind])
@@ -101,7 +105,9 @@ def build_setp(form: Form) -> PureOp:
 def build_set(form: Form) -> PureOp:
     """set: all ones (1.0 for floats) where the comparison holds, else zero."""
     kind = form.type(*_INTEGERS, *_FLOATS)
-    result = form.type("u32", "s32", "f32", "u16", "s16", "f16", "bf16")
+    result = form.type(*_SET.get(kind.name, _SET["others"]))
+    if "ftz" in form.left and "bf16" in (kind.name, result.name):
+        form.fail(".ftz of bf16")
     compare = _comparison(form, kind)
     join = form.choice(*_BOOLEAN, default="-")
     one: Any = {"f32": np.float32(1), "f16": np.float16(1), "bf16": np.uint16(0x3F80)}.get(result.name)
@@ -116,19 +122,16 @@ def build_set(form: Form) -> PureOp:
 def build_selp(form: Form) -> PureOp:
     """selp: a where the predicate holds, else b."""
     kind = form.type(*_INTEGERS, "f32", "f64")
-    bits = TYPES[f"b{kind.width}"]
-    return form.pure(lambda a, b, p: np.where(p, a, b), [bits], [bits, bits, _PRED])
+    return form.pure(lambda a, b, p: np.where(p, a, b), [kind], [kind, kind, _PRED])
 
 
 def build_slct(form: Form) -> PureOp:
     """slct: a where c is at least zero (-0 is, NaN is not), else b."""
     test = form.type("s32", "f32")
     kind = form.type(*_INTEGERS, "f32", "f64")
-    bits = TYPES[f"b{kind.width}"]
-    form.flag("ftz")  # it turns subnormals into zeros: then c of either sign is at least zero
-    ftz = "ftz" in form.instruction.modifiers
+    ftz = test.kind == "f" and form.flag("ftz")  # turns subnormals into zeros: then c of either sign is at least zero
 
     def run(a: Array, b: Array, c: Array) -> Array:
-        return np.where((flush(np.asarray(c)) if ftz and test.kind == "f" else c) >= test.dtype.type(0), a, b)
+        return np.where((flush(np.asarray(c)) if ftz else c) >= test.dtype.type(0), a, b)
 
-    return form.pure(run, [bits], [bits, bits, test])
+    return form.pure(run, [kind], [kind, kind, test])

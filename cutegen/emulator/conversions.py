@@ -26,7 +26,12 @@ _U32 = TYPES["u32"]
 
 
 def build_convert(form: Form) -> PureOp:
-    """cvt.dtype.atype, with roundings, ``.ftz``, ``.sat``, ``.relu``, ``.satfinite``; and packed f16x2 and bf16x2."""
+    """cvt.dtype.atype, with roundings, ``.ftz``, ``.sat``, ``.relu``, ``.satfinite``; and packed f16x2 and bf16x2.
+
+    Which modifiers go with which types is as ptxas 13.0 has it: ``.sat`` where something can lie outside, but not with
+    bf16 on either side; ``.relu`` and ``.satfinite`` from f32 to 16 bits, to nearest or towards zero, without ``.sat``
+    and ``.ftz``; no rounding where nothing is rounded, but from bf16.
+    """
     source = form.type()
     result = form.type()
     if result.name in ("f16x2", "bf16x2") and source.name == "f32":
@@ -37,9 +42,13 @@ def build_convert(form: Form) -> PureOp:
     if source.kind not in plain or result.kind not in plain or max(source.lanes, result.lanes) > 1:
         form.fail(f".{source.name} to .{result.name}")
     if source.kind in "su" and result.kind in "su":
-        return form.pure(_integers(source, result, form.flag("sat")), [result], [source])
+        have, want = np.iinfo(source.dtype), np.iinfo(result.dtype)
+        sat = (have.min < want.min or have.max > want.max) and form.flag("sat")
+        return form.pure(_integers(source, result, sat), [result], [source])
+    if {source.name, result.name} in ({"bf16", "s8"}, {"bf16", "u8"}):
+        form.fail(f".{source.name} to .{result.name}")
     ftz = "f32" in (source.name, result.name) and form.flag("ftz")
-    sat = form.flag("sat")
+    sat = "bf16" not in (source.name, result.name) and form.flag("sat")
     if result.kind in "su":
         return form.pure(_to_integer(source, result, form.choice(*_WHOLE), ftz), [result], [source])
     if source.kind in "su":
@@ -133,7 +142,7 @@ def _finish(core: Function, result: Type, ftz: bool, sat: bool, relu: bool) -> F
         if ftz and result.name == "f32":
             value = flush(value)
         if sat:
-            value = _on_values(saturate, value, result)
+            value = saturate(value)
         if relu:
             value = _on_values(lambda v: np.where((v > 0) | np.isnan(v), v, v.dtype.type(0)), value, result)
         return value
@@ -149,8 +158,6 @@ def _on_values(function: Function, value: Array, kind: Type) -> Array:
 
 
 def _build_floats(form: Form, result: Type, source: Type, ftz: bool, sat: bool) -> PureOp:
-    relu = result.width == 16 and form.flag("relu")
-    finite = result.width == 16 and form.flag("satfinite")
     whole = form.choice(*_WHOLE, default="-")
     core: Function
     if whole != "-":
@@ -160,20 +167,23 @@ def _build_floats(form: Form, result: Type, source: Type, ftz: bool, sat: bool) 
         return form.pure(_finish(_quiet(core, result), result, ftz, sat, False), [result], [source])
     if result.width < source.width or (result.width == source.width and result.name != source.name):
         mode = form.choice(*ROUNDINGS)
+        limited = source.name == "f32" and mode in ("rn", "rz") and not (ftz or sat)
+        relu, finite = limited and form.flag("relu"), limited and form.flag("satfinite")
         codec = CODECS[result.name]
         core = lambda a: codec.narrow(_limit(_widen(a, source, ftz), result, finite), mode)  # noqa: E731
         return form.pure(_finish(core, result, ftz, sat, relu), [result], [source])
-    form.choice(*ROUNDINGS, default="-")  # allowed from bf16 on some targets; widening is exact
     if result.name == source.name:
         core = lambda a: flush(a) if ftz else a  # noqa: E731
-        return form.pure(_finish(_quiet(core, result), result, ftz, sat, relu), [result], [source])
+        return form.pure(_finish(_quiet(core, result), result, ftz, sat, False), [result], [source])
+    if source.name == "bf16":
+        form.choice(*ROUNDINGS, default="-")  # nothing to round
     if result.name == "f64":
         core = lambda a: _quiet_f64(_widen(a, source, ftz))  # noqa: E731
     elif source.name == "bf16":
         core = widen_bf16
     else:
         core = lambda a: canonical_f32(np.asarray(a).astype(np.float32))  # noqa: E731
-    return form.pure(_finish(core, result, ftz, sat, relu), [result], [source])
+    return form.pure(_finish(core, result, ftz, sat, False), [result], [source])
 
 
 def _quiet_f64(value: Array) -> Array:
@@ -215,7 +225,7 @@ def _build_pair(form: Form, result: Type, source: Type) -> PureOp:
 
 def _build_tf32(form: Form, result: Type, source: Type) -> PureOp:
     mode = form.choice("rn", "rz", "rna")
-    relu, finite = form.flag("relu"), form.flag("satfinite")
+    relu, finite = mode != "rna" and form.flag("relu"), form.flag("satfinite")
     top = np.float32(2.0**128 - 2.0**117)
 
     def run(a: Array) -> Array:

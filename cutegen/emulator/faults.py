@@ -12,17 +12,19 @@ Kind = Literal[
     "out-of-bounds",  # a global or shared access outside of what the tensor or the block owns
     "misaligned",  # an address that is no multiple of the access's size
     "write-to-input",
-    "never-written",  # memory or a register that nothing wrote decides an address, a branch or a result
+    "never-written",  # what nothing wrote, or PTX leaves open, decides an address, a branch or a result
     "output-not-written",
-    "in-flight",  # bytes that a cp.async still has to deliver are read or written
+    "in-flight",  # bytes that a cp.async still has to deliver are read or written, or written that it still has to read
     "race",  # two threads, one shared word, one of them writes, no barrier between
     "unordered",  # the same for global memory
+    "non-coherent",  # ld.global.nc of what the kernel writes
     "barrier",  # not every thread reaches it
     "deadlock",
     "runaway",  # more instructions than any loop over the tensors needs
-    "converged",  # a warp-wide instruction without all the threads that it names
+    "converged",  # a warp-wide instruction without all the threads that it names, at this one place of the code
     "trap",
-    "order-dependent",  # another order of warps and blocks gives another result
+    "order-dependent",  # another order of blocks and warps gives another result: a race that no detector has seen
+    "target-dependent",  # the code for another target gives another result, though PTX says every bit of both
 ]
 
 
@@ -30,7 +32,8 @@ Kind = Literal[
 class Fault:
     """One fault. `line` and `text` are of the PTX, `source_*` of the module that it was generated from (if the PTX
     carries line information). `block` and `thread` are (x, y, z). `address` is a byte address in the global space or an
-    offset in shared memory; `element` the index into `tensor` that it means."""
+    offset in shared memory; `element` the index into `tensor` that it means. `seed` is the order of blocks and warps in
+    which it showed: a launch with that seed, in one order, runs the same."""
 
     kind: Kind
     explanation: str
@@ -45,6 +48,7 @@ class Fault:
     address: int | None = None
     tensor: str | None = None
     element: tuple[int, ...] | None = None
+    seed: int = 0
 
     def __str__(self) -> str:
         where = "ptx"
@@ -67,6 +71,8 @@ class Fault:
         if self.tensor is not None:
             index = "" if self.element is None else str(list(self.element))
             at.append(f"{self.tensor}{index}")
+        if self.seed:
+            at.append(f"in the order of seed {self.seed}")
         if at:
             lines.append(f"       = {', '.join(at)}")
         if self.kernel:

@@ -1,8 +1,12 @@
 """Floating-point add, sub, mul, fma, div, rcp, sqrt, min, max, abs, neg, copysign and testp, as PTX defines them.
 
 float32 and float64 to nearest are numpy's own, which follow IEEE 754 as the device does. Directed roundings and the
-16-bit formats go through exact values (`rounding`). NaN results of 16 and 32 bits are the one NaN the device writes;
-PTX leaves the payload of float64 NaNs open beyond "supported": here the first NaN operand's, made quiet.
+16-bit formats go through exact values (`rounding`).
+
+Which NaN: the PTX ISA manual (sections 9.7.3 and 9.7.4) leaves the NaN of 16 and 32 bits unspecified, but for the
+canonical one that min, max (``.NaN``) and ``.relu`` write; here every NaN result is that one, 0x7FFF or 0x7FFFFFFF.
+(abs and neg change the sign of a NaN only, as the manual says future devices may; abs.f64 hands a NaN on unchanged.)
+Payloads of float64 NaNs are "supported", without more: here the first NaN operand's, made quiet.
 """
 
 from __future__ import annotations
@@ -196,11 +200,13 @@ def _packed(core: Function, kind: Type) -> Function:
 
 def build_arithmetic(form: Form) -> PureOp:
     """add, sub, mul, fma (and mad) of floats, packed or not, and their mixed forms ``fma.rn.f32.f16``."""
-    opcode = "fma" if form.instruction.opcode == "mad" else form.instruction.opcode
+    mad = form.instruction.opcode == "mad"
+    opcode = "fma" if mad else form.instruction.opcode
     count = 3 if opcode == "fma" else 2
-    kind = form.type("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2")
+    kind = form.type("f32", "f64", *(() if mad else ("f16", "bf16", "f16x2", "bf16x2", "f32x2")))
     if form.left and form.left[-1] == "f32":
         return _build_mixed(form, opcode, kind)
+    contractible = opcode != "fma" and not set(form.left) & set(ROUNDINGS)
     mode = form.choice(*ROUNDINGS, default=None if opcode == "fma" else "rn")
     if kind.element.width == 16 and mode != "rn":
         form.fail(f"rounding .{mode} for {kind.name}")
@@ -208,13 +214,14 @@ def build_arithmetic(form: Form) -> PureOp:
     sat = kind.element.name in ("f16", "f32") and kind.name != "f32x2" and form.flag("sat")
     relu = opcode == "fma" and kind.element.width == 16 and form.flag("relu")
     core = function(opcode, kind.element, mode, ftz, sat, relu)
-    return form.pure(_packed(core, kind), [kind], [kind] * count)
+    return form.pure(_packed(core, kind), [kind], [kind] * count, contractible=contractible)
 
 
 def _build_mixed(form: Form, opcode: str, narrow: Type) -> PureOp:
     wide = form.type("f32")
-    if narrow.name not in ("f16", "bf16") or opcode == "mul":
+    if narrow.name not in ("f16", "bf16") or form.instruction.opcode in ("mul", "mad"):
         form.fail(f"mixed with .{narrow.name}")
+    contractible = opcode != "fma" and not set(form.left) & set(ROUNDINGS)
     mode = form.choice(*ROUNDINGS, default=None if opcode == "fma" else "rn")
     core = function(opcode, wide, mode, sat=form.flag("sat"))
 
@@ -223,7 +230,7 @@ def _build_mixed(form: Form, opcode: str, narrow: Type) -> PureOp:
 
     if opcode == "fma":
         return form.pure(lambda a, b, c: core(widen(a), widen(b), c), [wide], [narrow, narrow, wide])
-    return form.pure(lambda a, c: core(widen(a), c), [wide], [narrow, wide])
+    return form.pure(lambda a, c: core(widen(a), c), [wide], [narrow, wide], contractible=contractible)
 
 
 def build_division(form: Form) -> PureOp:
@@ -274,7 +281,9 @@ def build_extreme(form: Form) -> PureOp:
     """min and max of floats: one NaN operand is passed over, with ``.NaN`` it decides; -0 is less than +0."""
     kind = form.type("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
     nan = kind.name != "f64" and form.flag("NaN")
-    xorsign = kind.name != "f64" and form.flag("xorsign") and form.flag("abs")
+    xorsign = kind.name != "f64" and form.flag("xorsign")
+    if xorsign and not form.flag("abs"):
+        form.fail(".xorsign without .abs")
     ftz = kind.element.name in ("f16", "f32") and form.flag("ftz")
     core = _extreme(kind.element, form.instruction.opcode == "max", nan, xorsign)
     core = decorate(core, kind.element, ftz, False, False)
@@ -284,7 +293,7 @@ def build_extreme(form: Form) -> PureOp:
 def build_sign(form: Form) -> PureOp:
     """abs, neg and copysign of floats: they change the sign bit only. ``copysign a, b``: b's magnitude, a's sign."""
     opcode = form.instruction.opcode
-    kind = form.type("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
+    kind = form.type("f32", "f64", *(() if opcode == "copysign" else ("f16", "bf16", "f16x2", "bf16x2")))
     ftz = opcode != "copysign" and kind.element.name in ("f16", "f32") and form.flag("ftz")
     unsigned = np.dtype(f"u{kind.width // 8}").type
     element = kind.element.width
@@ -293,7 +302,8 @@ def build_sign(form: Form) -> PureOp:
     def run(*operands: Array) -> Any:
         bits = [np.asarray(x).view(unsigned) for x in operands]
         if opcode == "abs":
-            return (bits[0] & ~sign).view(kind.dtype)
+            positive = (bits[0] & ~sign).view(kind.dtype)
+            return np.where(np.isnan(operands[0]), operands[0], positive) if kind.name == "f64" else positive
         if opcode == "neg":
             return (bits[0] ^ sign).view(kind.dtype)
         return ((bits[0] & sign) | (bits[1] & ~sign)).view(kind.dtype)

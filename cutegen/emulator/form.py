@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 
 from cutegen.emulator.types import (
     STORAGE,
-    Address,
     Bits,
     Guard,
     Immediate,
     Instruction,
-    Label,
     Operand,
     PureOp,
     Register,
     Source,
+    Special,
+    Symbol,
     UnsupportedInstruction,
-    Vector,
-    constant,
 )
 
 Array: TypeAlias = NDArray[Any]
@@ -89,6 +87,10 @@ class Form:
             return True
         return False
 
+    def leads(self, name: str) -> bool:
+        """Whether the modifier is the first that is left; takes it."""
+        return self.left[:1] == [name] and self.flag(name)
+
     def choice(self, *names: str, default: str | None = None) -> str:
         """The first modifier that is one of ``names``; takes it. Without ``default`` one has to be there."""
         for name in self.left:
@@ -106,70 +108,114 @@ class Form:
             self.fail(f"type .{name}" if name in TYPES else "no type known here")
         return TYPES[name]
 
+    def done(self, *counts: int) -> tuple[Operand, ...]:
+        """The operands. All modifiers must have been taken, and the number of operands must be one of ``counts``."""
+        if self.left:
+            self.fail(f"modifier .{self.left[0]}")
+        operands = self.instruction.operands
+        if len(operands) not in counts:
+            self.fail(f"{len(operands)} operands, {' or '.join(map(str, counts))} were expected")
+        return operands
+
+    def last(self) -> Operand:
+        """The last operand, which may decide what the instruction does."""
+        if not self.instruction.operands:
+            self.fail("no operands")
+        return self.instruction.operands[-1]
+
     def pure(
-        self, function: Function, results: Sequence[Type], arguments: Sequence[Type], approximate: bool = False
+        self,
+        function: Function,
+        results: Sequence[Type],
+        arguments: Sequence[Type],
+        *,
+        approximate: bool = False,
+        contractible: bool = False,
+        undefined: Callable[[Sequence[Bits]], Bits] | None = None,
     ) -> PureOp:
-        """The operation. All modifiers must have been taken, and the operands must fit the types.
+        """The operation, on operands that must fit the types. The keywords are as for ``PureOp``.
 
         A register may be wider than its type only for types of 8 bits and in conversions: the low bits are read;
         a result is sign- or zero-extended, as its type is signed or not.
         """
-        if self.left:
-            self.fail(f"modifier .{self.left[0]}")
-        operands = self.instruction.operands
-        if len(operands) != len(results) + len(arguments):
-            self.fail(f"{len(operands)} operands, {len(results) + len(arguments)} were expected")
-        targets = [self._target(o, t) for o, t in zip(operands, results, strict=False)]
-        sources = [self._source(o, t) for o, t in zip(operands[len(results) :], arguments, strict=True)]
-        negate = [i for i, (_, inverted) in enumerate(sources) if inverted]
-        registers = [s for s, _ in sources]
-        widths = [
-            s.width if isinstance(s, Register) else max(t.width, 8) for s, t in zip(registers, arguments, strict=True)
-        ]
-        widths = [1 if t.kind == "pred" else w for w, t in zip(widths, arguments, strict=True)]
+        operands = self.done(len(results) + len(arguments))
+        targets = [self.target(o, t) for o, t in zip(operands, results, strict=False)]
+        negate = [i for i, o in enumerate(operands[len(results) :]) if isinstance(o, Guard) and o.negated]
+        sources = [self.source(o, t) for o, t in zip(operands[len(results) :], arguments, strict=True)]
+        widths = [s.width if isinstance(s, Register) else t.width for s, t in zip(sources, arguments, strict=True)]
         run = _wrap(
             function,
             [_view(w, t) for w, t in zip(widths, arguments, strict=True)],
             negate,
             [_store(r.width or t.width, t) for r, t in zip(targets, results, strict=True)],
         )
-        sized = tuple(constant_source(s, t, w) for s, t, w in zip(registers, arguments, widths, strict=True))
-        return PureOp(tuple(targets), sized, tuple(widths), run, approximate)
+        lanes = {t.lanes for t in (*results, *arguments)}
+        return PureOp(
+            tuple(targets),
+            tuple(sources),
+            tuple(widths),
+            run,
+            parts=lanes.pop() if len(lanes) == 1 else 1,
+            approximate=approximate,
+            contractible=results[0].element.name if contractible else "",
+            undefined=undefined,
+        )
 
-    def _target(self, operand: Operand, wanted: Type) -> Register:
-        if not isinstance(operand, Register):
-            self.fail(f"the destination is {type(operand).__name__.lower()}")
+    def target(self, operand: Operand, wanted: Type) -> Register:
+        """An operand that takes a value of that type."""
+        if not isinstance(operand, Register) or (operand.width == 0 and wanted.kind != "pred"):
+            self.fail("no register to write to")
         if operand.width not in (0, wanted.width) and not self._may_widen(operand.width, wanted):
             self.fail(f"{operand.name} has {operand.width} bits, the type {wanted.width}")
         return operand
 
-    def _source(self, operand: Operand, wanted: Type) -> tuple[Source, bool]:
-        if isinstance(operand, Guard):
-            return operand.register, operand.negated
-        if isinstance(operand, (Vector, Address, Label)):
+    def source(self, operand: Operand, wanted: Type) -> Source:
+        """An operand that is read as a value of that type; a constant as its bits, a predicate without its ``!``."""
+        if isinstance(operand, Immediate):
+            value = fitted(operand, wanted)
+            if value is None:
+                sort = "a whole number" if operand.width is None else f"a float of {operand.width} bits"
+                self.fail(f"{sort} where .{wanted.name} is meant")
+            return value
+        moves = self.instruction.opcode in ("mov", "cvt") and wanted.kind in "sub"
+        if isinstance(operand, Special) and moves and wanted.width in (16, 32):
+            return operand
+        if isinstance(operand, Symbol) and self.instruction.opcode == "mov" and wanted.kind in "sub":
+            return operand
+        if isinstance(operand, Guard) and wanted.kind == "pred":
+            return operand.register
+        if not isinstance(operand, Register) or operand.width == 0:
             self.fail(f"a source is {type(operand).__name__.lower()}")
-        if (
-            isinstance(operand, Register)
-            and operand.width != wanted.width
-            and not self._may_widen(operand.width, wanted)
-        ):
+        if operand.width != wanted.width and not self._may_widen(operand.width, wanted):
             self.fail(f"{operand.name} has {operand.width} bits, the type {wanted.width}")
-        return operand, False
+        return operand
 
     def _may_widen(self, width: int, wanted: Type) -> bool:
-        return width > wanted.width and wanted.kind != "pred" and self.instruction.opcode == "cvt"
+        return width > wanted.width and wanted.kind != "pred" and self.instruction.opcode in ("cvt", "st")
 
 
-def constant_source(source: Source, wanted: Type, width: int) -> Source:
-    """The source with immediates cut to ``width`` bits; a float of another size is converted, as PTX says."""
-    if not isinstance(source, Immediate):
-        return source
-    bits = source.bits
-    if wanted.kind == "f" and wanted.lanes == 1 and source.width in (32, 64) and source.width != width:
-        value = struct.unpack("<f" if source.width == 32 else "<d", bits.to_bytes(source.width // 8, "little"))[0]
-        with np.errstate(all="ignore"):
-            bits = int(np.asarray(value, dtype=wanted.dtype).view(STORAGE[width]))
-    return Immediate(int(constant(bits, width)), width)
+def fitted(value: Immediate, wanted: Type) -> Immediate | None:
+    """A constant as a value of that type, or None if it is of another sort.
+
+    A whole number is cut to the width of an integer type or a type of bits, and is true unless zero for a predicate. A
+    float, of which PTX text has 32 and 64 bits, is converted to f32 and f64, and is bits of exactly its own width. The
+    other types, of which there are halves and packed ones, have no constants. (Section 4.5 of the PTX ISA manual 9.1
+    says what is converted; what is refused is what ptxas 13.0 refuses.)
+    """
+    if value.width is None:
+        if wanted.kind == "pred":
+            return Immediate(int(value.bits != 0), 1)
+        whole = wanted.kind in "sub" and wanted.lanes == 1
+        return Immediate(value.bits & ((1 << wanted.width) - 1), wanted.width) if whole else None
+    if wanted.kind == "b":
+        return value if value.width == wanted.width else None
+    if wanted.name not in ("f32", "f64"):
+        return None
+    if value.width == wanted.width:
+        return value
+    number = struct.unpack("<f" if value.width == 32 else "<d", value.bits.to_bytes(value.width // 8, "little"))[0]
+    with np.errstate(all="ignore"):
+        return Immediate(int(np.asarray(number, dtype=wanted.dtype).view(STORAGE[wanted.width])), wanted.width)
 
 
 def _view(width: int, wanted: Type) -> Callable[[Bits], Array] | None:

@@ -59,7 +59,7 @@ def _saturated(function: Function) -> Function:
 def build_sum(form: Form) -> PureOp:
     """add and sub, with ``.sat`` for s32, and the packed forms of 16 bits."""
     function = np.add if form.instruction.opcode == "add" else np.subtract
-    kind = form.type(*_INTEGERS, "s16x2", "u16x2")
+    kind = form.type(*_INTEGERS, *(("s16x2", "u16x2") if form.instruction.opcode == "add" else ()))
     if kind.name == "s32" and form.flag("sat"):
         return form.pure(_saturated(function), [kind], [kind] * 2)
     core: Function = elementwise(function, kind.element.dtype) if kind.lanes > 1 else function
@@ -117,7 +117,7 @@ def build_sad(form: Form) -> PureOp:
 
 
 def build_division(form: Form) -> PureOp:
-    """div and rem, towards zero. By zero PTX leaves the value open: here all ones for div, the dividend for rem."""
+    """div and rem, towards zero. By zero PTX leaves the value open."""
     kind = form.type(*_INTEGERS)
     remainder = form.instruction.opcode == "rem"
     bits = np.dtype(f"u{kind.width // 8}").type
@@ -130,19 +130,12 @@ def build_division(form: Form) -> PureOp:
             # Magnitudes as unsigned numbers: the most negative value has one too.
             x, y = np.where(a < 0, zero - x, x), np.where(b < 0, zero - y, y)
         divisor = np.where(y == 0, bits(1), y)
-        if remainder:
-            result = np.where(y == 0, x, x % divisor)
-            negative = a < 0
-        else:
-            result = x // divisor
-            negative = (a < 0) != (b < 0)
+        result = x % divisor if remainder else x // divisor
         if kind.kind == "s":
-            result = np.where(negative, zero - result, result)
-        if not remainder:
-            result = np.where(y == 0, ~zero, result)
-        return result.view(kind.dtype)
+            result = np.where((a < 0) if remainder else (a < 0) != (b < 0), zero - result, result)
+        return np.asarray(result).view(kind.dtype)
 
-    return form.pure(run, [kind], [kind] * 2)
+    return form.pure(run, [kind], [kind] * 2, undefined=lambda sources: np.asarray(sources[1] == 0))
 
 
 def build_sign(form: Form) -> PureOp:

@@ -1,35 +1,38 @@
-"""The public face: run one kernel's PTX, or a whole generated module, on the CPU."""
+"""Runs one kernel of PTX on the CPU: checks the launch, runs it in one order or several, and names what is wrong."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from cutegen.emulator.allocation import keep_freed_memory
-from cutegen.emulator.faults import Fault, FaultError, located
+from cutegen.emulator.faults import Fault, FaultError, Kind, located
 from cutegen.emulator.lanes import Stop
 from cutegen.emulator.machine import Machine, Triple
-from cutegen.emulator.memory import BoundTensor, GlobalMemory, Role
+from cutegen.emulator.memory import Arena, BoundTensor, GlobalMemory, Role
 from cutegen.emulator.program import Program, build
 from cutegen.emulator.ptx import parse
-from cutegen.emulator.shared import BASE
-from cutegen.emulator.types import Module
+from cutegen.emulator.types import Module, UnsupportedInstruction
+from cutegen.emulator.warps import WARP
+from cutegen.planning.targets import TARGETS
 
 _LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread
-_VARIABLES = 1 << 58  # address of the first variable of the module
+_GRID, _BLOCK, _THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024  # CUDA programming guide, all targets
+_SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
 
 
 @dataclass(frozen=True)
 class Report:
     """What a launch did. `faults` is empty if nothing was wrong; a launch stops at its first fault.
 
-    `instructions` counts them for every thread and order; `approximate` names those of the kernel whose result PTX only
-    bounds. `seed` to `seed + orders - 1` are the orders in which warps and blocks ran.
+    `instructions` counts them for every thread and order. `approximate` names those of the kernel whose result PTX only
+    bounds; `contractible` float products and sums that PTX lets the assembler fuse into one instruction that rounds
+    once, which is not done here. `seed` to `seed + orders - 1` are the orders of blocks and warps that ran.
     """
 
     kernel: str
@@ -42,10 +45,16 @@ class Report:
     instructions: int
     seconds: float
     approximate: tuple[str, ...] = ()
+    contractible: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return not self.faults
+
+    @property
+    def exact(self) -> bool:
+        """Whether PTX says every bit of the result."""
+        return not self.approximate and not self.contractible
 
     def check(self) -> None:
         """Raises FaultError for the first fault."""
@@ -92,44 +101,65 @@ def launch(
 ) -> Report:
     """Runs one kernel and writes its results to the tensors.
 
-    `kernel` may be None if the PTX has only one. `parameters` is the parameter space as bytes; pointers in it are
-    addresses of `tensors` (`BoundTensor.at`), which are all the memory that there is. `shared` is dynamic shared memory
-    in bytes. `seed` 0 runs blocks and warps in their order, any other number in a random one; with `orders` above 1 the
-    seeds that follow run too, on the same data, and must give the same bits. `limit` bounds the instructions of a
+        ptx = r'''
+        .version 8.0
+        .target sm_80
+        .address_size 64
+        .visible .entry twice(.param .u64 x) {
+        .reg .b32 %r<3>; .reg .b64 %rd<4>;
+        ld.param.u64 %rd0, [x];       mov.u32 %r0, %tid.x;
+        mul.wide.u32 %rd1, %r0, 4;    add.s64 %rd2, %rd0, %rd1;
+        ld.global.b32 %r1, [%rd2];    add.s32 %r2, %r1, %r1;
+        st.global.b32 [%rd2], %r2;    ret; }'''
+        x = numpy.arange(64, dtype="int32")
+        tensor = bind(x, "x", "inout", place(x.ctypes.data, 0))
+        print(launch(ptx, "twice", 1, 64, struct.pack("<Q", tensor.at), [tensor]))
+
+    `kernel` may be None if the PTX has only one. `grid` and `block` are three numbers each, or the first of them.
+    `parameters` is the parameter space as bytes; pointers in it are addresses of `tensors` (`BoundTensor.at`), which
+    are all the memory that there is. `shared` is dynamic shared memory in bytes. `limit` bounds the instructions of a
     thread; by default it follows from the tensors' sizes. `source_file` is where PTX line information points (by
     default the file that the PTX names).
 
-    After a fault the tensors hold what was written until then. Raises PtxSyntaxError, UnsupportedInstruction (before
-    anything runs), KeyError for an unknown kernel, ValueError for a launch that no device takes.
+    `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
+    the same. With `orders` above 1 the seeds that follow run too, on the same data, and must give the same bits. Races
+    are found in any one order, so this is a second net behind them, of another make.
+
+    After a fault the tensors hold what the first order has written, until the fault if it is that order's. Raises
+    PtxSyntaxError, UnsupportedInstruction (before anything runs), KeyError for an unknown kernel, TypeError for
+    tensors that are not bound, ValueError for a launch that no device takes. The first call makes this process keep
+    memory that it has freed (`keep_freed_memory`), for speed.
     """
+    if seed < 0 or orders < 1:
+        raise ValueError(f"no orders: seed {seed}, {orders} of them")
     start = time.perf_counter()
     _keep_memory()
     program = program_of(ptx, kernel)
-    grid, block = _triple(grid), _triple(block)
-    _check_launch(program, grid, block, parameters, tensors)
     module = module_of(ptx)
-    names, extra = _variables(module, program)
-    symbols = names | {name: BASE + offset for name, offset in program.symbols.items()}
+    grid, block = _triple("grid", grid), _triple("block", block)
+    _check_launch(program, module.target, grid, block, shared)
+    _check_arguments(program, parameters, tensors)
+    extra = _variables(program)
     if limit is None:
         limit = _LEAST_LIMIT + _PER_ELEMENT * sum(t.elements for t in tensors)
-    file = source_file or source_of(ptx)
+    file = source_file or module.source
     first: GlobalMemory | None = None
     faults: list[Fault] = []
     instructions = 0
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
-        machine = Machine(program, grid, block, parameters, memory, shared, symbols, seed=order, limit=limit)
+        machine = Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit)
         try:
             machine.run()
         except Stop as stop:
             faults.append(_fault(stop, machine, program, file))
         else:
-            faults += _unwritten(memory, program)
-        instructions += machine.counters.instructions
+            faults += _unwritten(memory, program.kernel.name)
+        instructions += machine.instructions
         if first is None:
             first = memory
         elif not faults:
-            faults += _differences(first, memory, program, order)
+            faults += _differences(first, memory, program.kernel.name)
         if faults:
             break
     assert first is not None
@@ -139,38 +169,49 @@ def launch(
         program.kernel.name,
         grid,
         block,
-        program.dynamic_start + shared,
+        program.placement.static + shared,
         seed,
-        orders,
-        tuple(faults),
+        order - seed + 1,
+        tuple(replace(fault, seed=order) for fault in faults),
         instructions,
         time.perf_counter() - start,
         tuple(dict.fromkeys(i.name for i in program.approximate)),
+        tuple(dict.fromkeys(i.name for i in program.contractible)),
     )
 
 
-def source_of(ptx: str) -> str | None:
-    """The first file that the PTX names as its source."""
-    for line in reversed(ptx.splitlines()):
-        if line.lstrip().startswith(".file"):
-            parts = line.split('"')
-            if len(parts) > 1:
-                return parts[1]
-    return None
+def _triple(name: str, sizes: Triple | int) -> Triple:
+    match (sizes, 1, 1) if isinstance(sizes, int) else sizes:
+        case [int(x), int(y), int(z)]:
+            return x, y, z
+    raise ValueError(f"{name}: expected one whole number or three, got {sizes}")
 
 
-def _triple(sizes: Triple | int) -> Triple:
-    return (sizes, 1, 1) if isinstance(sizes, int) else sizes
+def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:
+    """Raises ValueError for what no device takes, UnsupportedInstruction for what needs another launch here."""
+    for name, sizes, most in (("grid", grid, _GRID), ("block", block, _BLOCK)):
+        if any(not 1 <= size <= limit for size, limit in zip(sizes, most, strict=True)):
+            raise ValueError(f"{name} {sizes}: expected sizes from 1 to {most}")
+    if prod(block) > _THREADS:
+        raise ValueError(f"block {block}: {prod(block)} threads, at most {_THREADS} are launched")
+    kernel, total = program.kernel, program.placement.static + shared
+    if kernel.required_threads not in (None, block):
+        raise ValueError(f"block {block}: the kernel is compiled for {kernel.required_threads}")
+    if kernel.max_threads is not None and prod(block) > prod(kernel.max_threads):
+        raise ValueError(f"block {block}: the kernel is compiled for {prod(kernel.max_threads)} threads at most")
+    room = TARGETS[target].smem_per_block if target in TARGETS else _SHARED
+    if shared < 0 or total > room:
+        raise ValueError(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
+    for end in (b.end for b in program.blocks):
+        if end.instruction is not None and end.threads not in (None, -(-prod(block) // WARP) * WARP):
+            at = end.instruction
+            raise UnsupportedInstruction(at.name, at.line, at.text, f"{end.threads} of {prod(block)} threads")
 
 
-def _check_launch(
-    program: Program, grid: Triple, block: Triple, parameters: bytes, tensors: Sequence[BoundTensor]
-) -> None:
-    wanted = program.kernel.max_threads
-    if min(*grid, *block) < 1 or prod(block) > 1024:
-        raise ValueError(f"no device takes grid {grid}, block {block}")
-    if wanted is not None and prod(block) > prod(wanted):
-        raise ValueError(f"the kernel is compiled for blocks of {wanted} threads, got {block}")
+def _check_arguments(program: Program, parameters: bytes, tensors: Sequence[BoundTensor]) -> None:
+    strange = next((t for t in tensors if not isinstance(t, BoundTensor)), None)
+    if strange is not None:
+        raise TypeError(f"tensors: expected what `bind` returns, got {type(strange).__name__}")
     size = max((p.offset + p.size for p in program.kernel.parameters), default=0)
     if len(parameters) != size:
         raise ValueError(f"the kernel has {size} bytes of parameters, got {len(parameters)}")
@@ -183,22 +224,17 @@ def _check_launch(
             )
 
 
-def _variables(module: Module, program: Program) -> tuple[dict[str, int], list[BoundTensor]]:
-    """The module's variables in global and constant memory."""
-    names: dict[str, int] = {}
+def _variables(program: Program) -> list[BoundTensor]:
+    """The variables in global and constant memory, as they are when a module is loaded."""
     tensors = []
-    for number, variable in enumerate((*module.variables, *program.kernel.variables)):
+    for name, place in program.placement.places.items():
+        variable = place.variable
         if variable.space == "shared":
             continue
         data = np.frombuffer((variable.data or b"").ljust(variable.size, b"\0"), np.uint8).copy()
-        names[variable.name] = _VARIABLES + (number << 40)
         role: Role = "in" if variable.space == "const" else "inout"
-        tensors.append(
-            BoundTensor(
-                variable.name, int(data.ctypes.data), (variable.size,), (1,), 1, role, names[variable.name], data
-            )
-        )
-    return names, tensors
+        tensors.append(BoundTensor(name, int(data.ctypes.data), (variable.size,), (1,), 1, role, place.address, data))
+    return tensors
 
 
 def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> Fault:
@@ -217,39 +253,28 @@ def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> 
     return located(fault, program.kernel.name, stop.instruction, file)
 
 
-def _unwritten(memory: GlobalMemory, program: Program) -> list[Fault]:
+def _unwritten(memory: GlobalMemory, kernel: str) -> list[Fault]:
     faults = []
     for arena in memory.arenas:
-        if arena.role != "out":
-            continue
-        count, offset = arena.unwritten()
+        count, offset = arena.unwritten() if arena.role == "out" else (0, 0)
         if count:
-            address = arena.tensor.at + offset
-            faults.append(
-                Fault(
-                    "output-not-written",
-                    f"{count} of {arena.tensor.elements} elements of {arena.name} were never written",
-                    program.kernel.name,
-                    address=address,
-                    tensor=arena.name,
-                    element=arena.element(address),
-                )
-            )
+            text = f"{count} of {arena.tensor.elements} elements of {arena.name} were never written"
+            faults.append(_in_tensor("output-not-written", text, kernel, arena, arena.tensor.at + offset))
     return faults
 
 
-def _differences(first: GlobalMemory, second: GlobalMemory, program: Program, seed: int) -> list[Fault]:
-    """Outputs in which two orders of the same launch disagree."""
+def _differences(first: GlobalMemory, second: GlobalMemory, kernel: str) -> list[Fault]:
+    """The first tensor that two orders of the same launch leave different."""
     for one, other in zip(first.arenas, second.arenas, strict=True):
         different = one.bytes != other.bytes
         if different.any():
-            address = one.start + int(different.argmax())
-            text = f"{one.name} is another one when warps and blocks run in the order of seed {seed}"
-            name = program.kernel.name
-            return [
-                Fault("order-dependent", text, name, address=address, tensor=one.name, element=one.element(address))
-            ]
+            text = f"{one.name} is another one in this order of blocks and warps than in the first"
+            return [_in_tensor("order-dependent", text, kernel, one, one.start + int(different.argmax()))]
     return []
 
 
-__all__ = ["Report", "launch", "module_of", "program_of", "source_of"]
+def _in_tensor(kind: Kind, text: str, kernel: str, arena: Arena, address: int) -> Fault:
+    return Fault(kind, text, kernel, address=address, tensor=arena.name, element=arena.element(address))
+
+
+__all__ = ["Report", "launch", "module_of", "program_of"]

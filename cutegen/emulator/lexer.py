@@ -15,7 +15,7 @@ _TOKEN = re.compile(
   | (?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
       |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
   | (?P<directive>\.[A-Za-z_]\w*)
-  | (?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)[A-Za-z_]\w*|\.\d\w*)*)
+  | (?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)\w+)*)
   | (?P<mark>[-+{}\[\](),;:|!@<>=*&~^?/%.])
     """,
     re.VERBOSE | re.DOTALL,
@@ -110,13 +110,12 @@ def _scan(text: str) -> list[Token]:
 
 
 def number(token: Token, negative: bool = False) -> Immediate:
-    """The value of a number's token; ``negative`` for one after a minus sign."""
+    """The value of a number's token; ``negative`` for one after a minus sign, which the bits of a float do not take."""
     text = token.text
-    if token.kind != "number":
+    if token.kind != "number" or (negative and text[:2] in ("0f", "0F", "0d", "0D")):
         raise PtxSyntaxError(f"a number was expected, not {text!r}", token.line)
     if text[:2] in ("0f", "0F", "0d", "0D"):
-        width = 32 if text[1] in "fF" else 64
-        return Immediate(int(text[2:], 16) ^ (1 << (width - 1) if negative else 0), width)
+        return Immediate(int(text[2:], 16), 32 if text[1] in "fF" else 64)
     if "." in text or ("e" in text.lower() and text[:2].lower() != "0x"):
         import struct
 

@@ -11,14 +11,16 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cutegen.emulator.flights import Reading
+from cutegen.emulator.ordering import Touched
+
 Role = Literal["in", "out", "inout"]
 GAP, UNWRITTEN = 1, 2  # of a byte of an arena
-NOBODY, MANY = -1, -2  # instead of a lane's number
 _ROOM = 1 << 40  # bytes between the address ranges of two tensors
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
 _BY_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}  # complex: just 16 bytes
@@ -31,6 +33,7 @@ class BoundTensor:
     `pointer` is where the elements lie in this process; `shape` and `strides` (in elements of `itemsize` bytes) say
     which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
     be written, an `out` tensor must not be read before it is written and must be written whole. `owner` is kept alive.
+    Raises ValueError for another role.
     """
 
     name: str
@@ -41,6 +44,10 @@ class BoundTensor:
     role: Role = "inout"
     address: int = -1
     owner: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise ValueError(f"{self.name}: the role is one of {', '.join(get_args(Role))}, not {self.role!r}")
 
     @property
     def at(self) -> int:
@@ -65,14 +72,19 @@ class BoundTensor:
 
 
 def bind(tensor: Any, name: str, role: Role = "inout", address: int = -1) -> BoundTensor:
-    """A torch tensor on the CPU, or a numpy array, as `BoundTensor`. Raises TypeError for anything else, ValueError
-    for negative strides."""
+    """A torch tensor in the CPU's memory, or a numpy array, as `BoundTensor`. Raises TypeError for anything else,
+    ValueError for negative strides, for a tensor without memory or elsewhere, and for a read-only array unless the role
+    is `in`."""
     if isinstance(tensor, np.ndarray):
+        if not tensor.flags.writeable and role != "in":
+            raise ValueError(f"{name}: a read-only array that the kernel may write ({role})")
         size = tensor.itemsize
         if any(s % size for s in tensor.strides):
             raise ValueError(f"{name}: strides {tensor.strides} bytes are not whole elements of {size} bytes")
         strides, pointer = tuple(s // size for s in tensor.strides), int(tensor.ctypes.data)
     elif hasattr(tensor, "data_ptr") and hasattr(tensor, "element_size"):
+        if tensor.is_sparse or tensor.untyped_storage().device.type != "cpu":
+            raise ValueError(f"{name}: expected a tensor in the CPU's memory")
         size, strides, pointer = int(tensor.element_size()), tuple(tensor.stride()), int(tensor.data_ptr())
     else:
         raise TypeError(f"{name}: expected a torch tensor or a numpy array, got {type(tensor).__name__}")
@@ -91,8 +103,8 @@ class Arena:
     """The bytes of one tensor while kernels run.
 
     `start` is the address of `bytes[0]`; the tensor's first byte is at `offset`. `flags` is None if every byte may be
-    read, else GAP and UNWRITTEN for each. `writer` and `reader` hold, for each `unit` bytes, the lane that touched them
-    last and (`*_epoch`) how many barriers its block had passed; they exist once needed.
+    read, else GAP and UNWRITTEN for each. `touched` knows who wrote and read each `unit` bytes; None for an input.
+    `reading` knows what asynchronous copies still read, `constant` what ld.global.nc has read, both once there is any.
     """
 
     def __init__(self, tensor: BoundTensor, unit: int) -> None:
@@ -111,13 +123,9 @@ class Arena:
         inside = flags[self.offset : self.offset + self.span]
         self.flags: NDArray[np.uint8] | None = flags if inside.any() else None
         self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
-        self.writer: NDArray[np.int64] | None = None
-        self.writer_epoch: NDArray[np.int32] | None = None
-        self.reader: NDArray[np.int64] | None = None
-        self.reader_epoch: NDArray[np.int32] | None = None
-        if tensor.role != "in":
-            self.writer = np.full(size // self.unit, NOBODY, np.int64)
-            self.writer_epoch = np.zeros(size // self.unit, np.int32)
+        self.touched = None if tensor.role == "in" else Touched(size // self.unit)
+        self.reading: Reading | None = None
+        self.constant: NDArray[np.bool_] | None = None
 
     def _owned(self) -> NDArray[np.bool_]:
         owned = np.zeros(len(self.bytes), np.bool_)
@@ -130,12 +138,6 @@ class Arena:
         """The bytes as an array of `size`-byte entries."""
         return self.bytes.view(_BY_SIZE[size])
 
-    def readers(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        if self.reader is None or self.reader_epoch is None:
-            self.reader = np.full(len(self.bytes) // self.unit, NOBODY, np.int64)
-            self.reader_epoch = np.zeros(len(self.bytes) // self.unit, np.int32)
-        return self.reader, self.reader_epoch
-
     def copy_back(self) -> None:
         """Writes the elements to where the tensor really is; gaps stay as they are."""
         if self.role == "in" or not self.span:
@@ -144,9 +146,9 @@ class Arena:
 
     def unwritten(self) -> tuple[int, int]:
         """How many elements nothing has written, and the first one's byte offset from the tensor's address."""
-        if self.writer is None or not self.span:
+        if self.touched is None or not self.span:
             return 0, 0
-        missing = np.repeat(self.writer == NOBODY, self.unit)
+        missing = np.repeat(~self.touched.written(), self.unit)
         elements = _elements(missing[self.offset :], self.tensor).any(axis=-1)
         count = int(elements.sum())
         if not count:

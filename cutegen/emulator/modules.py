@@ -1,9 +1,10 @@
 """Generated modules on the emulator: the PTX that they compile to, launched as their compiled host code would.
 
-A module offers `TARGETS`, `compile(arch, options)` and one public function of the kernel's name. `call` makes a call of
-that function with tensors on the CPU: all that its Python does is done, its host-side checks included, up to the
-compiled function. For that the tensors say that they are on a CUDA device, and the module's table of compiled functions
-(`_compiled`, filled by `_load`) holds an emulated one.
+A module offers `TARGETS`, `compile(arch, options)` and one public function of the kernel's name. `run` takes the place
+of its compiled function only. Once a module is `install`ed, its public function can be called with tensors on the CPU:
+all that its Python does is done, its host-side checks included, up to the compiled function. For that the tensors say
+that they are on a CUDA device, and the module's table of compiled functions (`_compiled`, filled by `_load`) holds an
+emulated one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from cutegen.emulator.capture import HostCode, TensorArgument
 from cutegen.emulator.faults import Fault, FaultError
 from cutegen.emulator.launching import Report, launch, module_of
 from cutegen.emulator.memory import BoundTensor, Role, bind, place
+from cutegen.emulator.warps import WARP
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +44,6 @@ _KINDS = {
     "uint8": ("u", 8),
     "bool": ("b", 8),
 }
-_USES: Mapping[str, Role] = {"read": "in", "written": "out", "read and written": "inout"}
 
 
 @dataclass(frozen=True)
@@ -104,64 +106,77 @@ def builds(module: ModuleType, targets: Iterable[str] | None = None) -> tuple[Bu
     return tuple(chosen.values())
 
 
-def roles(module: ModuleType, kernel: str) -> dict[str, Role]:
-    """What the kernel does with each tensor, as the documentation of its function says; empty where it says nothing."""
-    text = " ".join((inspect.getdoc(getattr(module, kernel)) or "").split())
-    names = list(inspect.signature(getattr(module, kernel)).parameters)
-    found: dict[str, Role] = {}
-    for name in names:
-        match = re.search(rf"(?<!\w){re.escape(name)}: \[[^\]]*\].*?, (read and written|read|written)\.", text)
-        if match:
-            found[name] = _USES[match[1]]
-    return found
+@dataclass(frozen=True)
+class Outcome:
+    """What the code for one target has left in the tensors that it may write, gaps included. `exact`: PTX says every
+    bit of it."""
+
+    target: str
+    exact: bool
+    outputs: tuple[tuple[BoundTensor, bytes], ...]
+
+    def restore(self) -> None:
+        """Writes it to the tensors again."""
+        for tensor, data in self.outputs:
+            tensor.bytes()[:] = np.frombuffer(data, np.uint8)
 
 
 class Emulated:
     """Stands for a module's compiled function: call it with the function's arguments, tensors `on_device`.
 
-    Every one of `builds` runs on the same data and must give the same bits. The first `thorough` launches of more than
-    one warp that are not too long run in `ORDERS` orders. `reports` collects what ran. Raises FaultError for a fault,
-    and what the host code raises for arguments that it refuses.
+    Every one of `builds` runs on the same data. Those of whose results PTX says every bit must give the same; of the
+    others, whose code is approximate or may be contracted (`Report.exact`), each may have last bits of its own. After a
+    call the tensors hold the results of the last one; `outcomes` has those of each, in order. `names` are the
+    function's arguments; `roles` says what the kernel does with those that are tensors. A tensor that it leaves out is
+    `inout`: the kernel may write it and need not, so of such an output nothing is demanded. Raises ValueError for a
+    role of no argument.
+
+    Every launch that has an order, one of several blocks or warps, runs in the `orders` from `seed` on (as `launch`
+    says); both may be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, and
+    what the host code raises for arguments that it refuses.
     """
 
-    ORDERS = 3
-    LONG = 20_000_000  # instructions
-
     def __init__(
-        self, builds: Sequence[Build], names: Sequence[str], roles: Mapping[str, Role], thorough: int = 3
+        self,
+        builds: Sequence[Build],
+        names: Sequence[str],
+        roles: Mapping[str, Role] | None = None,
+        *,
+        seed: int = 0,
+        orders: int = 1,
     ) -> None:
-        self.builds, self.names, self.roles, self.thorough = tuple(builds), tuple(names), dict(roles), thorough
+        self.builds, self.names, self.roles = tuple(builds), tuple(names), dict(roles or {})
+        self.seed, self.orders = seed, orders
         self.reports: list[Report] = []
+        self.outcomes: list[Outcome] = []
+        if strange := set(self.roles) - set(self.names):
+            raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
 
     def __call__(self, *arguments: Any) -> None:
         bound: list[BoundTensor] = []
         passed: list[TensorArgument | bool | int | float] = []
-        for number, argument in enumerate(arguments):
+        for number, (name, argument) in enumerate(zip(self.names, arguments, strict=True)):
             if not hasattr(argument, "data_ptr"):
                 passed.append(argument)
                 continue
-            name = self.names[number] if number < len(self.names) else f"argument {number}"
             tensor, given = _bound(argument, name, self.roles.get(name, "inout"), number)
             bound.append(tensor)
             passed.append(given)
-        outcomes: list[list[bytes]] = []
-        before = [t.bytes().tobytes() for t in bound if t.role != "in"]
+        outputs = [tensor for tensor in bound if tensor.role != "in"]
+        before = _outcome("", True, outputs)
+        self.outcomes.clear()
         for made in self.builds:
-            for tensor, data in zip((t for t in bound if t.role != "in"), before, strict=True):
-                tensor.bytes()[:] = np.frombuffer(data, np.uint8)
-            self._run(made, passed, bound)
-            outcomes.append([t.bytes().tobytes() for t in bound if t.role != "in"])
-        for made, outcome in zip(self.builds[1:], outcomes[1:], strict=True):
-            if outcome != outcomes[0]:
-                text = f"the code for {made.target} gives other bits than that for {self.builds[0].target}"
-                raise FaultError(Fault("order-dependent", text))
+            before.restore()
+            exact = self._run(made, passed, bound)
+            outcome = _outcome(made.target, exact, outputs)
+            _check_same(next((o for o in self.outcomes if o.exact), outcome), outcome)
+            self.outcomes.append(outcome)
 
-    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> None:
+    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> bool:
+        """Whether all that ran is exact."""
+        exact = True
         for asked in made.host(*passed):
-            several = self.thorough > 0 and (asked.grid != (1, 1, 1) or np.prod(asked.block) > 32)
-            last = self.reports[-1].instructions if self.reports else 0
-            orders = self.ORDERS if several and last < self.LONG else 1
-            self.thorough -= orders > 1
+            single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
             report = launch(
                 made.ptx,
                 asked.kernel,
@@ -170,34 +185,70 @@ class Emulated:
                 asked.parameters,
                 bound,
                 asked.shared,
-                orders=orders,
+                seed=self.seed,
+                orders=1 if single_warp else self.orders,
             )
             self.reports.append(report)
             report.check()
+            exact &= report.exact
+        return exact
 
 
-def run(module: ModuleType, *arguments: Any, kernel: str | None = None, target: str | None = None) -> list[Report]:
+def _outcome(target: str, exact: bool, outputs: Sequence[BoundTensor]) -> Outcome:
+    """What the outputs hold now."""
+    return Outcome(target, exact, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
+
+
+def _check_same(one: Outcome, other: Outcome) -> None:
+    if not (one.exact and other.exact):
+        return
+    for (tensor, data), (_, others) in zip(one.outputs, other.outputs, strict=True):
+        if data != others:
+            text = f"the code for {other.target} gives another {tensor.name} than that for {one.target}"
+            raise FaultError(Fault("target-dependent", text, tensor=tensor.name))
+
+
+def run(
+    module: ModuleType,
+    *arguments: Any,
+    kernel: str | None = None,
+    target: str | None = None,
+    roles: Mapping[str, Role] | None = None,
+    seed: int = 0,
+    orders: int = 1,
+) -> list[Report]:
     """Runs a generated module's kernel on CPU tensors, without the checks of its Python function.
 
     `kernel` is the public function's name, by default the module's; `target` one of its TARGETS, by default all that
-    differ. Raises FaultError for a fault.
+    differ, of which the tensors hold the last one's results then. `roles` maps arguments to `in` (must not be written),
+    `out` (must be written whole, and not read before) or `inout`, which is what the others are. `seed` and `orders` are
+    as for `launch`. Raises FaultError for a fault.
     """
-    name = kernel or module.__name__.rpartition(".")[2].removeprefix("_cutegen_verified_")
-    function = getattr(module, name, None)
-    names = list(inspect.signature(function).parameters) if function else []
-    made = builds(module, [target] if target else None)
-    emulated = Emulated(made, names, roles(module, name) if function else {}, thorough=0)
-    emulated(*map(on_device, arguments))
+    signature = _signature(module, kernel or module.__name__.rpartition(".")[2])
+    given = signature.bind(*arguments)
+    given.apply_defaults()
+    made = builds(module, None if target is None else [target])
+    emulated = Emulated(made, list(signature.parameters), roles, seed=seed, orders=orders)
+    emulated(*map(on_device, given.args))
     return emulated.reports
 
 
-def install(module: ModuleType, kernel: str, targets: Iterable[str] | None = None) -> Emulated:
-    """Makes the module's public function run on the emulator from now on; arguments have to be `on_device`."""
+def install(
+    module: ModuleType,
+    kernel: str,
+    targets: Iterable[str] | None = None,
+    *,
+    roles: Mapping[str, Role] | None = None,
+) -> Emulated:
+    """Makes the module's public function run on the emulator from now on; arguments have to be `on_device`.
+
+    `targets` are those of the module's that run, by default all that differ; `roles` is as for `run`. What is returned
+    has the reports of what ran, and takes other orders.
+    """
     table, load = getattr(module, "_compiled", None), getattr(module, "_load", None)
     if not isinstance(table, dict) or not callable(load):
         raise TypeError(f"{module.__name__} has no _compiled and _load, which generated modules have")
-    names = list(inspect.signature(getattr(module, kernel)).parameters)
-    emulated = Emulated(builds(module, targets), names, roles(module, kernel))
+    emulated = Emulated(builds(module, targets), list(_signature(module, kernel).parameters), roles)
 
     def emulated_load(device: Any) -> Callable[..., None]:
         """As the module's own: makes the compiled function at the first call on a device, and keeps it."""
@@ -206,6 +257,10 @@ def install(module: ModuleType, kernel: str, targets: Iterable[str] | None = Non
     table.clear()
     module._load = emulated_load  # type: ignore[attr-defined]
     return emulated
+
+
+def _signature(module: ModuleType, kernel: str) -> inspect.Signature:
+    return inspect.signature(getattr(module, kernel))
 
 
 def on_device(argument: Any) -> Any:
@@ -239,7 +294,5 @@ def _bound(argument: torch.Tensor, name: str, role: Role, number: int) -> tuple[
     kind = _KINDS.get(str(argument.dtype).removeprefix("torch."))
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
-    if argument.is_meta or argument.is_sparse:
-        raise ValueError(f"{name}: expected a tensor with memory, on the device")
     tensor = bind(argument, name, role, place(argument.data_ptr(), number))
     return tensor, TensorArgument(tensor.at, tensor.shape, tensor.strides, *kind, bool(argument.is_cuda))

@@ -19,9 +19,16 @@ Rule = Callable[[Sequence[Poison], Sequence[Array]], list[Poison]]
 """From the poison of each source and the sources' values to the poison of each destination."""
 
 _WHOLE = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64")
-_PACKED = ("f16x2", "bf16x2")
-_LANEWISE = frozenset(("add", "sub", "mul", "fma", "min", "max", "neg", "abs"))
-_LOW, _HIGH = np.uint32(0x0000FFFF), np.uint32(0xFFFF0000)
+_MOVES: dict[str, tuple[int, ...]] = {
+    "shl": (0,),
+    "shr": (0,),
+    "brev": (0,),
+    "bfe": (0,),
+    "bfi": (0, 1),
+    "shf": (0, 1),
+    "prmt": (0, 1),
+}
+"""Opcodes that only move bits -> the sources that are moved; the others say where to."""
 
 
 def ones(width: int) -> Array:
@@ -50,16 +57,16 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
         return _kept(_masked(opcode == "and"))
     if opcode in ("xor", "not") and plain:
         return _kept(_either)
+    if opcode == "lop3":
+        return _kept(lambda poison, values: _either(poison[:3], values))
     if opcode == "mov" or (opcode == "cvt" and len(modifiers) == 2 and set(modifiers) <= set(_WHOLE)):
         return _kept(_moved(op, range(len(op.sources))))
-    if opcode in ("shl", "shr"):
-        return _kept(_moved(op, (0,)))
-    if opcode == "prmt" and modifiers == ("b32",):
-        return _kept(_moved(op, (0, 1)))
-    if opcode == "cvt" and len(op.sources) == 2 and any(m in _PACKED for m in modifiers):
-        return _kept(_packed)
-    if opcode in _LANEWISE and modifiers and modifiers[-1] in _PACKED:
-        return _kept(_halves)
+    if opcode in _MOVES:
+        return _kept(_moved(op, _MOVES[opcode]))
+    if opcode == "cvt" and len(op.sources) == 2:
+        return _kept(_joined(widths[0]))
+    if op.parts > 1:
+        return _kept(_partwise(widths[0], op.parts))
     return _kept(_all(widths))
 
 
@@ -137,16 +144,26 @@ def _moved(op: PureOp, data: Sequence[int]) -> Rule:
     return run
 
 
-def _packed(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
-    """cvt of two numbers into one register: the first source is the upper half."""
-    high, low = (np.asarray(False) if p is None else some(p) for p in poison)
-    return [np.where(high, _HIGH, np.uint32(0)) | np.where(low, _LOW, np.uint32(0))]
+def _joined(width: int) -> Rule:
+    """cvt of two numbers into the halves of one register: the first source is the upper one."""
+    low = ones(width // 2).astype(STORAGE[width])
+    high = low << STORAGE[width].type(width // 2)
+
+    def run(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        upper, lower = (np.asarray(False) if p is None else some(p) for p in poison)
+        return [whole(upper, width) & high | whole(lower, width) & low]
+
+    return run
 
 
-def _halves(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
-    """Operations on each half of a register by itself."""
-    (total,) = _either(poison, values)
-    if total is None:
-        return [None]
-    high, low = (total & _HIGH) != 0, (total & _LOW) != 0
-    return [np.where(high, _HIGH, np.uint32(0)) | np.where(low, _LOW, np.uint32(0))]
+def _partwise(width: int, parts: int) -> Rule:
+    """Operations on each of the parts of a register by itself."""
+
+    def run(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        (total,) = _either(poison, values)
+        if total is None:
+            return [None]
+        split = np.ascontiguousarray(total)[..., None].view(STORAGE[width // parts])
+        return [np.ascontiguousarray(whole(split != 0, width // parts)).view(STORAGE[width])[..., 0]]
+
+    return run

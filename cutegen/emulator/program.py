@@ -7,14 +7,18 @@ refused here, before anything runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from cutegen.emulator.copies import copy_operation
+from cutegen.emulator.form import Form
 from cutegen.emulator.lanes import Mask
-from cutegen.emulator.moves import copy_operation, load_operation, store_operation
+from cutegen.emulator.moves import load_operation, store_operation
+from cutegen.emulator.placement import Placement, place_variables
 from cutegen.emulator.pure import pure_operation
 from cutegen.emulator.state import Lanes
-from cutegen.emulator.types import Immediate, Instruction, Kernel, Label, Module, UnsupportedInstruction
+from cutegen.emulator.tensor_cores import compile_mma
+from cutegen.emulator.types import Immediate, Instruction, Kernel, Label, Module, PureOp, UnsupportedInstruction
 from cutegen.emulator.warps import warp_operation
 
 Operation: TypeAlias = Callable[[Lanes, Mask], None]
@@ -23,15 +27,18 @@ Operation: TypeAlias = Callable[[Lanes, Mask], None]
 @dataclass(frozen=True)
 class End:
     """How a block of instructions ends. `branch`: to `target` where the guard holds, else on. `exit`, `trap` likewise.
-    `barrier`: on once every thread is there. `fall`: on."""
+    `barrier`: on once `threads` are there, by default all; `aligned` if those of a warp come together.
+    `fall`: on."""
 
     kind: Literal["branch", "exit", "barrier", "trap", "fall"]
     instruction: Instruction | None = None
     guard: int | None = None
     negated: bool = False
+    label: str = ""
     target: int = 0
     barrier: int = 0
     threads: int | None = None
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Program:
-    """`slots` numbers the registers. `unit` and `shared_unit` are the smallest global and shared accesses in bytes."""
+    """`slots` numbers the registers. `unit` and `shared_unit` are the smallest global and shared accesses in bytes.
+
+    `approximate` are the instructions whose results PTX only bounds; `contractible` float products and sums without
+    rounding modifier, of a type of which there are both: PTX lets the assembler make a fused multiply-add of a pair.
+    """
 
     kernel: Kernel
     blocks: tuple[Block, ...]
@@ -52,9 +63,8 @@ class Program:
     unit: int
     shared_unit: int
     approximate: tuple[Instruction, ...]
-    static_shared: int
-    dynamic_start: int
-    symbols: dict[str, int]
+    contractible: tuple[Instruction, ...]
+    placement: Placement
 
 
 def build(module: Module, kernel: Kernel) -> Program:
@@ -64,11 +74,12 @@ def build(module: Module, kernel: Kernel) -> Program:
 
 class _Builder:
     def __init__(self, module: Module, kernel: Kernel) -> None:
-        self.module, self.kernel = module, kernel
+        self.kernel = kernel
         self.slots = {name: i for i, name in enumerate(kernel.registers)}
-        self.symbols, self.static, self.dynamic = _shared_symbols(module, kernel)
+        self.placement = place_variables(module, kernel)
         self.sizes: dict[str, list[int]] = {"global": [16], "shared": [8]}
         self.approximate: list[Instruction] = []
+        self.contractible: list[tuple[Instruction, str]] = []
 
     def build(self) -> Program:
         instructions = self.kernel.instructions
@@ -87,12 +98,7 @@ class _Builder:
             elif end is None:
                 end = End("fall")
             elif end.kind == "branch":
-                assert end.instruction is not None
-                label = end.instruction.operands[-1]
-                assert isinstance(label, Label)
-                if label.name not in self.kernel.labels:
-                    raise self._no(end.instruction, f"no label {label.name}")
-                end = End("branch", end.instruction, end.guard, end.negated, number[self.kernel.labels[label.name]])
+                end = replace(end, target=number[self.kernel.labels[end.label]])
             blocks.append(Block(tuple(self._operation(i) for i in body), tuple(body), end))
         return Program(
             self.kernel,
@@ -102,49 +108,74 @@ class _Builder:
             min(self.sizes["global"]),
             min(self.sizes["shared"]),
             tuple(self.approximate),
-            self.static,
-            self.dynamic,
-            self.symbols,
+            self._pairs(),
+            self.placement,
         )
+
+    def _pairs(self) -> tuple[Instruction, ...]:
+        """The contractible instructions of types that have a product and a sum, whether or not they meet."""
+        kinds = [{kind for i, kind in self.contractible if (i.opcode == "mul") == product} for product in (True, False)]
+        return tuple(i for i, kind in self.contractible if kind in kinds[0] & kinds[1])
 
     def _end(self, instruction: Instruction) -> End | None:
         guard = None if instruction.guard is None else self.slots[instruction.guard.register.name]
         negated = instruction.guard is not None and instruction.guard.negated
-        name = instruction.name
-        if instruction.opcode == "bra":
-            if instruction.modifiers not in ((), ("uni",)):
-                raise self._no(instruction)
-            return End("branch", instruction, guard, negated)
-        if name in ("ret", "exit", "ret.uni"):
-            return End("exit", instruction, guard, negated)
-        if name == "trap":
-            return End("trap", instruction, guard, negated)
-        if name in _BARRIERS:
-            if guard is not None:
-                raise self._no(instruction, "a barrier under a guard")
-            numbers = instruction.operands or (Immediate(0, None),)
-            if not all(isinstance(n, Immediate) for n in numbers) or len(numbers) > 2:
-                raise self._no(instruction, "a barrier whose number or count is no constant")
-            first, *rest = (n.bits for n in numbers if isinstance(n, Immediate))
-            return End("barrier", instruction, barrier=first, threads=rest[0] if rest else None)
+        form, opcode = Form(instruction), instruction.opcode
+        if opcode == "bra":
+            form.flag("uni")
+            (label,) = form.done(1)
+            if not isinstance(label, Label):
+                form.fail("no label")
+            return End("branch", instruction, guard, negated, label.name)
+        if opcode in ("ret", "exit", "trap"):
+            if opcode == "ret":
+                form.flag("uni")
+            form.done(0)
+            return End("trap" if opcode == "trap" else "exit", instruction, guard, negated)
+        if opcode in ("bar", "barrier"):
+            return self._barrier(form)
         return None
+
+    def _barrier(self, form: Form) -> End:
+        """bar.sync, and barrier.sync, which only with `.aligned` is the same."""
+        form.leads("cta")
+        form.choice("sync")
+        aligned = form.instruction.opcode == "bar" or form.flag("aligned")
+        numbers = [n.bits for n in form.done(1, 2) if isinstance(n, Immediate) and n.width is None]
+        if len(numbers) != len(form.instruction.operands):
+            form.fail("a number or count that is no constant")
+        if form.instruction.guard is not None:
+            form.fail("a barrier under a guard")
+        first, threads = numbers[0], numbers[1] if len(numbers) > 1 else None
+        if first > 15:
+            form.fail(f"barrier {first} of 0 to 15")
+        return End("barrier", form.instruction, barrier=first, threads=threads, aligned=aligned)
 
     def _operation(self, instruction: Instruction) -> Operation:
         opcode = instruction.opcode
         operation: Operation | None = None
+        slots, places = self.slots, self.placement.places
         if opcode == "ld":
-            operation = load_operation(instruction, self.slots, self._note, self.kernel)
+            operation = load_operation(instruction, slots, places, self._note, self.kernel)
         elif opcode == "st":
-            operation = store_operation(instruction, self.slots, self._note)
+            operation = store_operation(instruction, slots, places, self._note)
         elif opcode == "cp":
-            operation = copy_operation(instruction, self.slots, self._note)
+            operation = copy_operation(instruction, slots, places, self._note)
         if operation is None:
-            operation = warp_operation(instruction, self.slots, self._note)
+            operation = warp_operation(instruction, slots, places, self._note)
+            if opcode == "mma" and compile_mma(instruction).approximate:
+                self.approximate.append(instruction)
         if operation is None:
-            operation = pure_operation(instruction, self.slots, self.symbols, self.approximate.append)
+            operation = pure_operation(instruction, slots, places, lambda op: self._arithmetic(instruction, op))
         if operation is None:
-            raise self._no(instruction)
+            raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text)
         return operation if instruction.guard is None else self._guarded(operation, instruction)
+
+    def _arithmetic(self, instruction: Instruction, op: PureOp) -> None:
+        if op.approximate:
+            self.approximate.append(instruction)
+        if op.contractible:
+            self.contractible.append((instruction, op.contractible))
 
     def _guarded(self, operation: Operation, instruction: Instruction) -> Operation:
         assert instruction.guard is not None
@@ -159,37 +190,3 @@ class _Builder:
 
     def _note(self, space: str, size: int) -> None:
         self.sizes[space].append(size)
-
-    @staticmethod
-    def _no(instruction: Instruction, why: str = "") -> UnsupportedInstruction:
-        return UnsupportedInstruction(instruction.name, instruction.line, instruction.text, why)
-
-
-_BARRIERS = {
-    "bar.sync",
-    "bar.cta.sync",
-    "barrier.sync",
-    "barrier.cta.sync",
-    "barrier.sync.aligned",
-    "barrier.cta.sync.aligned",
-}
-
-
-def _shared_symbols(module: Module, kernel: Kernel) -> tuple[dict[str, int], int, int]:
-    """Offsets of shared variables in a block's shared memory: those of fixed size first, then what is dynamic."""
-    symbols: dict[str, int] = {}
-    end, widest = 0, 1
-    variables = [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
-    used = {v.name: v for v in variables}
-    for variable in used.values():
-        if not variable.dynamic:
-            end = -(-end // variable.align) * variable.align
-            symbols[variable.name] = end
-            end += variable.size
-        else:
-            widest = max(widest, variable.align)
-    start = -(-end // widest) * widest
-    for variable in used.values():
-        if variable.dynamic:
-            symbols[variable.name] = start
-    return symbols, end, start if len(symbols) > 0 and any(v.dynamic for v in used.values()) else end

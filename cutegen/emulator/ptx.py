@@ -8,7 +8,6 @@ Source lines come from ``.loc``, which CuTeDSL writes when a kernel is compiled 
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
 
 from cutegen.emulator.body import Body
 from cutegen.emulator.lexer import Tokens
@@ -21,18 +20,16 @@ _SPACES = (".shared", ".global", ".const")
 _HINTS = (".maxnreg", ".minnctapersm", ".maxnctapersm")
 
 
-def parse(text: str, source: str | None = None) -> Module:
+def parse(text: str) -> Module:
     """Reads a PTX file.
 
-    ``source`` is the generated module's path: then only lines of that file count as source lines (files are told
-    apart by their last part). Without it the first file named does. Raises PtxSyntaxError for what is not PTX and
-    UnsupportedInstruction for directives that are not emulated.
+    Only lines of the file with the lowest number count as source lines: that is the one that is compiled, the others
+    are libraries. Raises PtxSyntaxError for what is not PTX and UnsupportedInstruction for directives that are not
+    emulated.
     """
     tokens = Tokens(text.rstrip("\0"))
     files = {int(number): path for number, path in _FILE.findall(text)}
-    chosen: set[int] | None = {min(files)} if files else None
-    if source is not None and files:
-        chosen = {number for number, path in files.items() if PurePath(path).name == PurePath(source).name}
+    chosen = min(files, default=None)
     version = target = ""
     variables: list[Variable] = []
     kernels: list[Kernel] = []
@@ -63,17 +60,17 @@ def parse(text: str, source: str | None = None) -> Module:
             raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line))
     if not target or not version:
         raise PtxSyntaxError("no .version or no .target", 1)
-    return Module(target, version, tuple(kernels), tuple(variables))
+    return Module(target, version, tuple(kernels), tuple(variables), None if chosen is None else files[chosen])
 
 
-def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], files: set[int] | None) -> None:
+def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], file: int | None) -> None:
     start = tokens.at
     external = False
     while tokens.next.text in _LINKING:
         external |= tokens.take().text == ".extern"
     token = tokens.next
     if tokens.accept(".entry"):
-        kernels.append(_kernel(tokens, {v.name for v in variables}, files))
+        kernels.append(_kernel(tokens, {v.name for v in variables}, file))
     elif token.text == ".func":
         if not external:
             raise UnsupportedInstruction(".func", token.line, tokens.text_of(token.line), "device functions")
@@ -103,10 +100,10 @@ def _skip_section(tokens: Tokens) -> None:
         pass
 
 
-def _kernel(tokens: Tokens, outer: set[str], files: set[int] | None) -> Kernel:
+def _kernel(tokens: Tokens, outer: set[str], file: int | None) -> Kernel:
     name = tokens.word().text
     parameters = read_parameters(tokens)
-    threads = None
+    threads: dict[str, tuple[int, int, int]] = {}
     while tokens.next.kind == "directive":
         token = tokens.take()
         if token.text in (".reqntid", ".maxntid"):
@@ -114,7 +111,7 @@ def _kernel(tokens: Tokens, outer: set[str], files: set[int] | None) -> Kernel:
             while tokens.accept(","):
                 sizes.append(tokens.integer())
             x, y, z = (*sizes, 1, 1)[:3]
-            threads = (x, y, z)
+            threads[token.text] = (x, y, z)
         elif token.text in _HINTS:
             tokens.integer()
         elif token.text == ".pragma":
@@ -122,9 +119,10 @@ def _kernel(tokens: Tokens, outer: set[str], files: set[int] | None) -> Kernel:
                 tokens.take()
         else:
             raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line), "on a kernel")
+    required, most = threads.get(".reqntid"), threads.get(".maxntid")
     if tokens.accept(";"):
-        return Kernel(name, parameters, {}, (), (), {}, threads)
-    body = Body(tokens, outer | {p.name for p in parameters}, files)
+        return Kernel(name, parameters, {}, (), (), {}, required, most)
+    body = Body(tokens, outer | {p.name for p in parameters}, file)
     return Kernel(
-        name, parameters, body.registers, tuple(body.variables), tuple(body.instructions), body.labels, threads
+        name, parameters, body.registers, tuple(body.variables), tuple(body.instructions), body.labels, required, most
     )

@@ -1,4 +1,7 @@
-"""Operations that only read and write registers: the semantics of `semantics.py`, on the lanes' state."""
+"""Operations that only read and write registers: the semantics of `semantics.py`, on the lanes' state.
+
+And prefetch, which changes nothing that a program can see.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from cutegen.emulator.fma import fma_f32
-from cutegen.emulator.lanes import Array, Mask
+from cutegen.emulator.form import Form
+from cutegen.emulator.lanes import Array, Mask, both
+from cutegen.emulator.placement import WINDOW, Place
 from cutegen.emulator.poison import Poison, rule_for, some, whole
 from cutegen.emulator.semantics import compile_pure
-from cutegen.emulator.shared import BASE
 from cutegen.emulator.state import Lanes
 from cutegen.emulator.types import (
     STORAGE,
+    Address,
     Immediate,
     Instruction,
+    PureOp,
     Register,
     Source,
     Special,
@@ -25,15 +31,7 @@ from cutegen.emulator.types import (
 )
 
 Getter = Callable[[Lanes], Array]
-WINDOW = 1 << 60  # generic address of the first byte of shared memory
-_CONVERT = {
-    "cvta.to.global": 0,
-    "cvta.to.const": 0,
-    "cvta.global": 0,
-    "cvta.const": 0,
-    "cvta.to.shared": -WINDOW,
-    "cvta.shared": WINDOW,
-}
+Places = Mapping[str, Place]
 _LAST_29 = np.uint32(0x1FFFFFFF)
 _HALF = np.uint32(0x10000000)
 
@@ -41,23 +39,26 @@ _HALF = np.uint32(0x10000000)
 def pure_operation(
     instruction: Instruction,
     slots: Mapping[str, int],
-    symbols: Mapping[str, int],
-    approximate: Callable[[Instruction], None],
+    places: Places,
+    note: Callable[[PureOp], None],
 ) -> Callable[[Lanes, Mask], None] | None:
-    """The operation, or None if the instruction is not one on registers alone."""
+    """The operation, or None if the instruction is not one on registers alone. `note` is told what it computes."""
+    if instruction.opcode in ("prefetch", "prefetchu"):
+        return _prefetch(instruction)
     if instruction.opcode == "cvta":
-        return _convert_address(instruction, slots, symbols)
+        return _convert_address(instruction, slots, places)
     op = compile_pure(instruction)
     if op is None:
         return None
-    if op.approximate:
-        approximate(instruction)
+    note(op)
     if instruction.name == "fma.rn.f32" and all(isinstance(s, Register) for s in op.sources):
         return _multiply_add(instruction, slots)
-    getters = tuple(getter(s, w, slots, symbols, instruction) for s, w in zip(op.sources, op.widths, strict=True))
+    getters = tuple(getter(s, w, slots, places, instruction) for s, w in zip(op.sources, op.widths, strict=True))
     sources = tuple(slots[s.name] if isinstance(s, Register) else -1 for s in op.sources)
     targets = tuple(slots[d.name] if d.width else -1 for d in op.destinations)
     function, spread = op.function, rule_for(instruction, op)
+    if op.undefined is not None:
+        return _partial(instruction, op, op.undefined, getters, sources, targets[0])
 
     def poisoned(lanes: Lanes, values: list[Array]) -> list[Poison] | None:
         found = [lanes.poison.get(slot) for slot in sources]
@@ -83,9 +84,34 @@ def pure_operation(
     return several
 
 
-def getter(
-    source: Source, width: int, slots: Mapping[str, int], symbols: Mapping[str, int], instruction: Instruction
-) -> Getter:
+def _partial(
+    instruction: Instruction,
+    op: PureOp,
+    undefined: Callable[[list[Array]], Array],
+    getters: tuple[Getter, ...],
+    sources: tuple[int, ...],
+    target: int,
+) -> Callable[[Lanes, Mask], None]:
+    """An operation without a result for some operands: what it writes then is as good as never written."""
+
+    def operation(lanes: Lanes, mask: Mask) -> None:
+        values = [get(lanes) for get in getters]
+        lost = undefined(values)
+        for slot in sources:
+            if slot in lanes.poison:
+                lost = lost | some(lanes.poison[slot])
+        if not lost.any():
+            lanes.put(target, op(values)[0], mask)
+            return
+        used = both(lanes.active(mask), lost)
+        if used is not None and used.any():
+            lanes.open = instruction
+        lanes.put(target, op(values)[0], mask, lost)
+
+    return operation
+
+
+def getter(source: Source, width: int, slots: Mapping[str, int], places: Places, instruction: Instruction) -> Getter:
     """How to find a source's bits."""
     if isinstance(source, Register):
         slot = slots[source.name]
@@ -104,11 +130,10 @@ def getter(
             raise UnsupportedInstruction(name, instruction.line, instruction.text, "special register")
         return lambda lanes: lanes.specials[name].astype(STORAGE[width], copy=False)
     assert isinstance(source, Symbol)
-    name, offset = source.name, source.offset
-    if name in symbols:
-        fixed = constant(BASE + symbols[name] + offset, width)
-        return lambda lanes: fixed
-    return lambda lanes: constant(lanes.symbols[name] + offset, width)
+    if source.name not in places:
+        raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text, f"address of {source.name}")
+    here = constant(places[source.name].address + source.offset, width)
+    return lambda lanes: here
 
 
 def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callable[[Lanes, Mask], None]:
@@ -161,16 +186,39 @@ def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callabl
 _NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
+def _prefetch(instruction: Instruction) -> Callable[[Lanes, Mask], None]:
+    """A hint, of any address: the manual (9.7.9.15) gives it no effect but on the caches."""
+    form = Form(instruction)
+    if instruction.opcode == "prefetchu":
+        form.choice("L1")
+    else:
+        form.flag("global")
+        form.choice("L1", "L2", "L2::evict_last", "L2::evict_normal")
+    if not isinstance(form.done(1)[0], Address):
+        form.fail("an address was expected")
+    return lambda lanes, mask: None
+
+
 def _convert_address(
-    instruction: Instruction, slots: Mapping[str, int], symbols: Mapping[str, int]
+    instruction: Instruction, slots: Mapping[str, int], places: Places
 ) -> Callable[[Lanes, Mask], None]:
-    name, _, width = instruction.name.rpartition(".")
-    target, source = instruction.operands
-    if name not in _CONVERT or width not in ("u64", "s64", "b64") or not isinstance(target, Register):
-        raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text)
-    assert isinstance(source, Register | Immediate | Special | Symbol)
-    get = getter(source, 64, slots, symbols, instruction)
-    slot, shift = slots[target.name], np.uint64(_CONVERT[name] & (2**64 - 1))
+    """cvta. Only shared memory has addresses of its own; those of all else are generic as they are."""
+    form = Form(instruction)
+    kind = form.type("u64")
+    back = form.leads("to")
+    space = form.choice("global", "const", "shared", "shared::cta").partition("::")[0]
+    target, operand = form.done(2)
+    if not isinstance(target, Register) or target.width != 64:
+        form.fail("no register to write to")
+    if isinstance(operand, Symbol) and not back and operand.name in places:
+        if places[operand.name].variable.space != space:
+            form.fail(f"{operand.name} is no variable in {space} memory")
+        source: Source = operand
+    else:
+        source = form.source(operand, kind)
+    get = getter(source, 64, slots, places, instruction)
+    away = 0 if space != "shared" else -WINDOW if back else WINDOW
+    slot, shift = slots[target.name], np.uint64(away & (2**64 - 1))
     origin = slots[source.name] if isinstance(source, Register) else -1
 
     def operation(lanes: Lanes, mask: Mask) -> None:

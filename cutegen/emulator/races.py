@@ -49,7 +49,7 @@ class Log:
     def _look(self, writes: Sequence[Access], reads: Sequence[Access]) -> None:
         ranges = _merged((w.low, w.high) for w in writes)
         reads = [r for r in reads if any(r.low < high and low < r.high for low, high in ranges)]
-        alone = len(writes) > 0 and all(_plain(a) for a in (*writes, *reads))
+        alone = all(_plain(a) for a in (*writes, *reads))
         columns = 1 if alone else self.shape[1]
         owner = np.full(self.rows * columns, -1, np.int32)
         spread = [self._spread(w, columns) for w in writes]

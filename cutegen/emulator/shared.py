@@ -10,47 +10,39 @@ at the wait, as late as they may. Races are `races.py`'s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutegen.emulator.lanes import Array, Mask, Stop, at, both, first
+from cutegen.emulator.flights import Flight
+from cutegen.emulator.lanes import Array, Mask, Stop, at, first
+from cutegen.emulator.pending import Copy, Pending
+from cutegen.emulator.placement import BASE
 from cutegen.emulator.poison import Poison, whole
 from cutegen.emulator.races import Access, Log
 from cutegen.emulator.types import Instruction
 
-BASE = 1024  # address of the first byte: below lies what the system keeps for itself
-_UNWRITTEN, _IN_FLIGHT = 1, 2
+_UNWRITTEN, _IN_FLIGHT, _NOBODYS = 1, 2, 4
 _UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-@dataclass(frozen=True)
-class _Copy:
-    access: Access
-    values: tuple[Array, ...]  # one array a unit
-    poison: Mask
-
-
-@dataclass
-class _Group:
-    mask: Mask
-    copies: list[_Copy]
-
-
 class SharedMemory:
-    """`size` bytes for each block of `shape` = (threads, blocks)."""
+    """`size` bytes for each block of `shape` = (threads, blocks). `variables` are what lies there, as name, offset of
+    the first byte and of the end, in order; without any all of it may be used."""
 
-    def __init__(self, size: int, unit: int, shape: tuple[int, int], warp: int = 32) -> None:
-        self.size, self.unit, self.shape = size, unit, shape
+    def __init__(
+        self, size: int, unit: int, shape: tuple[int, int], variables: Sequence[tuple[str, int, int]] = ()
+    ) -> None:
+        self.size, self.unit, self.shape, self.variables = size, unit, shape, tuple(variables)
         self.rows = -(-size // unit)
         self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), _UNITS[unit])
-        self._flags = np.full((self.rows, shape[1]), _UNWRITTEN, np.uint8)
-        self._dirty = np.full(self.rows, _UNWRITTEN, np.uint8)  # flags of any block
+        self._dirty = np.full(self.rows, _NOBODYS if variables else _UNWRITTEN, np.uint8)  # flags of any block
+        for _, start, end in variables:
+            self._dirty[start // unit : -(-end // unit)] = _UNWRITTEN
+        self._flags = np.repeat(self._dirty[:, None], shape[1], axis=1)
         self._log = Log(self.rows, unit, shape)
-        self._open: list[_Copy] = []
-        self._groups: list[_Group] = []
+        self._pending = Pending(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
 
@@ -70,7 +62,7 @@ class SharedMemory:
             poison = self._inspect(access, rows, inside, each, count)
         if each == 1:
             return units, poison
-        return [_join(units[i * each : (i + 1) * each]) for i in range(count)], poison
+        return [join(units[i * each : (i + 1) * each]) for i in range(count)], poison
 
     def store(
         self,
@@ -83,7 +75,7 @@ class SharedMemory:
         instruction: Instruction,
     ) -> None:
         access = self._access(address, offset, size * len(values), mask, instruction)
-        self._not_in_flight(access, "writes")
+        self._free(access, "writes")
         self._log.writes.append(access)
         each = size // self.unit
         for i, value in enumerate(values):
@@ -161,44 +153,64 @@ class SharedMemory:
     def _inspect(self, access: Access, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
         """The bits of each value that were never written; a fault for what is in flight."""
         flags = [self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
-        for flag in flags:
-            flying = (flag & _IN_FLIGHT) != 0
-            flying = flying if mask is None else flying & mask
-            if flying.any():
-                raise self._flying(access, flying, "reads")
+        self._refuse(access, flags, mask, "reads")
         poison: list[Poison] = []
         for i in range(count):
             parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
             bits = [whole(part, self.unit * 8) for part in parts]
-            value = bits[0] if each == 1 else _join(bits)
+            value = bits[0] if each == 1 else join(bits)
             poison.append(value if value.any() else None)
         return poison
 
     def _wide(self, rows: Array) -> tuple[int, int]:
         return rows.shape[0], self.shape[1]
 
-    def _flying(self, access: Access, lanes: Array, verb: str) -> Stop:
-        lane = first(lanes, self.shape)
-        byte = at(access.rows, lane, self.shape) * self.unit
-        copies = [c for g in self._groups for c in g.copies] + self._open
-        line = next((c.access.instruction.line for c in copies if c.access.low * self.unit <= byte + 15), 0)
+    def _free(self, access: Access, verb: str) -> None:
+        """Raises for a write to what is in flight, or nobody's."""
+        rows, mask = self._inside(access)
+        if (self._dirty.take(self._span(rows, access.count)) & (_IN_FLIGHT | _NOBODYS)).any():
+            flags = [
+                self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)
+            ]
+            self._refuse(access, flags, mask, verb)
+
+    def _refuse(self, access: Access, flags: Sequence[Array], mask: Mask, verb: str) -> None:
+        """Raises if an access of the lanes in the mask touches what it must not; `flags` are those of its units."""
+        for j, flag in enumerate(flags):
+            for reason in (_NOBODYS, _IN_FLIGHT):
+                bad = (flag & reason) != 0
+                bad = bad if mask is None else bad & mask
+                if bad.any():
+                    lane = first(bad, self.shape)
+                    row = at(access.rows, lane, self.shape) + j
+                    raise (self._astray if reason == _NOBODYS else self._flying)(access, lane, row, verb)
+
+    def _astray(self, access: Access, lane: tuple[int, int], row: int, verb: str) -> Stop:
+        byte = row * self.unit
+        name, start, end = max((v for v in self.variables if v[2] <= byte), key=lambda v: v[2])
+        text = f"{verb} shared memory {byte - end} bytes past the end of {name}, which has {end - start} bytes"
+        return Stop("out-of-bounds", text, access.instruction, lane, address=byte)
+
+    def _flying(self, access: Access, lane: tuple[int, int], row: int, verb: str) -> Stop:
+        line = next(
+            (c.access.instruction.line for c in self._pending.unfinished() if self._covers(c.access, row, lane[1])), 0
+        )
         return Stop(
             "in-flight",
             f"{verb} shared memory that a cp.async (PTX line {line}) still writes: the thread that issued it has not "
             "waited for its group",
             access.instruction,
             lane,
-            address=byte,
+            address=row * self.unit,
         )
 
-    def _not_in_flight(self, access: Access, verb: str) -> None:
-        rows, mask = self._inside(access)
-        if (self._dirty.take(self._span(rows, access.count)) & _IN_FLIGHT).any():
-            for j in range(access.count):
-                flying = (self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] & _IN_FLIGHT) != 0
-                flying = flying if mask is None else flying & mask
-                if flying.any():
-                    raise self._flying(access, flying, verb)
+    def _covers(self, access: Access, row: int, block: int) -> bool:
+        """Whether a thread of the block touches that row."""
+        rows = np.broadcast_to(access.rows, self.shape)[:, block]
+        there = (rows <= row) & (row < rows + access.count)
+        return bool(
+            (there if access.mask is None else there & np.broadcast_to(access.mask, self.shape)[:, block]).any()
+        )
 
     def _put(self, access: Access, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
         """Writes one unit of every lane in the mask; value None: flags only."""
@@ -240,79 +252,45 @@ class SharedMemory:
         offset: int,
         size: int,
         values: Sequence[Array],
-        poison: Mask,
+        poison: Sequence[Mask],
+        flights: Sequence[Flight],
         mask: Mask,
         instruction: Instruction,
     ) -> None:
-        """A cp.async of `size` bytes, as one value a unit."""
+        """A cp.async of `size` bytes, as one value a unit, each with the lanes in which it was never written. `flights`
+        is what it reads until it lands."""
         access = self._access(address, offset, size, mask, instruction)
-        self._not_in_flight(access, "a second cp.async writes")
+        self._free(access, "writes")
         for j in range(access.count):
             self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
         self._log.writes.append(access)
-        self._open.append(_Copy(access, tuple(values), poison))
+        self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights)))
 
     def commit(self, mask: Mask) -> None:
         """cp.async.commit_group by the lanes of the mask."""
-        if mask is None:
-            self._groups.append(_Group(None, self._open))
-            self._open = []
-            return
-        self._groups.append(_Group(mask, _restrict(self._open, mask)))
-        self._open = _restrict(self._open, ~mask)
+        self._pending.commit(mask)
 
     def wait(self, left: int, mask: Mask) -> None:
         """cp.async.wait_group: all but the last `left` groups of each lane land."""
-        if mask is None and all(group.mask is None for group in self._groups):
-            ready = self._groups[: len(self._groups) - left] if left else self._groups
-            self._groups = self._groups[len(ready) :]
-            for group in ready:
-                for copy in group.copies:
-                    self._land(copy)
-            return
-        later = np.zeros(self.shape, np.int64)
-        kept: list[_Group] = []
-        for group in reversed(self._groups):
-            members = np.ones(self.shape, np.bool_) if group.mask is None else np.broadcast_to(group.mask, self.shape)
-            landing = members & (later >= left)
-            landing = landing if mask is None else landing & mask
-            for copy in _restrict(group.copies, landing):
-                self._land(copy)
-            staying = members & ~landing
-            if staying.any():
-                kept.append(_Group(staying, _restrict(group.copies, staying)))
-            later += members
-        self._groups = kept[::-1]
-
-    def _land(self, copy: _Copy) -> None:
-        for j, value in enumerate(copy.values):
-            self._put(copy.access, j, value, copy.poison)
+        for copy in self._pending.wait(left, mask):
+            for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
+                self._put(copy.access, j, value, poison)
+            copy.arrive(self.shape)
 
     def barrier(self, blocks: Mask = None) -> None:
         """All threads of the blocks in the mask, shape (1, blocks), have passed a barrier: looks for races before it.
         Copies in flight go on writing."""
-        flying = [c.access for g in self._groups for c in g.copies] + [c.access for c in self._open]
-        self._log.barrier(blocks, flying)
+        self._log.barrier(blocks, [copy.access for copy in self._pending.unfinished()])
 
 
-def _restrict(copies: Sequence[_Copy], lanes: NDArray[np.bool_]) -> list[_Copy]:
-    kept = []
-    for copy in copies:
-        mask = both(copy.access.mask, lanes)
-        assert mask is not None
-        if mask.any():
-            kept.append(replace(copy, access=replace(copy.access, mask=mask)))
-    return kept
-
-
-def _join(parts: Sequence[Array]) -> Array:
+def join(parts: Sequence[Array]) -> Array:
     """Units, lowest first, as one wider value."""
     stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
     return stacked.view(_UNITS[stacked.shape[-1] * stacked.dtype.itemsize])[..., 0]
 
 
 def _split(value: Array, each: int, unit: Any) -> list[Array]:
-    """The inverse of `_join`; a value wider than what is stored loses its high bits."""
+    """The inverse of `join`; a value wider than what is stored loses its high bits."""
     size = each * np.dtype(unit).itemsize
     value = np.ascontiguousarray(np.asarray(value).astype(_UNITS[size]))
     parts = value[..., None].view(unit)

@@ -25,7 +25,7 @@ class Lanes:
 
     `bits[i]` is register i, or None if nothing has written it since `wide[i]` (float32 values held as float64, by
     multiply-add) or at all. `poison[i]` has a one for each bit that means nothing. `alive` leaves out lanes that have
-    exited; a mask of None means all that are alive.
+    exited; a mask of None means all that are alive. `open` is the last instruction whose result PTX left open.
     """
 
     def __init__(
@@ -36,7 +36,6 @@ class Lanes:
         access: GlobalAccess,
         parameters: bytes,
         specials: Mapping[str, Array],
-        symbols: Mapping[str, int],
     ) -> None:
         self.widths, self.shape = widths, shape
         self.bits: list[Array | None] = [None] * len(widths)
@@ -44,8 +43,9 @@ class Lanes:
         self.poison: dict[int, Array] = {}
         self.alive: Mask = None
         self.shared, self.access = shared, access
-        self.parameters, self.specials, self.symbols = parameters, specials, symbols
+        self.parameters, self.specials = parameters, specials
         self.underflow = False
+        self.open: Instruction | None = None
 
     def get(self, slot: int) -> Array:
         """A register's bits. One that was never written reads as poisoned zeros."""
@@ -118,4 +118,6 @@ class Lanes:
         if bad.any():
             lane = first(bad, self.shape)
             text = f"{what} depends on a register or on memory that was never written"
+            if self.open is not None:
+                text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
             raise Stop("never-written", text, instruction, lane)

@@ -2,10 +2,17 @@
 
 A fragment is an array of shape (warps, 32, registers) of uint32, as the registers of the lanes hold it.
 
-How mma.sync rounds. PTX does not document the order and the rounding of the sums inside a tensor core. Here the
-products are exact, their sum with the accumulator is formed in float64, and is rounded once, to nearest, to the
-accumulator's type. Hardware cuts more: results can differ in the last bits wherever the sum is not exact, and agree
-where it is (small integers). Integer forms are exact. The lowest 13 bits of a tf32 operand are not looked at.
+How mma.sync computes. For floats the PTX ISA manual 9.1, section 9.7.14.5.14, promises products and sums of at least
+single precision (sums of at least half precision if C and D are f16). It leaves open in what order and how the sums are
+rounded, what subnormal operands count as, and which NaN results. Here the products are exact, their sum with the
+accumulator is formed in float64 and rounded once, to nearest, to the accumulator's type; subnormal operands count; NaN
+is that of `rounding`. Hardware cuts more: results can differ in the last bits wherever the sum is not exact, and agree
+where it is (small integers). So `Mma.approximate` holds of all forms of floats.
+
+Forms of integers are exact: the sum wraps, or with ``.satfinite`` is limited to 32 bits, once for the instruction (the
+manual does not say whether a sum that is out of range only on the way is limited there).
+
+The manual leaves the layout of tf32 to the implementation; here it is a float32 whose lowest 13 bits are not looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from functools import cache
 import numpy as np
 
 from cutegen.emulator.floats import CODECS
-from cutegen.emulator.form import Array
+from cutegen.emulator.form import TYPES, Array, fitted
 from cutegen.emulator.rounding import NAN32, widen_bf16
 from cutegen.emulator.types import Immediate, Instruction, Operand, Register, UnsupportedInstruction, Vector
 
@@ -101,6 +108,11 @@ class Mma:
     accumulator: str
     saturate: bool
 
+    @property
+    def approximate(self) -> bool:
+        """Whether PTX bounds the last bits of the result rather than giving them."""
+        return self.accumulator != "s32"
+
     def __call__(self, a: Array, b: Array, c: Array) -> Array:
         """D = A @ B + C: fragments (warps, 32, registers) of uint32 in and out."""
         left = places_a(self.kind, self.k).to_matrix(_values(a, self.kind))
@@ -160,21 +172,27 @@ def compile_mma(instruction: Instruction) -> Mma:
     if len(operands) != 4:
         raise fail(f"{len(operands)} operands")
 
-    def registers(operand: Operand, wanted: int) -> tuple[Register, ...]:
+    def registers(operand: Operand, wanted: int, widths: tuple[int, ...] = (32,)) -> tuple[Register, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)
-        found = tuple(i for i in items if isinstance(i, Register) and i.width in (0, 32))
+        found = tuple(i for i in items if isinstance(i, Register) and i.width in widths)
         if len(found) != wanted or len(items) != wanted:
             raise fail(f"a fragment of {len(items)} registers, {wanted} of 32 bits were expected")
         return found
 
+    def accumulator(item: Register | Immediate) -> Register | Immediate:
+        if isinstance(item, Register):
+            return registers(item, 1)[0]
+        value = fitted(item, TYPES[c])
+        if value is None:
+            raise fail(f"a constant that is no .{c}")
+        return value
+
     start = operands[3].items if isinstance(operands[3], Vector) else ()
-    accumulators = tuple(
-        Immediate(i.bits & 0xFFFFFFFF, 32) if isinstance(i, Immediate) else registers(i, 1)[0] for i in start
-    )
+    accumulators = tuple(map(accumulator, start))
     if len(accumulators) != count["c"]:
         raise fail(f"an accumulator of {len(accumulators)} registers, {count['c']} were expected")
     return Mma(
-        registers(operands[0], count["c"]),
+        registers(operands[0], count["c"], (0, 32)),
         registers(operands[1], count["a"]),
         registers(operands[2], count["b"]),
         accumulators,
@@ -235,7 +253,7 @@ def compile_matrix_copy(instruction: Instruction) -> MatrixCopy:
         raise fail("these operands")
     operand = instruction.operands[0 if load else 1]
     items = operand.items if isinstance(operand, Vector) else (operand,)
-    registers = tuple(i for i in items if isinstance(i, Register) and i.width in (0, 32))
+    registers = tuple(i for i in items if isinstance(i, Register) and (i.width == 32 or load and i.width == 0))
     if len(items) != counts[left[3]] or len(registers) != len(items):
         raise fail(f"{len(items)} registers, {counts[left[3]]} of 32 bits were expected")
     return MatrixCopy(registers, counts[left[3]], transposed)

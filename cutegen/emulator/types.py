@@ -143,7 +143,7 @@ class Kernel:
     """An ``.entry``. ``registers`` gives each one's width; ``labels`` the index of the instruction that follows.
 
     ``variables`` are those declared inside the kernel. A label at the very end has the index ``len(instructions)``.
-    ``max_threads`` is ``.reqntid`` or ``.maxntid`` as three numbers.
+    ``required_threads`` is ``.reqntid`` as three numbers, ``max_threads`` is ``.maxntid``.
     """
 
     name: str
@@ -152,17 +152,22 @@ class Kernel:
     variables: tuple[Variable, ...]
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
-    max_threads: tuple[int, int, int] | None
+    required_threads: tuple[int, int, int] | None = None
+    max_threads: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A parsed PTX file: ``target`` as in ``sm_80``, ``version`` as in ``8.7``."""
+    """A parsed PTX file: ``target`` as in ``sm_80``, ``version`` as in ``8.7``.
+
+    ``source`` is the file that the source lines of instructions are of, where the PTX names one.
+    """
 
     target: str
     version: str
     kernels: tuple[Kernel, ...]
     variables: tuple[Variable, ...]
+    source: str | None = None
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel of that name, or the only one. Raises KeyError."""
@@ -206,14 +211,20 @@ class PureOp:
     A predicate source that the PTX writes as ``!p`` is passed as it is: the operation inverts it.
     An argument's dtype must be that of the source's width (``STORAGE``); Special and Symbol sources take the width in
     ``widths``. Guards are the caller's: the operation computes every lane. Results may share memory with sources.
-    ``approximate`` is True where PTX documents a bound rather than a value (``ex2.approx``).
+    ``parts`` is of how many equal parts its sources and results consist, each computed by itself (2 for f16x2).
+    ``approximate`` is True where PTX documents a bound rather than a value (``ex2.approx``). ``contractible`` is the
+    type of a float sum or product without rounding modifier: PTX lets the assembler fuse such a pair and round once.
+    ``undefined`` gives, from the sources, the lanes whose results PTX leaves open (a division by zero).
     """
 
     destinations: tuple[Register, ...]
     sources: tuple[Source, ...]
     widths: tuple[int, ...]
     function: Callable[[Sequence[Bits]], list[Bits]] = field(repr=False)
+    parts: int = 1
     approximate: bool = False
+    contractible: str = ""
+    undefined: Callable[[Sequence[Bits]], Bits] | None = field(default=None, repr=False)
 
     def __call__(self, sources: Sequence[Bits]) -> list[Bits]:
         """Raw bits in, raw bits out."""

@@ -1,4 +1,4 @@
-"""What the lanes of a warp exchange: shfl, vote, redux, match and activemask, on arrays of shape (warps, 32).
+"""What the lanes of a warp exchange: shfl, vote and redux, on arrays of shape (warps, 32).
 
 Lanes outside ``members`` (those of the mask that take part) get values nobody may use. Which lanes have to be there
 is the machine's to check.
@@ -62,11 +62,6 @@ def vote(mode: str, predicate: Array, members: Array) -> Array:
     raise ValueError(f"vote mode {mode!r}: all, any or uni")
 
 
-def active_mask(active: Array) -> Array:
-    """activemask: (warps, 1) uint32 from (warps, 32) bool."""
-    return ballot(active, np.ones_like(active))
-
-
 _REDUCTIONS: dict[str, tuple[Function, int]] = {
     "add": (np.add, 0),
     "and": (np.bitwise_and, -1),
@@ -90,20 +85,3 @@ def reduce_members(operation: str, kind: str, value: Array, members: Array) -> A
     columns = np.where(members, typed, filler)
     result = reduce(function, [columns[..., i : i + 1] for i in range(32)])
     return np.asarray(result).view(np.uint32)
-
-
-def match(mode: str, value: Array, members: Array) -> tuple[Array, Array]:
-    """match.sync.mode (any, all): the mask of members with the same value, (warps, 32) uint32, and the predicate.
-
-    ``all``: the mask of all members and True if every member has the same value, else 0 and False.
-    """
-    same = (value[..., :, None] == value[..., None, :]) & members[..., None, :]
-    bits = np.where(same, np.uint32(1) << LANES.astype(np.uint32), np.uint32(0))
-    mask: Array = np.bitwise_or.reduce(bits, axis=-1).astype(np.uint32)
-    whole = active_mask(members)
-    agree = np.all((mask == whole) | ~members, axis=-1, keepdims=True) & np.ones_like(members)
-    if mode == "all":
-        return np.where(agree, whole, np.uint32(0)), agree
-    if mode == "any":
-        return mask, agree
-    raise ValueError(f"match mode {mode!r}: any or all")

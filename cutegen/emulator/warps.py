@@ -10,53 +10,32 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from cutegen.emulator import tensor_cores, warp_functions
+from cutegen.emulator.form import TYPES, Form
 from cutegen.emulator.lanes import Array, Mask, Stop, first
+from cutegen.emulator.moves import pointer
 from cutegen.emulator.poison import some, whole
-from cutegen.emulator.pure import Getter, getter
+from cutegen.emulator.pure import Getter, Places, getter
 from cutegen.emulator.state import Lanes
-from cutegen.emulator.types import (
-    Address,
-    Guard,
-    Immediate,
-    Instruction,
-    Operand,
-    Register,
-    Special,
-    Symbol,
-    UnsupportedInstruction,
-)
+from cutegen.emulator.types import Guard, Immediate, Instruction, Operand, Register
 
 WARP = 32
 Operation = Callable[[Lanes, Mask], None]
 Note = Callable[[str, int], None]
-_SHUFFLES = ("idx", "up", "down", "bfly")
-_VOTES = {("sync", "all", "pred"), ("sync", "any", "pred"), ("sync", "uni", "pred"), ("sync", "ballot", "b32")}
-_REDUCTIONS = {("sync", o, t) for o in ("add", "min", "max") for t in ("u32", "s32")} | {
-    ("sync", o, "b32") for o in ("and", "or", "xor")
-}
 _EVERYONE = np.asarray(0xFFFFFFFF, np.uint32)
 
 
-def warp_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation | None:
+def warp_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation | None:
     """The operation, or None for an instruction of single threads."""
-    name, modifiers = instruction.opcode, instruction.modifiers
+    name = instruction.opcode
     if name == "shfl":
-        if len(modifiers) != 3 or modifiers[0] != "sync" or modifiers[2] != "b32" or modifiers[1] not in _SHUFFLES:
-            raise _no(instruction)
-        return _shuffle(instruction, slots)
+        return _shuffle(Form(instruction), slots)
     if name in ("vote", "redux"):
-        if modifiers not in (_VOTES if name == "vote" else _REDUCTIONS):
-            raise _no(instruction)
-        return _together(instruction, slots)
+        return _together(Form(instruction), slots)
     if name == "mma":
         return _multiply(instruction, slots)
     if name in ("ldmatrix", "stmatrix"):
-        return _matrix(instruction, slots, note)
+        return _matrix(instruction, slots, places, note)
     return None
-
-
-def _no(instruction: Instruction, why: str = "") -> UnsupportedInstruction:
-    return UnsupportedInstruction(instruction.name, instruction.line, instruction.text, why)
 
 
 # ------------------------------------------------------------------------------------------------------------- shapes
@@ -85,14 +64,18 @@ def _here(lanes: Lanes, mask: Mask) -> Array:
 
 
 def converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instruction) -> None:
-    """Raises unless every thread that `members` (a 32-bit mask a lane) names makes the instruction now."""
+    """Raises unless every thread that `members` (a 32-bit mask a lane) names makes the instruction now, or has exited.
+
+    The threads would wait for each other even at several instructions of one kind in different branches: that, which
+    compilers do not make, is a fault here.
+    """
     if lanes.active(mask) is None and np.ndim(members) == 0 and int(members) == int(_EVERYONE):
         return
     here, named = _here(lanes, mask), by_warp(lanes, members)
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
-    exists = by_warp(lanes, np.ones((1, 1), np.bool_))
+    alive = by_warp(lanes, np.ones((1, 1), np.bool_) if lanes.alive is None else lanes.alive)
     union = np.bitwise_or.reduce(np.where(here, named, np.uint32(0)), axis=1, keepdims=True)
-    missing = by_thread(lanes, ((union & bits) != 0) & exists & ~here)
+    missing = by_thread(lanes, ((union & bits) != 0) & alive & ~here)
     if missing.any():
         text = f"{instruction.name} names this thread in its member mask, but it is not there with the others"
         raise Stop("converged", text, instruction, first(missing, lanes.shape))
@@ -102,13 +85,31 @@ def converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instruction
         raise Stop("converged", text, instruction, first(strange, lanes.shape))
 
 
+def _whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> None:
+    """Raises unless warps make the instruction with all their 32 threads: none may have exited, or never have been."""
+    rest = lanes.shape[0] % WARP
+    if lanes.active(mask) is None and not rest:
+        return
+    here = _here(lanes, mask)
+    missing = here.any(axis=1, keepdims=True) & ~here
+    absent = by_thread(lanes, missing)
+    if absent.any():
+        text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
+        raise Stop("converged", text, instruction, first(absent, lanes.shape))
+    if missing.any():
+        short = by_thread(lanes, here & missing.any(axis=1, keepdims=True))
+        text = f"{instruction.name} is made by a warp of {rest} threads"
+        raise Stop("converged", text, instruction, first(short, lanes.shape))
+
+
 # ---------------------------------------------------------------------------------------------- shuffles and votes
 
 
-def _source(operand: Operand, slots: Mapping[str, int], instruction: Instruction) -> tuple[Getter, int]:
-    if not isinstance(operand, Register | Immediate | Special | Symbol):
-        raise _no(instruction, "its operands")
-    return getter(operand, 32, slots, {}, instruction), slots[operand.name] if isinstance(operand, Register) else -1
+def _source(form: Form, operand: Operand, kind: str, slots: Mapping[str, int]) -> tuple[Getter, int]:
+    """How to find an operand's bits, and its slot or -1."""
+    found = form.source(operand, TYPES[kind])
+    slot = slots[found.name] if isinstance(found, Register) else -1
+    return getter(found, TYPES[kind].width, slots, {}, form.instruction), slot
 
 
 def _known(lanes: Lanes, slots: Sequence[int], mask: Mask, instruction: Instruction) -> None:
@@ -117,16 +118,18 @@ def _known(lanes: Lanes, slots: Sequence[int], mask: Mask, instruction: Instruct
             lanes.refuse(lanes.poison[slot], mask, f"{instruction.name}", instruction)
 
 
-def _shuffle(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
-    *results, value_operand, amount_operand, clamp_operand, mask_operand = instruction.operands
-    if len(results) not in (1, 2) or not all(isinstance(r, Register) for r in results):
-        raise _no(instruction, "its operands")
-    targets = [slots[r.name] if isinstance(r, Register) and r.width else -1 for r in results]
-    value, origin = _source(value_operand, slots, instruction)
+def _shuffle(form: Form, slots: Mapping[str, int]) -> Operation:
+    instruction = form.instruction
+    form.choice("sync")
+    kind = form.choice("idx", "up", "down", "bfly")
+    form.type("b32")
+    *results, value_operand, amount_operand, clamp_operand, mask_operand = form.done(5, 6)
+    registers = [form.target(o, TYPES[kind]) for o, kind in zip(results, ("b32", "pred"), strict=False)]
+    targets = [slots[r.name] for r in registers if r.width]
+    value, origin = _source(form, value_operand, "b32", slots)
     (amount, s1), (clamp, s2), (members, s3) = (
-        _source(o, slots, instruction) for o in (amount_operand, clamp_operand, mask_operand)
+        _source(form, o, "b32", slots) for o in (amount_operand, clamp_operand, mask_operand)
     )
-    kind = instruction.modifiers[1]
 
     def operation(lanes: Lanes, mask: Mask) -> None:
         _known(lanes, (s1, s2, s3), mask, instruction)
@@ -140,37 +143,40 @@ def _shuffle(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
             here = here & ~by_warp(lanes, some(lanes.poison[origin]))
         lost = by_thread(lanes, ~np.take_along_axis(here, source, axis=1))
         uniform = np.ndim(bits) < 2 or bits.shape[0] == 1  # then it does not matter whose value it is
-        if targets[0] >= 0:
-            lanes.put(targets[0], bits if uniform else by_thread(lanes, moved), mask, lost if lost.any() else None)
-        if len(targets) > 1 and targets[1] >= 0:
+        lanes.put(targets[0], bits if uniform else by_thread(lanes, moved), mask, lost if lost.any() else None)
+        if len(targets) > 1:
             lanes.put(targets[1], by_thread(lanes, inside), mask)
 
     return operation
 
 
-def _together(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
+def _together(form: Form, slots: Mapping[str, int]) -> Operation:
     """vote and redux."""
-    if len(instruction.operands) != 3 or not isinstance(instruction.operands[0], Register):
-        raise _no(instruction, "its operands")
-    target, operand, mask_operand = instruction.operands[0], *instruction.operands[1:]
+    instruction = form.instruction
+    form.choice("sync")
+    if instruction.opcode == "vote":
+        kind = form.choice("all", "any", "uni", "ballot")
+        given, result_kind = "pred", form.type("b32" if kind == "ballot" else "pred")
+    else:
+        kind = form.choice("add", "min", "max", "and", "or", "xor")
+        result_kind = form.type(*(("u32", "s32") if kind in ("add", "min", "max") else ("b32",)))
+        given = result_kind.name
+    target, operand, mask_operand = form.done(3)
+    result = slots[form.target(target, result_kind).name]
     negated = isinstance(operand, Guard) and operand.negated
-    source = operand.register if isinstance(operand, Guard) else operand
-    if not isinstance(source, Register):
-        raise _no(instruction, "its operands")
-    result, slot = slots[target.name], slots[source.name]
-    members, s1 = _source(mask_operand, slots, instruction)
-    _, kind, form = instruction.modifiers
+    source, slot = _source(form, operand, given, slots)
+    members, s1 = _source(form, mask_operand, "b32", slots)
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 
     def operation(lanes: Lanes, mask: Mask) -> None:
         _known(lanes, (slot, s1), mask, instruction)
         converged(lanes, members(lanes), mask, instruction)
-        value = by_warp(lanes, ~lanes.get(slot) if negated else lanes.get(slot))
+        value = by_warp(lanes, ~source(lanes) if negated else source(lanes))
         here = _here(lanes, mask)
         named = np.bitwise_or.reduce(np.where(here, by_warp(lanes, members(lanes)), np.uint32(0)), axis=1)
         counted = here & ((named[:, None] & bits) != 0)
         if instruction.opcode == "redux":
-            answer = warp_functions.reduce_members(kind, form, value, counted)
+            answer = warp_functions.reduce_members(kind, given, value, counted)
         elif kind == "ballot":
             answer = warp_functions.ballot(value, counted)
         else:
@@ -219,7 +225,7 @@ def _multiply(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
         return whole
 
     def operation(lanes: Lanes, mask: Mask) -> None:
-        converged(lanes, _EVERYONE, mask, instruction)
+        _whole_warps(lanes, mask, instruction)
         result = mma(*(_fragment(lanes, registers, slots) for registers in (mma.a, mma.b, mma.c)))
         bad = spread(lanes) if lanes.poison else None
         for i, register in enumerate(mma.destinations):
@@ -230,23 +236,20 @@ def _multiply(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
     return operation
 
 
-def _matrix(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
+def _matrix(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """ldmatrix and stmatrix: each of the first 8 * count lanes addresses a row of 16 bytes."""
     copy = tensor_cores.compile_matrix_copy(instruction)
     load = instruction.opcode == "ldmatrix"
-    address = instruction.operands[1 if load else 0]
-    if not isinstance(address, Address) or not isinstance(address.base, Register):
-        raise _no(instruction, "an address in a register was expected")
-    slot, offset, rows = slots[address.base.name], address.offset, 8 * copy.count
+    pointed = pointer(Form(instruction), instruction.operands[1 if load else 0], "shared", slots, places)
+    offset, rows = pointed.offset, 8 * copy.count
     note("shared", 2)
 
     def operation(lanes: Lanes, mask: Mask) -> None:
-        _known(lanes, (slot,), mask, instruction)
-        converged(lanes, _EVERYONE, mask, instruction)
+        where = pointed.at(lanes, mask, instruction)
+        _whole_warps(lanes, mask, instruction)
         leading = (np.arange(lanes.shape[0]) % WARP < rows)[:, None]
         active = lanes.active(mask)
         leading = leading if active is None else leading & active
-        where = lanes.get(slot)
         if load:
             values, bad = lanes.shared.load(where, offset, 2, 8, leading, instruction)
             found = copy.fragment(_rows(lanes, values, rows))

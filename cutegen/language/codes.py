@@ -109,4 +109,15 @@ CODES: dict[str, str] = {
     # Legal, but probably not meant.
     "CG260": "threads that do not fill their last warp",
     "CG261": "more values than registers",
+    # Advice on speed, which only `cutegen lint` gives.
+    "CG270": "bank conflicts in shared memory",
+    "CG271": "a global access that is not coalesced",
+    "CG272": "an access narrower than the alignment allows",
+    "CG273": "a tile that leaves threads without work",
+    "CG274": "too few warps on a multiprocessor",
+    "CG275": "stages that nothing fills",
+    "CG276": "a predicate that nothing needs",
+    "CG277": "a grid that leaves multiprocessors idle",
+    "CG278": "a tile with too little arithmetic for its bytes",
+    "CG279": "padding that does not help",
 }

@@ -46,8 +46,8 @@ winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo
 
 attr attrs click colorama cuda cutegen cutlass distutils filelock fsspec functorch google isympy jinja2 jsonschema
 jsonschema_specifications markdown_it markupsafe mdurl ml_dtypes mpmath networkx numpy nvidia nvidia_cutlass_dsl
-pip pkg_resources platformdirs pygments referencing rich rpds setuptools sympy tensor_layouts torch torchgen
-triton tvm_ffi typing_extensions yaml
+pip pkg_resources platformdirs pygments referencing resvg_py rich rpds setuptools sympy tensor_layouts torch torchgen
+triton tvm_ffi typing_extensions yaml ziafont
 """
 MODULES = frozenset(_MODULES.split())
 

@@ -18,11 +18,7 @@ MAX_COUNT = 2**31 - 1
 
 
 def deals_evenly(spec: KernelSpec, say: Say) -> None:
-    """`inner_outer` deals the tile out element by element: thread extents divide the tiler's, mode by mode.
-
-    `cute.local_partition` gives every thread each `thread_layout`-th element of the tile. Where the extents do not
-    divide, it rounds up, and threads read and write outside the tile, in that of a neighbour.
-    """
+    """`inner_outer` deals the tile out element by element: thread extents divide the tiler's, mode by mode."""
     schedule = spec.schedule
     assert isinstance(schedule, ElementwiseSchedule)
     if schedule.partition != "inner_outer" or schedule.tiler is None or schedule.thread_layout is None:
@@ -52,12 +48,7 @@ def _better_bits(spec: KernelSpec, code: str) -> str | None:
 
 
 def access(spec: KernelSpec, say: Say) -> None:
-    """`bits` is the width of one access to the widest tensor: at least one of its elements, at most 128 bits.
-
-    All tensors that have every mode of the output move the same number of elements at a time, `bits` divided by the
-    bits of the widest element; those that broadcast move as many of these as they can. Fewer bits than one element
-    is no access at all, and no load or store instruction moves more than 128 bits.
-    """
+    """`bits` is the width of one access to the widest tensor: at least one of its elements, at most 128 bits."""
     schedule = spec.schedule
     assert isinstance(schedule, ElementwiseSchedule) and schedule.copy.bits is not None
     bits, widest = schedule.copy.bits, elementwise.widest_tensor(spec)
@@ -74,13 +65,7 @@ def access(spec: KernelSpec, say: Say) -> None:
 
 
 def run(spec: KernelSpec, say: Say) -> None:
-    """One access moves neighbours in memory, so a thread must own that many in a row along the contiguous mode.
-
-    The values of a thread are taken in order, `bits` at a time. With `thread_value` the value layout says how many of
-    them are neighbours: stride 1 must be on the output's contiguous mode, and its size there is the run. With `inner`
-    it is the tiler's extent there; `inner_outer` gives every thread single elements. CuTeDSL does not check it: it
-    emits the wide access, and other elements than the thread's are moved.
-    """
+    """One access moves neighbours in memory, so a thread must own that many in a row along the contiguous mode."""
     schedule, output = spec.schedule, spec.output
     assert isinstance(schedule, ElementwiseSchedule)
     vector, found = _vector(spec), elementwise.contiguous_run(spec, schedule)
@@ -101,12 +86,7 @@ def run(spec: KernelSpec, say: Say) -> None:
 
 
 def aligned(spec: KernelSpec, say: Say) -> None:
-    """Every access must be aligned to its own width, which is what a tensor's `align` promises.
-
-    A tensor that is contiguous where the output is moves `bits` divided by the widest element's bits at a time. If its
-    `align` is less than that many bytes, a slice of a larger tensor may start in the middle of an access, which ends
-    the launch with a misaligned address. Promise more with `align:` (checked at every call), or take fewer bits.
-    """
+    """Every access is aligned to its own width, which is what a tensor's `align` promises."""
     vector, major = _vector(spec), spec.output.major
     for tensor in elementwise.whole_tensors(spec):
         need = vector * tensor.dtype.bytes
@@ -121,10 +101,7 @@ def aligned(spec: KernelSpec, say: Say) -> None:
 
 
 def atom(spec: KernelSpec, say: Say) -> None:
-    """An elementwise kernel copies through registers: its atom is `universal`.
-
-    `cp_async` copies from global to shared memory and cannot compute on the way.
-    """
+    """An elementwise kernel copies through registers: its atom is `universal`."""
     assert isinstance(spec.schedule, ElementwiseSchedule)
     if spec.schedule.copy.atom != "universal":
         message = f"`{spec.schedule.copy.atom}` cannot copy to registers"
@@ -133,10 +110,7 @@ def atom(spec: KernelSpec, say: Say) -> None:
 
 
 def blocks(spec: KernelSpec, say: Say) -> None:
-    """Fixed sizes that need more than 2**31 - 1 tiles cannot be counted by a grid, nor by 32-bit coordinates.
-
-    Sizes that are not fixed are checked when the kernel is called. Take a larger tile.
-    """
+    """Fixed sizes need no more tiles than a grid and 32-bit coordinates can count."""
     tile = elementwise.block_tile(spec)
     if not all(mode in spec.static for mode in spec.output.shape):
         return
@@ -153,11 +127,7 @@ def blocks(spec: KernelSpec, say: Say) -> None:
 
 
 def probe_reach(spec: KernelSpec, say: Say) -> None:
-    """A probe's layout stays inside its tile.
-
-    The layout maps (thread, value) to a place in the tile, first mode fastest. A place beyond the tile's last would be
-    read from whatever memory follows.
-    """
+    """A probe's layout stays inside its tile."""
     schedule = spec.schedule
     assert isinstance(schedule, ProbeSchedule) and schedule.tv_layout is not None and schedule.tiler is not None
     places, farthest = prod(schedule.tiler.values()), reach(schedule.tv_layout)
@@ -197,11 +167,7 @@ def probe_size(spec: KernelSpec, say: Say) -> None:
 
 
 def registers(spec: KernelSpec, say: Say) -> None:
-    """A thread's values of all tensors should fit its registers: 255, or fewer in a block of many threads.
-
-    All loads of an elementwise kernel are under way together. What does not fit is spilled to memory, twice the
-    traffic for nothing. This is a warning, since the compiler may find an order that needs less.
-    """
+    """A thread's values of all tensors, which are under way together, should fit its registers."""
     plan = elementwise.plan(spec)
     point = plan.pointwise
     needed = sum(-(-point.values * o.tensor.dtype.bytes // 4) for o in point.operands)

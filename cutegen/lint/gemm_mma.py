@@ -6,8 +6,9 @@ from tensor_layouts import size
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
-from cutegen.language.model import GemmSchedule, KernelSpec
+from cutegen.language.model import KernelSpec
 from cutegen.lint.elementwise import register_limit
+from cutegen.lint.gemm_dealing import schedule_of
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import (
     changed,
@@ -27,17 +28,9 @@ MMA = ("schedule", "mma")
 STAGES = (2, 32)
 
 
-def _schedule(spec: KernelSpec) -> GemmSchedule:
-    assert isinstance(spec.schedule, GemmSchedule)
-    return spec.schedule
-
-
 def k_threads(spec: KernelSpec, say: Say) -> None:
-    """All threads of the mma stand along m and n: `thread_layout` has size 1 along k.
-
-    Threads along k would each hold a part of every sum, and this kernel has no step that adds the parts up.
-    """
-    layout = _schedule(spec).mma.thread_layout
+    """All threads of the mma stand along m and n: `thread_layout` has size 1 along k."""
+    layout = schedule_of(spec).mma.thread_layout
     assert layout is not None
     sizes = layouts.mode_sizes(layout)
     if len(sizes) == 3 and sizes[2] != 1:
@@ -52,12 +45,8 @@ def k_threads(spec: KernelSpec, say: Say) -> None:
 
 
 def permutation_threads(spec: KernelSpec, say: Say) -> None:
-    """A permutation reorders a whole number of elements for every thread along its mode.
-
-    Position `t + threads * v` of it belongs to value v of thread t, so its size is a multiple of the threads along
-    that mode: `(16,4):(4,1)` gives each of 16 threads 4 neighbours.
-    """
-    schedule = _schedule(spec)
+    """A permutation reorders a whole number of elements for every thread along its mode."""
+    schedule = schedule_of(spec)
     assert schedule.mma.thread_layout is not None
     _, _, m, n, _ = gemm.names(spec)
     for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
@@ -66,7 +55,7 @@ def permutation_threads(spec: KernelSpec, say: Say) -> None:
             continue
 
         def text(resolved: KernelSpec, mode: str = mode) -> str:
-            return say_layout(mode, _schedule(resolved).mma.permutation[mode])
+            return say_layout(mode, schedule_of(resolved).mma.permutation[mode])
 
         def help(mode: str = mode) -> str | None:
             rest = {m: x for m, x in schedule.mma.permutation.items() if m != mode}
@@ -81,12 +70,8 @@ def permutation_threads(spec: KernelSpec, say: Say) -> None:
 
 
 def mma_divides(spec: KernelSpec, say: Say) -> None:
-    """The tile is a whole number of permutations, hence of threads, along m and n.
-
-    CuTe repeats the mma's threads and permutation over the tile. A rest would be computed outside of it: threads would
-    read past their tile of shared memory and write another block's part of the output. CuTeDSL compiles it silently.
-    """
-    schedule = _schedule(spec)
+    """The tile is a whole number of permutations, hence of threads, along m and n."""
+    schedule = schedule_of(spec)
     a, b, m, n, k = gemm.names(spec)
     assert schedule.mma.thread_layout is not None
     for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
@@ -109,20 +94,16 @@ def mma_divides(spec: KernelSpec, say: Say) -> None:
 
 
 def k_permutation(spec: KernelSpec, say: Say) -> None:
-    """Only m and n can be permuted: the order in which k is summed is that of memory, one step at a time."""
+    """Only m and n can be permuted: the order in which k is summed is that of memory."""
     k = gemm.names(spec)[4]
-    if k in _schedule(spec).mma.permutation:
+    if k in schedule_of(spec).mma.permutation:
         message = f"`{k}` is summed over, and its order cannot be permuted"
         say(message, *MMA, "permutation", k, help=f"remove `{k}` from the permutation")
 
 
 def accumulator(spec: KernelSpec, say: Say) -> None:
-    """Products are summed in a type that holds the operands: f64 operands need an f64 accumulator.
-
-    Operands are converted to the accumulator's type before they are multiplied, so a narrower one would throw away
-    what f64 was chosen for. f16, bf16 and f32 may be summed in f32 or f64.
-    """
-    a, found = gemm.names(spec)[0], _schedule(spec).mma.accumulator
+    """Products are summed in a type that holds the operands: f64 operands need an f64 accumulator."""
+    a, found = gemm.names(spec)[0], schedule_of(spec).mma.accumulator
     if a.dtype is Dtype.f64 and found is not Dtype.f64:
         assert found is not None
         notes = (f"{a.dtype.bits} bits > {found.bits} bits",)
@@ -131,13 +112,9 @@ def accumulator(spec: KernelSpec, say: Say) -> None:
 
 
 def depth(spec: KernelSpec, say: Say) -> None:
-    """A tile is at least 2 deep along k.
-
-    While step k is multiplied, the fragments of step k + 1 are read into the registers next to it. With a single step
-    both are the same registers, and what is multiplied has been overwritten.
-    """
+    """A tile is at least 2 deep along k: the next step is read while one is multiplied."""
     k = gemm.names(spec)[4]
-    found = gemm.tile_of(_schedule(spec), k)
+    found = gemm.tile_of(schedule_of(spec), k)
     if found < LEAST_DEPTH:
 
         def help() -> str | None:
@@ -151,12 +128,8 @@ def depth(spec: KernelSpec, say: Say) -> None:
 
 
 def stages(spec: KernelSpec, say: Say) -> None:
-    """Between 2 and 32 stages: one tile is used while `stages` - 1 are on their way.
-
-    With a single stage the next tile would land on the one in use. More than 3 or 4 rarely pay on the CUDA cores, and
-    each costs shared memory.
-    """
-    found, (least, most) = _schedule(spec).stages, STAGES
+    """Between 2 and 32 stages: one tile is used while `stages` - 1 are on their way."""
+    found, (least, most) = schedule_of(spec).stages, STAGES
     assert found is not None
     if not least <= found <= most:
         near = least if found < least else most
@@ -171,12 +144,8 @@ def stages(spec: KernelSpec, say: Say) -> None:
 
 
 def shared_memory(spec: KernelSpec, say: Say) -> None:
-    """The stages of A and B together fit the shared memory that a block can have, on every target.
-
-    CuTeDSL compiles 400 KB without a word, and the launch fails. The limits in KB: sm_80 163, sm_86, sm_89 and sm_120a
-    99, sm_90a, sm_100a and sm_103a 227. Take fewer stages, or a smaller or less deep tile.
-    """
-    schedule = _schedule(spec)
+    """The stages of A and B together fit the shared memory that a block can have, on every target."""
+    schedule = schedule_of(spec)
     (a, b, m, n, k), stage_count = gemm.names(spec), schedule.stages
     buffers, total = gemm.smem_bytes(spec)
     short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
@@ -217,23 +186,16 @@ def shared_memory(spec: KernelSpec, say: Say) -> None:
 
 
 def k_predicate(spec: KernelSpec, say: Say) -> None:
-    """The summed mode is guarded by `residue_first` or not at all.
-
-    With `residue_first` the incomplete tile of k comes first, and the main loop runs without predicates. A `mask` would
-    compare k in every step of every tile for the sake of the last one.
-    """
+    """The summed mode is guarded by `residue_first` or not at all."""
     k = gemm.names(spec)[4]
-    if _schedule(spec).predication[k] == "mask":
+    if schedule_of(spec).predication[k] == "mask":
         message = f"`mask` is not known for `{k}`, which is summed over"
         say(message, "schedule", "predication", k, help="write `residue_first`")
 
 
 def grid(spec: KernelSpec, say: Say) -> None:
-    """A grid has at most 65535 blocks along y, where the tiles of n are counted, and 2**31 - 1 along x.
-
-    Sizes that are not fixed are checked when the kernel is called. Take a larger tile.
-    """
-    n, tile = gemm.names(spec)[3], gemm.tile_of(_schedule(spec), gemm.names(spec)[3])
+    """Fixed sizes need no more tiles along n than a grid has blocks along y."""
+    n, tile = gemm.names(spec)[3], gemm.tile_of(schedule_of(spec), gemm.names(spec)[3])
     limit = min(TARGETS[t].grid_y for t in spec.targets)
     found = -(-spec.static.get(n, 0) // tile)
     if found > limit:
@@ -243,12 +205,8 @@ def grid(spec: KernelSpec, say: Say) -> None:
 
 
 def registers(spec: KernelSpec, say: Say) -> None:
-    """A thread's accumulators should fit its registers: 255, or fewer in a block of many threads.
-
-    They are in use during the whole main loop. What does not fit is spilled, and the kernel is slower by an order of
-    magnitude. This is a warning, since it computes the right thing.
-    """
-    schedule = _schedule(spec)
+    """A thread's accumulators should fit its registers."""
+    schedule = schedule_of(spec)
     _, _, m, n, _ = gemm.names(spec)
     threads = gemm.threads_of(schedule)
     count = gemm.tile_of(schedule, m) * gemm.tile_of(schedule, n) // threads

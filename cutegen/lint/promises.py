@@ -7,12 +7,7 @@ from cutegen.lint.rule import Say
 
 
 def verified_shapes(spec: KernelSpec, say: Say) -> None:
-    """The shapes to verify on are shapes that the kernel accepts.
-
-    A mode must be a multiple of what its accesses move at a time and, with `predication: none`, of its tile: nothing
-    guards the last tile then, and the host refuses other sizes. Verify on a multiple, or guard the mode with `mask`
-    (`residue_first` for the summed mode of a gemm).
-    """
+    """The shapes to verify on are shapes that the kernel accepts."""
     for i, shape in enumerate(spec.verify.shapes):
         for mode, extent in shape.items():
             step = spec.divisible.get(mode, 1)

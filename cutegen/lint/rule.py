@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from cutegen.language.codes import CODES
 from cutegen.language.diagnostics import Severity
 from cutegen.language.model import KernelSpec, Op, Path
+from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
 Help = str | Callable[[], str | None] | None
+Kind = Literal["correctness", "performance"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class Say:
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that a spec can do wrong. The docstring of `check` explains it to people.
+    """One thing that a spec can do wrong; its page, `pages/CODE.md`, explains it to people.
 
     A `basic` rule also holds for specs that planning left unfinished because they are not sound.
     """
+
+    kind: ClassVar[Kind] = "correctness"
 
     code: str
     check: Callable[[KernelSpec, Say], None]
@@ -51,6 +55,18 @@ class Rule:
     def title(self) -> str:
         return CODES[self.code]
 
+
+@dataclass(frozen=True)
+class PerformanceRule:
+    """Advice on speed, about a kernel that is right: always a warning, and only where somebody asks for it."""
+
+    kind: ClassVar[Kind] = "performance"
+    severity: ClassVar[Severity] = "warning"
+
+    code: str
+    check: Callable[[KernelSpec, Plan, Say], None]
+    ops: tuple[Op, ...]
+
     @property
-    def explanation(self) -> str:
-        return inspect.getdoc(self.check) or ""
+    def title(self) -> str:
+        return CODES[self.code]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.language.model import Op
-from cutegen.lint import elementwise, gemm_copies, gemm_mma, promises, whole
+from cutegen.lint import elementwise, gemm_copies, gemm_dealing, gemm_mma, promises, whole
 from cutegen.lint.rule import Rule
 
 _ELEMENTWISE: tuple[Op, ...] = ("elementwise",)
@@ -13,6 +13,7 @@ _DEALT: tuple[Op, ...] = ("elementwise", "gemm")
 _ALL: tuple[Op, ...] = ("elementwise", "gemm", "probe")
 
 RULES: tuple[Rule, ...] = (
+    Rule("CG221", gemm_dealing.copied, _GEMM, basic=True),
     Rule("CG230", whole.rank, _DEALT, basic=True),
     Rule("CG231", whole.threads, _ALL, basic=True),
     Rule("CG232", whole.values, _ALL, basic=True),
@@ -33,8 +34,8 @@ RULES: tuple[Rule, ...] = (
     Rule("CG244", gemm_mma.accumulator, _GEMM),
     Rule("CG245", gemm_mma.depth, _GEMM, basic=True),
     Rule("CG246", gemm_mma.stages, _GEMM),
-    Rule("CG247", gemm_copies.threads_agree, _GEMM),
-    Rule("CG248", gemm_copies.copy_divides, _GEMM),
+    Rule("CG247", gemm_dealing.threads_agree, _GEMM),
+    Rule("CG248", gemm_dealing.copy_divides, _GEMM),
     Rule("CG249", gemm_copies.scattered, _GEMM),
     Rule("CG250", gemm_copies.cp_async_bytes, _GEMM),
     Rule("CG251", gemm_copies.padding_aligned, _GEMM),

@@ -21,7 +21,7 @@ def first_that_works(code: str, candidates: Iterable[Candidate]) -> str | None:
     """The text of the first candidate without any error; else of the first that breaks other rules than `code`."""
     second = None
     for text, spec in candidates:
-        resolved, found = _try(spec)
+        resolved, found = try_out(spec, code)
         errors = {d.code for d in found if d.severity == "error"}
         if code in {d.code for d in found}:
             continue
@@ -32,13 +32,14 @@ def first_that_works(code: str, candidates: Iterable[Candidate]) -> str | None:
     return second
 
 
-def _try(spec: KernelSpec) -> tuple[KernelSpec, list[Diagnostic]]:
-    from cutegen.lint import check  # the rules ask for trials, and trials for the rules
+def try_out(spec: KernelSpec, code: str) -> tuple[KernelSpec, list[Diagnostic]]:
+    """A candidate as planning completes it, and what is said about it; advice on speed only if `code` is such."""
+    from cutegen.lint import PERFORMANCE_RULES, check  # the rules ask for trials, and trials for the rules
 
     report = Report(spec.source)
     resolved = resolve(spec, report)
     if not report.failed:
-        check(resolved, report, advise=False)
+        check(resolved, report, advise=False, performance=any(rule.code == code for rule in PERFORMANCE_RULES))
     return resolved, report.diagnostics
 
 

@@ -40,13 +40,7 @@ def layouts_of(spec: KernelSpec) -> Iterator[tuple[Path, Layout, int, int]]:
 
 
 def rank(spec: KernelSpec, say: Say) -> None:
-    """A thread or value layout has one mode for every mode of what it deals out.
-
-    In an elementwise kernel that is the output's tile, so that a layout over an `[M, N]` output has two modes. In a
-    gemm the copies deal out a tile of two modes, `(M, K)` or `(N, K)`, and the mma one of three, `(M, N, K)`.
-    CuTeDSL pairs modes by position: with the wrong number of them it fails far from the cause, or tiles other modes
-    than you meant. Add the missing modes; a size of 1 leaves a mode alone.
-    """
+    """A thread or value layout has one mode for every mode of what it deals out."""
     for path, layout, wanted, _ in layouts_of(spec):
         found = len(layouts.modes_of(layout))
         if found == wanted:
@@ -87,11 +81,7 @@ def _with_rank(spec: KernelSpec, path: Path, layout: Layout, wanted: int) -> Lay
 
 
 def threads(spec: KernelSpec, say: Say) -> None:
-    """A thread block has at most 1024 threads.
-
-    That is the limit of every GPU so far. CuTeDSL compiles a larger block without a word, and the launch fails.
-    Take fewer threads, and give each of them more values.
-    """
+    """A thread block has at most 1024 threads."""
     schedule, limit = spec.schedule, sound.MAX_THREADS
     if isinstance(schedule, ProbeSchedule):
         if schedule.tv_layout is not None and layouts.mode_sizes(schedule.tv_layout)[0] > limit:
@@ -141,11 +131,7 @@ def _part(layout: Layout) -> str:
 
 
 def values(spec: KernelSpec, say: Say) -> None:
-    """A thread has at most 1024 values.
-
-    They live in registers, of which a thread has 255, and every access to them is unrolled: beyond that the compiler
-    takes minutes, and what it makes spills. Take a smaller tile or more threads.
-    """
+    """A thread has at most 1024 values."""
     schedule, limit = spec.schedule, sound.MAX_VALUES
     match schedule:
         case ElementwiseSchedule():
@@ -211,12 +197,7 @@ def _gemm_values(spec: KernelSpec, schedule: GemmSchedule, say: Say) -> None:
 
 
 def covers(spec: KernelSpec, say: Say) -> None:
-    """A thread or value layout numbers its places 0, 1, 2, ... without gaps and without repetitions.
-
-    With a gap some thread number has no place, and with a repetition two threads write one element.
-    `make_layout_tv` inverts these layouts, and CuTeDSL's own ends the Python process for one that has no inverse.
-    Leave the strides out to get a compact layout.
-    """
+    """A thread or value layout numbers its places 0, 1, 2, ... without gaps and without repetitions."""
     for path, layout, _, most in layouts_of(spec):
         _cover(path, layout, most, say)
     if isinstance(spec.schedule, GemmSchedule):
@@ -242,11 +223,7 @@ def _cover(path: Path, layout: Layout, most: int, say: Say) -> None:
 
 
 def warps(spec: KernelSpec, say: Say) -> None:
-    """Threads run in warps of 32, and a block's last warp is filled up with lanes that do nothing.
-
-    A block of 48 threads takes the room of 64. It computes the right thing, so this is a warning: take a multiple of
-    32 unless the point of the kernel is to show a small layout.
-    """
+    """Threads run in warps of 32, and should fill the last one."""
     schedule = spec.schedule
     if isinstance(schedule, ElementwiseSchedule):
         count = sound.threads_of(schedule)

@@ -214,9 +214,10 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
     vector, major, tile = vector_of(spec), spec.output.major, block_tile(spec)
     assert major is not None
     predication = dict(spec.schedule.predication)
+    spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
     slowest = tile_order(spec)[-1]
     for index, mode in enumerate(spec.output.shape):
-        if mode not in predication and spec.schedule.partition == "inner" and index == slowest:
+        if mode not in predication and schedule.partition == "inner" and index == slowest:
             predication[mode] = "mask"
             why = "the last block may have more threads than there are tiles left"
             report.infer(why, "schedule", "predication", mode)
@@ -225,7 +226,6 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
         if predication[mode] == "none":
             why = f"predication of {mode} is none and its tile is {tile[mode]}"
             spec = require_divisible(spec, report, mode, tile[mode], why)
-    spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
     ordered = {mode: predication[mode] for mode in spec.output.shape}
     return replace(spec, schedule=replace(schedule, predication=ordered))
 

@@ -6,6 +6,7 @@ m- resp. n-major, `stages` tiles deep; a thread multiplies outer products of fra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
@@ -24,11 +25,12 @@ from cutegen.planning.common import (
     whole_accesses,
 )
 from cutegen.planning.report import Report
-from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out, is_sound
+from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out, is_finished, is_sound
 
 THREADS_SIDE = 16  # 16 x 16 threads
-STAGES = 3
-FRAGMENT_RUN = 4  # neighbours that a thread owns along m and n: one 128-bit read of shared memory in f32
+STAGES, LEAST_STAGES = 3, 2
+FRAGMENT_BYTES = 16  # of neighbours that a thread owns along m and n: one read of shared memory
+SECTOR, BANKS, BANK_BYTES = 32, 32, 4  # bytes of global memory that move together; shared memory
 
 
 def names(spec: KernelSpec) -> tuple[Tensor, Tensor, str, str, str]:
@@ -47,13 +49,21 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     schedule = replace(schedule, mma=_infer_mma(spec, schedule, report))
     schedule = replace(schedule, smem_pad=_infer_padding(spec, schedule, report))
     if schedule.stages is None:
-        schedule = replace(schedule, stages=STAGES)
-        report.infer("two tiles in flight while one is used", "schedule", "pipeline", "stages")
+        schedule = _infer_stages(spec, schedule, report)
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)  # lint says why
-    schedule = replace(schedule, copies=_infer_copies(spec, schedule, report))
-    spec = replace(spec, schedule=schedule)
-    return spec if report.failed else _infer_predication(spec, report)
+    spec = replace(spec, schedule=replace(schedule, copies=_infer_copies(spec, schedule, report)))
+    return _infer_predication(spec, report) if is_finished(spec) else spec
+
+
+def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    k = names(spec)[4]
+    tiles = -(-spec.static[k] // tile_of(schedule, k)) if k in spec.static else STAGES
+    stages, why = STAGES, "two tiles in flight while one is used"
+    if tiles < STAGES:
+        stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
+    report.infer(why, "schedule", "pipeline", "stages")
+    return replace(schedule, stages=stages)
 
 
 def tile_of(schedule: GemmSchedule, mode: str) -> int:
@@ -73,7 +83,7 @@ def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Ge
 
 
 def _infer_mma(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mma:
-    mma, (a, _, m, n, k) = schedule.mma, names(spec)
+    mma, (a, b, m, n, k) = schedule.mma, names(spec)
     if mma.atom is None:
         mma = replace(mma, atom="fma")
         report.infer("the CUDA cores' multiply-add", "schedule", "mma", "atom")
@@ -92,9 +102,9 @@ def _infer_mma(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mma:
     assert mma.thread_layout is not None
     sides = layouts.mode_sizes(mma.thread_layout)
     permutation = dict(mma.permutation)
-    for mode, threads in zip((m, n), sides, strict=False):
+    for mode, threads, operand in zip((m, n), sides, (a, b), strict=False):
         if mode not in permutation:
-            run = FRAGMENT_RUN
+            run = FRAGMENT_BYTES // operand.dtype.bytes
             while run > 1 and tile_of(schedule, mode) % (threads * run):
                 run //= 2
             permutation[mode] = Layout((threads, run), (run, 1))
@@ -103,18 +113,41 @@ def _infer_mma(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mma:
 
 
 def _infer_padding(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> dict[str, int]:
-    a, b, _, _, k = names(spec)
+    a, b, m, n, k = names(spec)
     padding = dict(schedule.smem_pad)
-    for tensor in (a, b):
-        if tensor.name not in padding:
-            padding[tensor.name] = 16 // tensor.dtype.bytes if tensor.major == k else 0
-            report.infer(
-                f"{tensor.name} is {tensor.major}-major: "
-                + ("written" if tensor.major == k else "written and read")
-                + (" across rows, which padding spreads over the banks" if tensor.major == k else " along rows"),
-                *("schedule", "smem", tensor.name, "pad"),
+    for tensor, mode in ((a, m), (b, n)):
+        if tensor.name in padding:
+            continue
+        padding[tensor.name], why = 0, "written and read along rows"
+        if tensor.major == k:
+            sound = is_sound(replace(spec, schedule=schedule))
+            padding[tensor.name] = (
+                _spreading_pad(spec, schedule, tensor, mode, k) if sound else 16 // tensor.dtype.bytes
             )
+            why = "written across rows, which padding spreads over the banks"
+        report.infer(f"{tensor.name} is {tensor.major}-major: {why}", "schedule", "smem", tensor.name, "pad")
     return {tensor.name: padding[tensor.name] for tensor in (a, b)}
+
+
+def _spreading_pad(spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, mode: str, k: str) -> int:
+    """The least padding, in elements, with which threads along k write to most banks and fragments are read whole."""
+    block, width, side = tile_of(schedule, mode), tensor.dtype.bytes, int(mode != names(spec)[2])
+    whole = min(FRAGMENT_BYTES // width, layouts.unit_stride_run(fragment(schedule, mode, side)[1]))
+    given = schedule.copies.get(tensor.name, Copy()).thread_layout
+    layout = given or _k_major_threads(block, tile_of(schedule, k), threads_of(schedule), width)
+    if layout is None or len(layouts.modes_of(layout)) != 2:
+        return whole
+    lanes = BANKS * BANK_BYTES // max(width, BANK_BYTES)  # that shared memory serves at once
+    along = min(layouts.mode_sizes(layout)[1], lanes)
+
+    def ways(pad: int) -> int:
+        """Words that a bank has to deliver, one after the other."""
+        places = {
+            (row + deep * (block + pad)) * width // BANK_BYTES for row in range(lanes // along) for deep in range(along)
+        }
+        return max(Counter(word % BANKS for word in places).values())
+
+    return min(range(0, BANKS * BANK_BYTES // width, whole), key=lambda pad: (ways(pad), pad))
 
 
 def _infer_copies(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mapping[str, Copy]:
@@ -145,7 +178,7 @@ def threads_of(schedule: GemmSchedule) -> int:
 def _infer_operand_copy(
     spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, mode: str, copy: Copy, report: Report
 ) -> Copy:
-    k, side = names(spec)[4], int(mode != names(spec)[2])
+    k = names(spec)[4]
     where = ("schedule", "copies", tensor.name)
     block, depth, threads = tile_of(schedule, mode), tile_of(schedule, k), threads_of(schedule)
     given = copy
@@ -153,7 +186,7 @@ def _infer_operand_copy(
     vector = 1
     if tensor.major == k:
         # Shared memory is m-major, so that a vector along k has no contiguous destination: one element at a time.
-        layout = _k_major_threads(block, depth, threads)
+        layout = _k_major_threads(block, depth, threads, tensor.dtype.bytes)
         value = Layout((1, 1))
     else:
         widest = min(aligned_elements(tensor), whole_accesses(spec, mode))
@@ -171,7 +204,8 @@ def _infer_operand_copy(
         if block % taken[0] == 0 and depth % taken[1] == 0:
             rest = block // taken[0], depth // taken[1]
             along_k = tensor.major == k
-            found = _k_major_threads(*rest, threads) if along_k else _threads_along(rest[0], 0, rest[1], threads)
+            width = tensor.dtype.bytes
+            found = _k_major_threads(*rest, threads, width) if along_k else _threads_along(rest[0], 0, rest[1], threads)
             layout = layout if found is None else found
     if copy.value_layout is None and value is not None:
         copy = replace(copy, value_layout=value)
@@ -180,14 +214,7 @@ def _infer_operand_copy(
         copy = replace(copy, thread_layout=layout)
         report.infer(f"{threads} threads, neighbours along {tensor.major}", *where, "thread_layout")
     if copy.thread_layout is None or copy.value_layout is None:
-        report.error(
-            "CG221",
-            f"no way was found for {threads} threads to copy {tensor.name}'s tile of {block} x {depth}",
-            *("schedule", "tiler", mode),
-            notes=(f"{block} * {depth} = {block * depth} elements do not deal out to {threads} threads row by row",),
-            help=f"{_workable(block, depth, schedule, side, tensor.major == k)} would work for {mode}",
-        )
-        return copy
+        return copy  # lint says so
     if copy.bits is None:
         run = copy_run(copy) if tensor.major != k else 1
         bits = min(run, aligned_elements(tensor), whole_accesses(spec, mode)) * tensor.dtype.bits
@@ -229,24 +256,10 @@ def _threads_along(pieces: int, left: int, depth: int, threads: int) -> Layout |
     return None
 
 
-def _workable(block: int, depth: int, schedule: GemmSchedule, side: int, k_major: bool) -> int:
-    """The extent next to `block` that the mma divides and all threads can copy."""
-    assert schedule.mma.thread_layout is not None
-    step, threads = layouts.mode_sizes(schedule.mma.thread_layout)[side], threads_of(schedule)
-
-    def works(extent: int) -> bool:
-        layout = _k_major_threads(extent, depth, threads) if k_major else _threads_along(extent, 0, depth, threads)
-        return layout is not None
-
-    # A multiple of all threads always works: they all stand in one row.
-    choices = [*range(step, block + threads * step, step), threads * step]
-    nearest: int = next(c for c in sorted(choices, key=lambda c: (abs(c - block), c)) if works(c))
-    return nearest
-
-
-def _k_major_threads(block: int, depth: int, threads: int) -> Layout | None:
-    """Threads along k first, so that neighbours read neighbours; as many as the depth has, or a divisor of it."""
-    for along in (d for d in range(min(depth, threads), 0, -1) if depth % d == 0):
+def _k_major_threads(block: int, depth: int, threads: int, width: int) -> Layout | None:
+    """Threads along k first, so that neighbours read neighbours: a sector, or what comes next to it."""
+    divisors = [d for d in range(1, min(depth, threads) + 1) if depth % d == 0]
+    for along in sorted(divisors, key=lambda d: (d * width > SECTOR, abs(SECTOR - d * width))):
         if threads % along == 0 and block % (threads // along) == 0:
             return Layout((threads // along, along), (along, 1))
     return None
@@ -316,14 +329,6 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
     assert isinstance(spec.schedule, GemmSchedule)
     schedule, (a, b, m, n, k) = spec.schedule, names(spec)
     predication: dict[str, Predicate] = dict(schedule.predication)
-    for mode in (m, n, k):
-        tile = tile_of(schedule, mode)
-        if mode not in predication:
-            masked: Predicate = "residue_first" if mode == k else "mask"
-            predication[mode] = default_predication(spec, report, mode, tile, masked)
-        if predication[mode] == "none":
-            why = f"predication of {mode} is none and its tile is {tile}"
-            spec = require_divisible(spec, report, mode, tile, why)
     for tensor, mode in ((a, m), (b, n)):
         vector = operand_vector(schedule.copies[tensor.name], tensor)
         if tensor.major != k:
@@ -333,6 +338,14 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
     assert major is not None
     why = f"accesses of {vector} elements of {spec.output.name} along {major}"
     spec = require_divisible(spec, report, major, vector, why)
+    for mode in (m, n, k):
+        tile = tile_of(schedule, mode)
+        if mode not in predication:
+            masked: Predicate = "residue_first" if mode == k else "mask"
+            predication[mode] = default_predication(spec, report, mode, tile, masked)
+        if predication[mode] == "none":
+            why = f"predication of {mode} is none and its tile is {tile}"
+            spec = require_divisible(spec, report, mode, tile, why)
     ordered = {mode: predication[mode] for mode in (m, n, k)}
     return replace(spec, schedule=replace(schedule, predication=ordered))
 

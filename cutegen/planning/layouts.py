@@ -62,9 +62,13 @@ def coverage(layout: Layout, elements: int) -> tuple[list[int], list[int]]:
 def unit_stride_run(values: Sequence[int]) -> int:
     """The longest run v, a power of two, such that `values` is made of aligned groups of v consecutive numbers."""
     run = 1
-    while len(values) % (2 * run) == 0 and all(
-        values[i] % (2 * run) == 0 and all(values[i + j] == values[i] + j for j in range(2 * run))
-        for i in range(0, len(values), 2 * run)
+    while (
+        values
+        and len(values) % (2 * run) == 0
+        and all(
+            values[i] % (2 * run) == 0 and all(values[i + j] == values[i] + j for j in range(2 * run))
+            for i in range(0, len(values), 2 * run)
+        )
     ):
         run *= 2
     return run
@@ -84,7 +88,7 @@ def run_along(coordinates: Sequence[Sequence[int]], axis: int) -> int:
         return True
 
     run = 1
-    while len(coordinates) % (2 * run) == 0 and made_of(2 * run):
+    while coordinates and len(coordinates) % (2 * run) == 0 and made_of(2 * run):
         run *= 2
     return run
 

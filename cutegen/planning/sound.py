@@ -30,6 +30,17 @@ def is_sound(spec: KernelSpec) -> bool:
     return _probe(spec.schedule)
 
 
+def is_finished(spec: KernelSpec) -> bool:
+    """Whether planning could fill in everything: the spec is sound, and a gemm's threads have a way to copy A and B."""
+    if isinstance(spec.schedule, GemmSchedule):
+        product, copies = spec.compute.matmul, spec.schedule.copies
+        assert product is not None
+        for name in (product.a, product.b):
+            if name not in copies or copies[name].thread_layout is None or copies[name].value_layout is None:
+                return False
+    return is_sound(spec)
+
+
 def deals_out(layout: Layout, limit: int) -> bool:
     """Whether a layout numbers at most `limit` coordinates 0, 1, ... without gaps or repetitions."""
     return int(size(layout)) <= limit and layouts.is_permutation(layout)

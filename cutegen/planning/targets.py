@@ -7,24 +7,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """One compilation target. Shared memory in bytes a block, the opt-in maximum."""
+    """One compilation target. Shared memory in bytes: the opt-in maximum of a block, and of a multiprocessor (SM)."""
 
     name: str
     smem_per_block: int
+    smem_per_sm: int
+    threads_per_sm: int
+    blocks_per_sm: int
     atoms: frozenset[str] = frozenset({"universal", "cp_async", "fma"})
     grid_y: int = 65535
+    registers_per_sm: int = 65536
+    registers_per_thread: int = 255
+    smem_reserved: int = 1024  # bytes a block that the system keeps for itself
 
 
+KIB = 1024
 TARGETS = {
     target.name: target
     for target in (
-        Target("sm_80", 163 * 1024),
-        Target("sm_86", 99 * 1024),
-        Target("sm_89", 99 * 1024),
-        Target("sm_90a", 227 * 1024),
-        Target("sm_100a", 227 * 1024),
-        Target("sm_103a", 227 * 1024),
-        Target("sm_120a", 99 * 1024),
+        Target("sm_80", 163 * KIB, 164 * KIB, threads_per_sm=2048, blocks_per_sm=32),
+        Target("sm_86", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=16),
+        Target("sm_89", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=24),
+        Target("sm_90a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
+        Target("sm_100a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
+        Target("sm_103a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
+        Target("sm_120a", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=24),
     )
 }
 DEFAULT_TARGETS = ("sm_80", "sm_90a")

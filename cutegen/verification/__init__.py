@@ -1,16 +1,18 @@
 """Runs generated kernels on shapes chosen to break them and judges every element against a float64 reference.
 
-`derive_cases` plans, `verify_kernel` runs one kernel in this process, `verify_all` several in processes of their own.
+`derive_cases` plans, `verify_all` runs several kernels in processes of their own, on an `Executor`; in a process,
+`runner.verify_kernel` runs one of them.
 """
 
 from __future__ import annotations
 
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.executor import Executor, GpuExecutor, gpu_available, gpu_missing
+from cutegen.verification.executor import CannotRun, Executor, GpuExecutor, gpu_available, gpu_missing
 from cutegen.verification.pool import Job, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 
 __all__ = [
+    "CannotRun",
     "Case",
     "CaseReport",
     "Executor",

@@ -98,12 +98,7 @@ def derive_cases(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) 
     `tile`: mode -> elements of one block's tile (modes left out count as 1). `stages`: shared-memory stages of a
     pipelined kernel, else None.
     """
-    tiles = {mode: spec.static.get(mode, max(1, tile.get(mode, 1))) for mode in spec.modes}
-    schedule = spec.schedule
-    if isinstance(schedule, ElementwiseSchedule) and schedule.partition == "inner" and schedule.threads:
-        # the plan's tile is a thread's; a block's is a run of them along the major mode
-        major = _walk(spec)[0]
-        tiles[major] = spec.static.get(major, (schedule.tiler or {}).get(major, 1) * schedule.threads)
+    tiles = {mode: spec.static.get(mode, size) for mode, size in covered(spec, tile).items()}
     wishes = _probe(spec) if spec.op == "probe" else _derived(spec, tiles, stages)
     cases: dict[tuple[object, ...], Case] = {}
     for wish in wishes:
@@ -116,6 +111,17 @@ def derive_cases(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) 
                 cases[key] = Case(wish.name, wish.why, sizes, layout, wish.data, len(cases))
                 break  # rounding the other way would be another wish's case
     return tuple(cases.values())
+
+
+def covered(spec: KernelSpec, tile: Mapping[str, int]) -> dict[str, int]:
+    """How many elements along each mode a block covers; a static mode may have fewer. `tile` as for `derive_cases`."""
+    sizes = {mode: max(1, tile.get(mode, 1)) for mode in spec.modes}
+    schedule = spec.schedule
+    if isinstance(schedule, ElementwiseSchedule) and schedule.partition == "inner" and schedule.threads:
+        # the plan's tile is a thread's; a block's is a run of them along the major mode
+        major = _walk(spec)[0]
+        sizes[major] = (schedule.tiler or {}).get(major, 1) * schedule.threads
+    return sizes
 
 
 def _allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: _Wish) -> Iterator[dict[str, int]]:
@@ -186,7 +192,7 @@ def _probe(spec: KernelSpec) -> Iterator[_Wish]:
 
 def _derived(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) -> Iterator[_Wish]:
     free = [m for m in spec.modes if m not in spec.static]
-    inner = _contracted(spec)
+    inner = contracted(spec)
     outer = [m for m in free if m not in inner]
     deep = {m: max(tile[m] * 2 + 1, 2) for m in inner}  # enough of k to be past a single tile
 
@@ -248,9 +254,12 @@ def _contraction(
             of = f"{count} tile{'s'[: count > 1]} of {mode}, {stages} stages" if stages else f"{count} tiles of {mode}"
             yield _Wish(f"{mode} {count} tiles", of, {**part, mode: count * k}, data="integers")
             yield _Wish(f"{mode} {count} tiles and 1", of + " and a residue", {**part, mode: count * k + 1})
+        why = f"two blocks in every other mode, and so much of {mode} that every stage is used again"
+        sizes = {**{m: tile[m] + 1 for m in outer}, mode: (deepest + 1) * k + 1}
+        yield _Wish("blocks and stages", why, sizes, data="integers")
 
 
-def _contracted(spec: KernelSpec) -> list[str]:
+def contracted(spec: KernelSpec) -> list[str]:
     """Modes that are summed over: those of the matrix product's operands that the output lacks."""
     product = spec.compute.matmul
     if product is None:

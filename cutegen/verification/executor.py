@@ -5,10 +5,23 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cutegen.language.model import KernelSpec
+
+if TYPE_CHECKING:
+    from cutegen.emulator import Emulated
+
+
+class CannotRun(Exception):
+    """Raised by an executor for a kernel that it is not able to run, right or wrong; the message says why."""
+
+
+def no_judge(by: str) -> None:
+    """For results that nobody looks at."""
 
 
 class Executor(Protocol):
@@ -19,8 +32,23 @@ class Executor(Protocol):
     other_device: str  # where they must not: "cpu" for a GPU, "meta" for the CPU
     element_limit: int | None  # cases with a larger tensor, or more multiply-adds than 64 times this, do not run
 
-    def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
-        """`getattr(module, kernel)(*args)`, host-side checks included. What it raises passes through."""
+    def run(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Callable[[str], None] = no_judge,
+    ) -> int:
+        """Calls the module's function of the kernel's name, host-side checks included; what it raises passes through.
+
+        `spec` also says what the kernel does with each tensor. Where the executor chooses the order of blocks and
+        warps, it runs them in `orders` orders, which must all give the same. Returns in how many it ran: 1 where the
+        order is not its own to choose, or there is nothing to order.
+
+        `judge` is called once the arguments hold a result, and once more for each other one, where the code for several
+        targets ran: with what the result is of, if there are several. Raises CannotRun, and what `judge` raises.
+        """
 
     def synchronize(self) -> None:
         """Returns once what was run is done; raises what went wrong on the device."""
@@ -50,7 +78,14 @@ class GpuExecutor:
         self.name = f"gpu ({torch.cuda.get_device_name(0)})"
         self._stream = torch.cuda.Stream(0)  # type: ignore[no-untyped-call]
 
-    def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
+    def run(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Callable[[str], None] = no_judge,
+    ) -> int:
         import torch
 
         # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
@@ -67,9 +102,11 @@ class GpuExecutor:
             for tensor, value in zip(tensors, values, strict=True):
                 tensor.copy_(value)
             try:
-                getattr(module, kernel)(*args)
+                getattr(module, spec.kernel)(*args)
             finally:
                 torch.cuda.synchronize()
+        judge("")
+        return 1
 
     def synchronize(self) -> None:
         import torch
@@ -88,7 +125,7 @@ class GpuExecutor:
 
 class EmulatorExecutor:
     """The CPU: runs the PTX that a module compiles to, for each of its targets whose code differs, with the launches
-    that its compiled host code makes. A fault is an exception that names it.
+    that its compiled host code makes, and has the result of each judged. A fault is an exception that names it.
 
     Tensors live in the CPU's memory and say that they are on a CUDA device.
     """
@@ -101,15 +138,36 @@ class EmulatorExecutor:
     def __init__(self, targets: Sequence[str] | None = None) -> None:
         """`targets`: those of a module's that run, by default all whose code differs."""
         self._targets = targets
-        self._installed: set[int] = set()
+        self._installed: dict[ModuleType, Emulated] = {}
 
-    def run(self, module: ModuleType, kernel: str, args: Sequence[object]) -> None:
-        from cutegen.emulator import install, on_device
+    def run(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Callable[[str], None] = no_judge,
+    ) -> int:
+        from cutegen.emulator import PtxSyntaxError, UnsupportedInstruction, install, on_device
 
-        if id(module) not in self._installed:
-            install(module, kernel, self._targets)
-            self._installed.add(id(module))
-        getattr(module, kernel)(*map(on_device, args))
+        try:
+            if module not in self._installed:
+                roles = {tensor.argument: tensor.role for tensor in spec.tensors}
+                self._installed[module] = install(module, spec.kernel, self._targets, roles=roles)
+            emulated = self._installed[module]
+            emulated.orders = orders
+            emulated.reports.clear()
+            emulated.outcomes.clear()
+            getattr(module, spec.kernel)(*map(on_device, args))
+        except (UnsupportedInstruction, PtxSyntaxError) as error:
+            raise CannotRun(str(error)) from error
+        if len(emulated.outcomes) > 1:
+            for outcome in emulated.outcomes:
+                outcome.restore()
+                judge(f"the code for {outcome.target}")
+        else:  # or none, if there was nothing to launch
+            judge("")
+        return max((report.orders for report in emulated.reports), default=1)
 
     def synchronize(self) -> None:
         pass

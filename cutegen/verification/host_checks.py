@@ -14,7 +14,7 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.bounds import evaluate
 from cutegen.verification.cases import WELL_ALIGNED, Case, block_rule, strides_for, tiles_of, whole_blocks
 from cutegen.verification.compare import compare
-from cutegen.verification.executor import Executor
+from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.report import HostCheck
 from cutegen.verification.tensors import Guarded, data_for, guarded, make_tensors, scalar_values
 
@@ -49,15 +49,15 @@ def host_checks(
     spec: KernelSpec, module: ModuleType, executor: Executor, started: Callable[[str], None] = lambda name: None
 ) -> Iterator[HostCheck]:
     """Makes every wrong call, a result at a time; `started` is told its name before. Arguments must be as they were
-    after each. Once the device does not answer, the rest is not run."""
+    after each. Once the device does not answer, the rest is not run. Raises CannotRun."""
     case = Case("host checks", "wrong calls", _sizes(spec), "padded", "integers")
     tensors = make_tensors(spec, case, executor.device)
     scalars = scalar_values(spec, case)
-    dead = False
+    lost = False
     for call in _calls(spec, case, tensors, executor):
-        if dead:
+        if lost:
             why = "the device stopped answering in a check before"
-            yield HostCheck(call.argument, call.what, "not run", why)
+            yield HostCheck(call.argument, call.what, "not run", why, "device lost")
             continue
         started(f"{call.argument}: {call.what}")
         args: list[object] = [*(call.views[t.name] for t in spec.tensors), *scalars.values()]
@@ -66,7 +66,7 @@ def host_checks(
         else:
             problem = _must_fail(spec, module, executor, call, args)
         yield HostCheck(call.argument, call.what, "failed" if problem else "passed", problem)
-        dead = bool(problem) and not executor.alive()
+        lost = bool(problem) and not executor.alive()
 
 
 def _must_fail(
@@ -81,8 +81,10 @@ def _must_fail(
     here = {name: view for name, view in call.views.items() if view.device.type == torch.device(executor.device).type}
     before = {name: _bits(view) for name, view in here.items()}
     try:
-        executor.run(module, spec.kernel, args)
+        executor.run(module, spec, args, 1)
         executor.synchronize()
+    except CannotRun:
+        raise
     except (ValueError, TypeError) as error:
         message = str(error)
         if not any(names_argument(message, name) for name in call.names):
@@ -111,13 +113,21 @@ def _must_work(
     scalars: Mapping[str, int | float | bool],
 ) -> str:
     expected, bound = evaluate(spec, call.views, scalars)
-    try:
-        executor.run(module, spec.kernel, args)
+    wrong: list[str] = []
+
+    def judge(by: str) -> None:
         executor.synchronize()
+        result = compare(call.views[spec.output.name], expected, bound)
+        if not result.ok:
+            wrong.append(f"{by or 'it'} gives a wrong result: {result.reason}")
+
+    try:
+        executor.run(module, spec, args, 1, judge)
+    except CannotRun:
+        raise
     except Exception as error:
         return f"was refused: {type(error).__name__}: {str(error)[:300]}"
-    result = compare(call.views[spec.output.name], expected, bound)
-    return "" if result.ok else f"gives a wrong result: {result.reason}"
+    return "; ".join(wrong)
 
 
 def names_argument(message: str, name: str) -> bool:
@@ -143,14 +153,13 @@ def _calls(spec: KernelSpec, case: Case, tensors: Sequence[Guarded], executor: E
         return _Call(tensor.argument, what, {**views, tensor.name: view}, (tensor.argument,))
 
     for number, item in enumerate(tensors):
-        yield from _wrong_tensor(spec, case, item, number, executor, one)
+        yield from _wrong_tensor(case, item, number, executor, one)
     yield from _wrong_sizes(spec, case, views, executor)
     yield from _aliases(spec, case, views, executor)
     yield _neighbours(spec, case, executor)
 
 
 def _wrong_tensor(
-    spec: KernelSpec,
     case: Case,
     item: Guarded,
     number: int,

@@ -109,7 +109,7 @@ def _collect(job: Job, lines: Sequence[str], ended: str, tail: str, seconds: flo
     """The worker's own report, or what can be told from its events if it did not live to write one."""
     cases: dict[str, CaseReport] = {}
     checks: list[HostCheck] = []
-    running, error = "", ""
+    running = ""
     for line in lines:
         try:
             event: dict[str, Any] = json.loads(line)
@@ -124,21 +124,22 @@ def _collect(job: Job, lines: Sequence[str], ended: str, tail: str, seconds: flo
             checks.append(HostCheck(**event["check"]))
             running = ""
         running = event.get("start", running)
-        error = event.get("error", error)
-    if not error:
-        error = ended or "the process ended without a report"
-        if running:
-            error = f"{error} in {running}"
-        if tail:
-            error += f"; its last words: {tail.splitlines()[-1][:300]}"
+    error = ended or "the process ended without a report"
+    if running:
+        error = f"{error} in {running}"
+    if tail:
+        error += f"; its last words: {tail.splitlines()[-1][:300]}"
     planned = derive_cases(job.spec, job.tile, job.stages)
     all_cases = tuple(cases.get(c.name) or _lost(c, c.name == running, error) for c in planned)
-    return KernelReport(job.spec.kernel, str(job.module), job.on, all_cases, tuple(checks), error, seconds)
+    return KernelReport(
+        job.spec.kernel, str(job.module), job.on, all_cases, tuple(checks), error, "process ended", seconds
+    )
 
 
 def _lost(case: Case, running: bool, error: str) -> CaseReport:
-    status, message = ("failed", error) if running else ("not run", "the process had ended before")
-    return CaseReport(case.name, case.why, dict(case.sizes), case.layout, case.data, status, message)  # type: ignore[arg-type]
+    if running:
+        return CaseReport.of(case, "failed", error, "process ended")
+    return CaseReport.of(case, "not run", "the process had ended before", "process ended")
 
 
 def _exit_text(code: int) -> str:

@@ -7,12 +7,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cutegen.verification.cases import Case
+
 Status = Literal["passed", "failed", "not run"]
+Reason = Literal[
+    "too large",  # for the executor
+    "cannot run",  # the executor is not able to run this kernel, right or wrong
+    "no executor",  # what should have run it could not be set up
+    "not loaded",  # the module does not load, or lacks a function
+    "device lost",  # the device stopped answering
+    "process ended",  # it crashed, hung, or was ended
+]
+"""What kept something from running, or to its end, where that is not simply a wrong result."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """`ratio` is the largest error relative to its bound; `message` says what failed or why the case did not run."""
+    """`ratio` is the largest error relative to its bound; `message` says what failed or why the case did not run, and
+    `reason` what kind of thing that was. `orders` is in how many orders of blocks and warps it ran."""
 
     name: str
     why: str
@@ -21,12 +33,18 @@ class CaseReport:
     data: str
     status: Status
     message: str = ""
+    reason: Reason | None = None
+    orders: int = 1
     max_error: float = 0.0
     max_bound: float = 0.0
     ratio: float = 0.0
     elements: int = 0
     unbounded: int = 0  # elements about which the bound says nothing
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, case: Case, status: Status, message: str = "", reason: Reason | None = None) -> CaseReport:
+        return cls(case.name, case.why, dict(case.sizes), case.layout, case.data, status, message, reason)
 
 
 @dataclass(frozen=True)
@@ -37,11 +55,13 @@ class HostCheck:
     what: str
     status: Status
     message: str = ""
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """`error`: what kept the kernel from being verified at all or to the end (it does not load, a crash, a timeout)."""
+    """`error` says what kept the kernel from being verified at all or to the end, `reason` what kind of thing that was
+    (None for an error of another kind)."""
 
     kernel: str
     module: str
@@ -49,6 +69,7 @@ class KernelReport:
     cases: tuple[CaseReport, ...] = ()
     host_checks: tuple[HostCheck, ...] = ()
     error: str = ""
+    reason: Reason | None = None
     seconds: float = 0.0
 
     @property
@@ -67,10 +88,27 @@ class KernelReport:
         return not self.error and all(r.status != "not run" for r in self.results)
 
     @property
+    def orders(self) -> int:
+        """In how many orders of blocks and warps the passed case ran that ran in most of them."""
+        return max((c.orders for c in self.cases if c.status == "passed"), default=1)
+
+    @property
+    def orders_text(self) -> str:
+        """For after the number of cases: ` (1 in 3 orders)`. Empty where nothing ran in several."""
+        several = sum(c.orders > 1 for c in self.cases if c.status == "passed")
+        return f" ({several} in {self.orders} orders)" if several else ""
+
+    @property
     def failures(self) -> tuple[str, ...]:
-        """One line a failure."""
+        """One line a failure; cases that failed with the same words share one."""
         lines = [self.error] if self.error else []
-        lines += [f"case {c.name} ({sizes_text(c.sizes)}): {c.message}" for c in self.cases if c.status == "failed"]
+        alike: dict[str, list[CaseReport]] = {}
+        for case in self.cases:
+            if case.status == "failed":
+                alike.setdefault(case.message, []).append(case)
+        for message, (first, *others) in alike.items():
+            more = f", and {len(others)} more" if others else ""
+            lines.append(f"case {first.name} ({sizes_text(first.sizes)}){more}: {message}")
         lines += [f"{h.argument}: {h.what}: {h.message}" for h in self.host_checks if h.status == "failed"]
         return tuple(lines)
 
@@ -83,7 +121,7 @@ class KernelReport:
         worst = max((c.ratio for c in self.cases if c.status == "passed"), default=0.0)
         parts = [
             f"{'ok' if self.ok else 'FAILED'} {self.kernel} on {self.executor}",
-            f"{passed}/{len(self.cases)} cases",
+            f"{passed}/{len(self.cases)} cases{self.orders_text}",
             f"{refused}/{len(self.host_checks)} host checks",
         ]
         if idle:
@@ -99,7 +137,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 def as_json(report: KernelReport) -> dict[str, Any]:
     """Plain data; numbers that JSON lacks become "inf" and "nan"."""
-    data = {"ok": report.ok, "complete": report.complete, **asdict(report)}
+    data = {"ok": report.ok, "complete": report.complete, "orders": report.orders, **asdict(report)}
     return {k: _plain(v) for k, v in data.items()}
 
 
@@ -114,7 +152,7 @@ def case_from_json(data: Mapping[str, Any]) -> CaseReport:
 
 def from_json(data: Mapping[str, Any]) -> KernelReport:
     """The inverse of `as_json`."""
-    rest = {k: v for k, v in data.items() if k not in ("ok", "complete", "cases", "host_checks")}
+    rest = {k: v for k, v in data.items() if k not in ("ok", "complete", "orders", "cases", "host_checks")}
     cases = tuple(case_from_json(c) for c in data["cases"])
     return KernelReport(**rest, cases=cases, host_checks=tuple(HostCheck(**h) for h in data["host_checks"]))
 

@@ -14,9 +14,10 @@ from cutegen.language.model import KernelSpec
 from cutegen.verification.bounds import evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare
-from cutegen.verification.executor import Executor, load_module
+from cutegen.verification.executor import CannotRun, Executor, load_module
 from cutegen.verification.host_checks import host_checks
-from cutegen.verification.report import CaseReport, HostCheck, KernelReport
+from cutegen.verification.orders import ORDERS, case_for_orders
+from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.tensors import Guarded, make_tensors, poisons, scalar_values
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ def verify_kernel(
     executor: Executor,
     progress: Progress | None = None,
 ) -> KernelReport:
-    """Every derived case and every host check of one generated module.
+    """Every derived case and every host check of one generated module; one case in several orders of blocks and warps.
 
     `spec` is resolved, `tile` and `stages` are its plan's. `progress` is called with the name of what starts, and
     again with its report once it is done. Raises nothing for a bad kernel: that is what the report is for. Once the
-    device does not answer any more, the rest is reported as not run.
+    executor cannot go on, the rest is reported as not run.
     """
     start = time.perf_counter()
     tell = progress or (lambda name, report: None)
@@ -54,52 +55,69 @@ def verify_kernel(
         module = load_module(module_path)
         missing = [n for n in (spec.kernel, "reference", "make_inputs", "compile") if not callable(vars(module).get(n))]
     except Exception as error:
-        return replace(report, error=f"the module does not load: {describe(error)}")
+        return replace(report, error=f"the module does not load: {describe(error)}", reason="not loaded")
     if missing:
-        return replace(report, error=f"the module has no function {', '.join(missing)}")
+        return replace(report, error=f"the module has no function {', '.join(missing)}", reason="not loaded")
+    planned = derive_cases(spec, tile, stages)
+    too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
+    in_orders = case_for_orders(spec, tile, stages, [case for case in planned if case.name not in too_large])
     cases: list[CaseReport] = []
-    dead = ""
-    for case in derive_cases(spec, tile, stages):
+    reason: Reason | None = None
+    why = ""
+    for case in planned:
         tell(case.name, None)
-        too_large = _too_large(spec, case, executor.element_limit)
-        if dead or too_large:
-            result = _report(case, "not run", dead or too_large)
+        if reason is not None:
+            result = CaseReport.of(case, "not run", why, reason)
+        elif case.name in too_large:
+            result = CaseReport.of(case, "not run", too_large[case.name], "too large")
         else:
-            result = verify_case(spec, case, module, executor)
+            try:
+                result = verify_case(spec, case, module, executor, ORDERS if case is in_orders else 1)
+            except CannotRun as error:
+                reason, why = "cannot run", str(error)
+                result = CaseReport.of(case, "not run", why, reason)
             if result.status == "failed" and not executor.alive():
-                dead = f"the device stopped answering in case {case.name}"
+                reason, why = "device lost", f"the device stopped answering in case {case.name}"
         cases.append(result)
         tell(case.name, result)
     checks: list[HostCheck] = []
-    try:
-        for check in [] if dead else host_checks(spec, module, executor, lambda name: tell(name, None)):
-            checks.append(check)
-            tell(f"{check.argument}: {check.what}", check)
-    except Exception as error:
-        dead = f"the host checks could not go on: {describe(error)}"
-    return replace(
-        report, cases=tuple(cases), host_checks=tuple(checks), error=dead, seconds=time.perf_counter() - start
-    )
+    if reason is None:
+        try:
+            for check in host_checks(spec, module, executor, lambda name: tell(name, None)):
+                checks.append(check)
+                tell(f"{check.argument}: {check.what}", check)
+        except CannotRun as error:
+            reason, why = "cannot run", str(error)
+        except Exception as error:
+            why = f"the host checks could not go on: {describe(error)}"
+    seconds = time.perf_counter() - start
+    return replace(report, cases=tuple(cases), host_checks=tuple(checks), error=why, reason=reason, seconds=seconds)
 
 
-def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor) -> CaseReport:
-    """One case: run, compare with the bound and the spec's tolerance, look at guards, gaps and inputs, and hold the
-    module's own `reference` to the same bound."""
+def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
+    """One case: run, in `orders` orders of blocks and warps where the executor can, compare with the bound and the
+    spec's tolerance, look at guards, gaps and inputs, and hold the module's own `reference` to the same bound. Raises
+    CannotRun."""
     start = time.perf_counter()
     comparison: Comparison | None = None
     try:
         for run in range(poisons(spec)):
-            found = _run(spec, case, module, executor, run)
+            found, ran = _run(spec, case, module, executor, run, orders)
             comparison = found if comparison is None or found.ratio > comparison.ratio else comparison
-        report = _report(case, "passed", "", comparison)
+        report = replace(_report(case, "passed", "", comparison), orders=ran)
     except _Failure as failure:
         report = _report(case, "failed", str(failure), failure.comparison)
+    except CannotRun:
+        raise
     except Exception as error:
         report = _report(case, "failed", f"could not be run: {describe(error)}")
     return replace(report, seconds=time.perf_counter() - start)
 
 
-def _run(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, run: int) -> Comparison:
+def _run(
+    spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, run: int, orders: int
+) -> tuple[Comparison, int]:
+    """What came out, and in how many orders it ran."""
     tensors = make_tensors(spec, case, executor.device, run)
     scalars = scalar_values(spec, case)
     views = {t.tensor.name: t.view for t in tensors}
@@ -107,23 +125,30 @@ def _run(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, r
     args: list[object] = [*views.values(), *scalars.values()]
     if run == 0:
         _check_reference(spec, module, args, tensors, expected, bound)
-    try:
-        executor.run(module, spec.kernel, args)
+    output = next(t for t in tensors if t.tensor.name == spec.output.name)
+    comparisons: list[Comparison] = []
+
+    def judge(by: str) -> None:
         executor.synchronize()
+        comparison = compare(output.view, expected, bound, spec.verify.rtol, spec.verify.atol)
+        problems = [p for t in tensors if (p := t.problem())]
+        if unwritten := output.unwritten():
+            problems.append(unwritten)
+        elif not comparison.ok:
+            problems.append(f"{spec.output.name}{comparison.reason}")
+        elif comparison.count and not comparison.judged and case.data != "special":
+            problems.append("the bound says nothing about any element, so nothing was checked")
+        if problems:
+            raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), comparison)
+        comparisons.append(comparison)
+
+    try:
+        ran = executor.run(module, spec, args, orders, judge)
+    except (CannotRun, _Failure):
+        raise
     except Exception as error:
         raise _Failure(f"the call raised {describe(error)}") from error
-    output = next(t for t in tensors if t.tensor.name == spec.output.name)
-    comparison = compare(output.view, expected, bound, spec.verify.rtol, spec.verify.atol)
-    problems = [p for t in tensors if (p := t.problem())]
-    if unwritten := output.unwritten():
-        problems.append(unwritten)
-    elif not comparison.ok:
-        problems.append(f"{spec.output.name}{comparison.reason}")
-    elif comparison.count and not comparison.judged and case.data != "special":
-        problems.append("the bound says nothing about any element, so nothing was checked")
-    if problems:
-        raise _Failure("; ".join(problems), comparison)
-    return comparison
+    return max(comparisons, key=lambda comparison: comparison.ratio), ran
 
 
 def _check_reference(
@@ -163,9 +188,8 @@ def _check_reference(
         raise _Failure(f"reference: {spec.output.name}{comparison.reason}", comparison)
 
 
-def _report(case: Case, status: str, message: str, comparison: Comparison | None = None) -> CaseReport:
-    assert status in ("passed", "failed", "not run")
-    report = CaseReport(case.name, case.why, dict(case.sizes), case.layout, case.data, status, message)  # type: ignore[arg-type]
+def _report(case: Case, status: Status, message: str, comparison: Comparison | None = None) -> CaseReport:
+    report = CaseReport.of(case, status, message)
     if comparison is None:
         return report
     return replace(
@@ -191,6 +215,6 @@ def _too_large(spec: KernelSpec, case: Case, limit: int | None) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Type and message, without the advice that CUDA appends to every error."""
-    text = str(error).split("\nCUDA kernel errors might be")[0].strip()
+    """Type and message, in one line, without the advice that CUDA appends to every error."""
+    text = " ".join(str(error).split("\nCUDA kernel errors might be")[0].split())
     return f"{type(error).__name__}: {text[:600]}" if text else type(error).__name__

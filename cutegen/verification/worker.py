@@ -12,7 +12,8 @@ import sys
 import warnings
 from pathlib import Path
 
-from cutegen.verification.report import CaseReport, HostCheck, as_json, entry_as_json
+from cutegen.verification.cases import derive_cases
+from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
 
 
 def main(job_path: str, events_path: str) -> int:
@@ -37,7 +38,11 @@ def main(job_path: str, events_path: str) -> int:
         try:
             executor = make_executor(job.on)
         except Exception as error:
-            write("error", f"no executor: {describe(error)}")
+            why = f"no executor: {describe(error)}"
+            planned = derive_cases(job.spec, job.tile, job.stages)
+            cases = tuple(CaseReport.of(case, "not run", why, "no executor") for case in planned)
+            report = KernelReport(job.spec.kernel, str(job.module), job.on, cases, error=why, reason="no executor")
+            write("report", as_json(report))
             return 2
         write("report", as_json(verify_kernel(job.spec, job.tile, job.stages, job.module, executor, progress)))
     return 0

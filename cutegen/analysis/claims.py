@@ -1,0 +1,251 @@
+"""What is proved of a plan for every size it takes: each element exactly once, and no access out of bounds.
+
+Nothing is taken from how the plan was made: every claim is checked by counting through the layouts that the kernel is
+printed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from tensor_layouts import Layout, size
+
+from cutegen.analysis.accesses import epilogue_layout, thread_values, tiled_copy
+from cutegen.language.layouts import make_layout_tv
+from cutegen.language.model import Path
+from cutegen.planning import layouts
+from cutegen.planning.common import known_divisor
+from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan, ProbePlan
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that holds, or does not, with the arithmetic that shows it. `path` is what in the spec decides it."""
+
+    kind: Literal["coverage", "bounds"]
+    text: str
+    because: tuple[str, ...]
+    holds: bool
+    path: Path
+
+
+def claims(plan: Plan) -> tuple[Claim, ...]:
+    """Coverage first, then the bounds of every mode."""
+    match plan:
+        case GemmPlan():
+            return (*_gemm_coverage(plan), *_gemm_bounds(plan))
+        case ElementwisePlan():
+            return (*_coverage(plan), *_bounds(plan))
+        case ProbePlan():
+            return _probe(plan)
+    raise TypeError(f"nothing is claimed of a {type(plan).__name__}")
+
+
+def compact(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tile's elements numbered 0, 1, ..., first mode fastest."""
+    return tuple(prod(shape[:i]) for i in range(len(shape)))
+
+
+def _sides(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _once(
+    what: str, layout: Layout, shape: Sequence[int], path: Path, threads: int, wrong: Iterable[str] = ()
+) -> Claim:
+    """Whether (thread, value) meets each element of a tile of that shape exactly once, for as many `threads` as run.
+
+    `wrong` is what else does not fit, in words.
+    """
+    counted, values = layouts.mode_sizes(layout)
+    elements = prod(shape)
+    missing, twice = layouts.coverage(layout, elements)
+    because = [f"{counted} threads * {values} values = {counted * values}, and {_sides(shape)} = {elements}"]
+    found = [] if counted == threads else [f"{threads} threads run"]
+    for label, places in (("never met", missing), ("met twice or outside", twice)):
+        if places:
+            found.append(f"{label}: {', '.join(str(layouts.coordinates(p, shape)) for p in places)}")
+    found += wrong
+    return Claim("coverage", what, (*because, *found), not found, path)
+
+
+# ------------------------------------------------------------------------------------------------- elementwise
+
+
+def _coverage(plan: ElementwisePlan) -> Iterator[Claim]:
+    modes = ", ".join(plan.spec.output.shape)
+    layout = thread_values(plan, compact(plan.tiler))
+    if plan.partition == "inner":
+        own = layouts.modes_of(layout)[1]
+        alone = Layout((1, own.shape), (0, own.stride))
+        what = f"every thread has each element of its tile ({modes}) once, and a tile of its own"
+        yield _once(what, alone, plan.tiler, ("schedule", "tiler"), 1, _miscounted(plan, layout))
+    else:
+        what = f"the threads of a block have each element of its tile ({modes}) exactly once"
+        wrong = (*_miscounted(plan, layout), *_other_partition(plan))
+        yield _once(what, layout, plan.tiler, ("schedule", "thread_layout"), plan.threads, wrong)
+
+
+def _miscounted(plan: Plan, layout: Layout) -> Iterator[str]:
+    """The kernel's own count of a thread's values is that of the layout, in whole accesses."""
+    values = layouts.mode_sizes(layout)[1]
+    if plan.pointwise.values != values:
+        yield f"{plan.pointwise.values} values are stored"
+    if values % plan.pointwise.vector:
+        yield f"{values} values are no whole number of accesses of {plan.pointwise.vector}"
+
+
+def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
+    """The kernel is printed with the two layouts, and makes the third one of them."""
+    if plan.partition == "thread_value":
+        assert plan.thread_layout is not None and plan.value_layout is not None and plan.tv_layout is not None
+        tiler, layout = make_layout_tv(plan.thread_layout, plan.value_layout)
+        if tiler != plan.tiler or layouts.offsets(layout) != layouts.offsets(plan.tv_layout):
+            yield f"thread_layout and value_layout make {layout} of a tile ({_sides(tiler)})"
+    elif plan.partition == "inner_outer":
+        assert plan.thread_layout is not None
+        for side, extent in zip(layouts.mode_sizes(plan.thread_layout), plan.tiler, strict=True):
+            if extent % side:
+                yield f"{extent} is no multiple of {side} threads"
+
+
+def _bounds(plan: ElementwisePlan) -> Iterator[Claim]:
+    output, vector = plan.spec.output, plan.pointwise.vector
+    layout = thread_values(plan, compact(plan.tiler))
+    runs = _runs(layout, plan.tiler, output.shape.index(str(output.major)), vector) and _share_predicates(plan)
+    for mode, tile in zip(output.shape, plan.tiler, strict=True):
+        width = vector if mode == output.major else 1
+        yield _mode(plan, "", mode, tile, mode in plan.pointwise.masked, width, runs)
+    if plan.partition == "inner":
+        yield _surplus(plan)
+
+
+def _share_predicates(plan: Plan) -> bool:
+    """Whether each access of every operand lies within the values that one predicate covers, along the same mode."""
+    point, major = plan.pointwise, plan.spec.output.major
+    return all(o.vector == 1 or (o.tensor.major == major and point.vector % o.vector == 0) for o in point.operands)
+
+
+def _surplus(plan: ElementwisePlan) -> Claim:
+    """That the threads of the last block that have no tile make no access."""
+    mode = plan.spec.output.shape[plan.tile_order[-1]]
+    tile, path = plan.tile[mode], ("schedule", "predication", mode)
+    text = "threads beyond the last tile make no access"
+    if mode not in plan.pointwise.masked:
+        because = f"the host takes whole blocks of {plan.threads} tiles only"
+        return Claim("bounds", text, (because,), plan.check_threads, path)
+    if plan.spec.static.get(mode, tile + 1) <= tile:
+        because = f"{mode} has one tile, which a thread's number is compared with"
+        return Claim("bounds", text, (because,), plan.guard_tiles, path)
+    return Claim("bounds", text, (f"their coordinate is not below {mode}",), True, path)
+
+
+def _runs(layout: Layout, shape: Sequence[int], axis: int, vector: int) -> bool:
+    """Whether every access of `vector` values is a run along `axis` that starts at a multiple of `vector`."""
+    if vector == 1:
+        return True
+    step = compact(shape)[axis]
+    threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(layout))
+    if len(values) % vector:
+        return False
+    starts = values[::vector]
+    if any(values[i * vector + j] != start + j * step for i, start in enumerate(starts) for j in range(vector)):
+        return False
+    return all(layouts.coordinates(t + v, shape)[axis] % vector == 0 for t in threads for v in starts)
+
+
+def _mode(plan: Plan, name: str, mode: str, tile: int, masked: bool, vector: int, runs: bool) -> Claim:
+    """That accesses of `vector` elements along a mode stay in bounds, given that they are aligned `runs`."""
+    known, path = known_divisor(plan.spec, mode), ("schedule", "predication", mode)
+    strange = () if runs else ("not every access is an aligned run along one mode, behind one predicate",)
+    if not masked:
+        because = (f"the host takes multiples of {known} only, and the tile has {tile}", *strange)
+        return Claim("bounds", f"{name}{mode}: no predicate is needed", because, runs and known % tile == 0, path)
+    if vector == 1:
+        text = f"{name}{mode}: an access is made only if its coordinate is below {mode}"
+        return Claim("bounds", text, ("one element along it at a time", *strange), runs, path)
+    text = f"{name}{mode}: an access of {vector} is made only if its first coordinate is below {mode}"
+    because = (
+        f"tiles of {tile} and accesses both start at multiples of {vector}",
+        f"{mode} is a multiple of {known}, so that it never ends inside an access",
+        *strange,
+    )
+    return Claim("bounds", text, because, runs and tile % vector == 0 and known % vector == 0, path)
+
+
+# --------------------------------------------------------------------------------------------------------- gemm
+
+
+def _gemm_coverage(plan: GemmPlan) -> Iterator[Claim]:
+    depth = plan.tile[plan.k]
+    for x in (plan.a, plan.b):
+        shape = (plan.tile[x.mode], depth)
+        what = f"the copies of {x.tensor.name} move each element of its tile ({x.mode}, {plan.k}) exactly once"
+        layout, path = tiled_copy(x, shape, compact(shape)), ("schedule", "copies", x.tensor.name)
+        yield _once(what, layout, shape, path, plan.threads, _other_copies(x, shape))
+    shape = (plan.tile[plan.m], plan.tile[plan.n])
+    layout = epilogue_layout(plan, compact(shape))
+    what = f"the accumulators of a block are each element of its tile ({plan.m}, {plan.n}) exactly once"
+    yield _once(what, layout, shape, ("schedule", "mma"), plan.threads, _miscounted(plan, layout))
+
+
+def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
+    """The kernel has a predicate for each access of a thread, and columns of shared memory of their own."""
+    tiler, _ = make_layout_tv(x.thread_layout, x.value_layout)
+    values = int(size(x.value_layout))
+    counted = (values // x.vector, *(extent // covered for extent, covered in zip(shape, tiler, strict=True)))
+    if counted != x.copies or values % x.vector:
+        yield f"({_sides(x.copies)}) accesses of {x.vector} are made"
+    if x.smem_stride < shape[0]:
+        yield f"columns of shared memory start every {x.smem_stride} elements"
+
+
+def _gemm_bounds(plan: GemmPlan) -> Iterator[Claim]:
+    output, vector = plan.spec.output, plan.pointwise.vector
+    shape = (plan.tile[plan.m], plan.tile[plan.n])
+    layout = epilogue_layout(plan, compact(shape))
+    runs = _runs(layout, shape, (plan.m, plan.n).index(str(output.major)), vector) and _share_predicates(plan)
+    for mode, x in ((plan.m, plan.a), (plan.n, plan.b)):
+        masked = mode in plan.pointwise.masked
+        width = vector if mode == output.major else 1
+        yield _mode(plan, f"{output.name}, ", mode, plan.tile[mode], masked, width, runs)
+        width = x.vector if mode == x.tensor.major else 1
+        yield _mode(plan, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, _one_row(plan, x))
+    yield _summed(plan)
+
+
+def _one_row(plan: GemmPlan, x: GemmOperand) -> bool:
+    """Whether every access to an operand stays within one k, in an aligned run along the other mode."""
+    shape = (plan.tile[x.mode], plan.tile[plan.k])
+    return _runs(tiled_copy(x, shape, compact(shape)), shape, 0, x.vector)
+
+
+def _summed(plan: GemmPlan) -> Claim:
+    k, depth, path = plan.k, plan.tile[plan.k], ("schedule", "predication", plan.k)
+    if not plan.residue:
+        known = known_divisor(plan.spec, k)
+        because: tuple[str, ...] = (f"the host takes multiples of {known} only, and the tile has {depth}",)
+        return Claim("bounds", f"{k}: no predicate is needed", because, known % depth == 0, path)
+    because = (
+        f"the first tile starts at {k} - {depth} * ceil({k} / {depth}), above -{depth}, and the last one ends at {k}",
+        "an access is within one k, whose sign decides",
+    )
+    text = f"{k}: only the first tile is incomplete, and what it copies is not below 0"
+    return Claim("bounds", text, because, _one_row(plan, plan.a) and _one_row(plan, plan.b), path)
+
+
+# -------------------------------------------------------------------------------------------------------- probe
+
+
+def _probe(plan: ProbePlan) -> tuple[Claim, ...]:
+    spec, tile = plan.spec, prod(plan.tiler)
+    reach = max(layouts.offsets(plan.tv_layout)) + 1
+    text = "every (thread, value) reads inside the tile, and writes an element of its own"
+    because = (f"the layout reaches {reach} of {tile} elements", f"{plan.threads} threads * {plan.values} values")
+    sizes = tuple(tuple(spec.static[mode] for mode in tensor.shape) for tensor in (plan.source, spec.output))
+    made = (plan.threads, plan.values)
+    holds = reach <= tile and sizes == (plan.tiler, made) and made == layouts.mode_sizes(plan.tv_layout)
+    return (Claim("bounds", text, because, holds, ("schedule", "tv_layout")),)

@@ -1,0 +1,126 @@
+"""Bank conflicts of shared memory and sectors of global memory, counted by tensor-layouts on an access's layout.
+
+Shared memory has 32 banks of 4 bytes. A warp's instruction moves at most 128 bytes at a time: accesses of 8 bytes take
+two halves of the warp after each other, accesses of 16 bytes four quarters, and lanes conflict only within one of those
+(CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute calls each pass a wavefront). Global
+memory moves in sectors of 32 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tensor_layouts import Layout
+from tensor_layouts.analysis import per_group_bank_conflicts, segment_analysis
+
+from cutegen.analysis.accesses import Access
+from cutegen.planning.targets import WARP
+
+BANKS, BANK_BYTES, SECTOR = 32, 4, 32
+_PASS = BANKS * BANK_BYTES  # bytes
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """Of a warp's first instruction. `ways` is the most words that lanes of one pass want from one bank.
+
+    The others are the same, shifted, and conflict alike where the shift is a whole number of words.
+
+    `lanes` are the lanes of the worst pass in bank `bank`, `words` what each of them wants there (offset / 4 bytes).
+    """
+
+    ways: int
+    passes: int  # that the warp needs
+    least: int  # that it needs without conflicts
+    warp: int  # the worst one
+    bank: int
+    lanes: tuple[int, ...]  # of the block: thread numbers
+    words: tuple[int, ...]
+
+    @property
+    def free(self) -> bool:
+        return self.ways == 1
+
+
+@dataclass(frozen=True)
+class Sectors:
+    """Of the first warp's first instruction. `over_tile` counts what all its instructions for one tile touch."""
+
+    sectors: int
+    least: int  # that hold as many bytes
+    bytes: int  # that the warp asks for, each counted once
+    over_tile: int
+    least_over_tile: int
+
+    @property
+    def ratio(self) -> float:
+        return self.sectors / self.least
+
+
+def lanes_of_pass(access: Access) -> int:
+    """Lanes that shared memory serves at once."""
+    return min(WARP, max(1, _PASS // max(access.bytes, BANK_BYTES)))
+
+
+def conflicts(access: Access) -> Conflicts:
+    """The worst warp of the block, of an access to shared memory. Raises ValueError for another one."""
+    if access.space != "shared":
+        raise ValueError(f"{access.name}: only shared memory has banks")
+    return _conflicts(access.first, access.dtype.bytes, lanes_of_pass(access))
+
+
+@lru_cache(maxsize=512)
+def _conflicts(layout: Layout, element_bytes: int, lanes: int) -> Conflicts:
+    found = per_group_bank_conflicts(layout, element_bytes=element_bytes, group_size=lanes)
+    groups = found["groups"]
+    a_warp = max(1, WARP // lanes)
+    warps = [groups[i : i + a_warp] for i in range(0, len(groups), a_warp)]
+    passes = [sum(group["max_ways"] for group in warp) for warp in warps]
+    warp = max(range(len(warps)), key=lambda i: (passes[i], -i))
+    part = max(range(len(warps[warp])), key=lambda i: (warps[warp][i]["max_ways"], -i))
+    number = warp * a_warp + part
+    bank, lanes_there, words = _worst_bank(layout, element_bytes, number, lanes, groups[number]["bank_to_threads"])
+    return Conflicts(groups[number]["max_ways"], passes[warp], len(warps[warp]), warp, bank, lanes_there, words)
+
+
+def _worst_bank(
+    layout: Layout, element_bytes: int, group: int, lanes: int, users: dict[int, list[int]]
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """The bank with most words, the first lane that wants each of them, and the words."""
+    best: tuple[int, dict[int, int]] = (0, {})
+    for bank, threads in sorted(users.items()):
+        words: dict[int, int] = {}
+        for thread in dict.fromkeys(threads):
+            for value in range(_values(layout)):
+                word = int(layout(thread, value)) * element_bytes // BANK_BYTES
+                if word % BANKS == bank:
+                    words.setdefault(word, thread)
+        if len(words) > len(best[1]):
+            best = (bank, words)
+    return best[0], tuple(best[1].values()), tuple(best[1])
+
+
+def _values(layout: Layout) -> int:
+    from tensor_layouts import mode, size
+
+    return int(size(mode(layout, 1)))
+
+
+def sectors(access: Access) -> Sectors:
+    """Of an access to global memory. Raises ValueError for another one."""
+    if access.space != "global":
+        raise ValueError(f"{access.name}: only global memory has sectors")
+    one = _segments(access.first, access.dtype.bytes)
+    whole = _segments(access.layout, access.dtype.bytes)
+    return Sectors(one[0], _least(one[1]), one[1], whole[0], _least(whole[1]))
+
+
+@lru_cache(maxsize=512)
+def _segments(layout: Layout, element_bytes: int) -> tuple[int, int]:
+    found = segment_analysis(layout, element_bytes=element_bytes, warp_size=WARP, segment_bytes=SECTOR)
+    return int(found["segments"]), int(found["unique_bytes"])
+
+
+def _least(count: int) -> int:
+    return -(-count // SECTOR)

@@ -1,0 +1,64 @@
+"""Why an access is as wide as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.analysis.accesses import Access
+from cutegen.language.model import KernelSpec
+from cutegen.planning import layouts
+from cutegen.planning.common import aligned_elements, whole_accesses
+from cutegen.planning.targets import MAX_VECTOR_BITS
+
+
+@dataclass(frozen=True)
+class Width:
+    """In elements: what one access moves, and what each reason alone would let it move."""
+
+    vector: int
+    run: int  # neighbours in memory that a thread has in a row
+    aligned: int  # by the tensor's alignment
+    fixed: int  # by a size that the spec fixes
+    widest: int  # 128 bits
+    values: int  # of a thread
+
+    @property
+    def possible(self) -> int:
+        return min(self.run, self.allowed)
+
+    @property
+    def allowed(self) -> int:
+        """Whatever a thread has in a row."""
+        return min(self.aligned, self.fixed, self.widest)
+
+    @property
+    def why(self) -> str:
+        """What binds."""
+        if self.vector < self.possible:
+            return f"`bits` asks for no more of the {self.possible} that are possible"
+        if self.vector == self.widest:
+            return "128 bits are the most"
+        if self.values == 1:
+            return "a thread has one value"
+        if self.vector == self.run:
+            return (
+                "no more neighbours of a thread lie in a row"
+                if self.run > 1
+                else "a thread's values do not lie in a row"
+            )
+        if self.vector == self.aligned:
+            return "the alignment allows no more"
+        return "the fixed size allows no more"
+
+
+def width(spec: KernelSpec, access: Access) -> Width:
+    """Of an access to global memory."""
+    tensor = spec.tensor(access.tensor)
+    return Width(
+        vector=access.vector,
+        run=layouts.unit_stride_run(layouts.offsets(layouts.modes_of(access.layout)[1])),
+        aligned=aligned_elements(tensor),
+        fixed=whole_accesses(spec, tensor.major),
+        widest=MAX_VECTOR_BITS // tensor.dtype.bits,
+        values=access.values,
+    )

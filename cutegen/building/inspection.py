@@ -1,0 +1,265 @@
+"""What kernels compile to: resources, instructions by kind, loops, and what the spec expects of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
+from cutegen.building.build import Progress
+from cutegen.building.checks import Compilation, compile_units
+from cutegen.building.console import print_table
+from cutegen.building.sources import Unit
+from cutegen.compiling import Artefact, Cache, Compiled, Judgement, Outcome, judge
+from cutegen.compiling.sass import histogram, loops, parse
+from cutegen.language.model import Expect
+
+_PTX_VERSION = re.compile(r"^\s*\.version\s+(\S+)", re.MULTILINE)
+
+Kinds = Mapping[str, Mapping[str, int]]  # kind -> mnemonic -> how many
+
+
+@dataclass(frozen=True)
+class Code:
+    """Some of a kernel's instructions, each counted once; `first` and `last` are addresses."""
+
+    instructions: int
+    kinds: Kinds
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """One kernel for one target. None: unknown, and `missing` says why, one sentence each.
+
+    `resources`: `registers`, `spill_stores`, `spill_loads` and `stack` of a thread, `static_smem` and `dynamic_smem` of
+    a block; bytes but for the registers. `loops` are the innermost ones, None where they cannot be told from the code.
+    """
+
+    kernel: str
+    target: str
+    resources: Mapping[str, int | None]
+    ptx_version: str | None
+    code: Code | None
+    padding: int  # instructions behind the last one that can be reached
+    loops: tuple[Code, ...] | None
+    expect: tuple[Judgement, ...] = ()
+    missing: tuple[str, ...] = ()
+    ptx: str | None = None
+    sass: str | None = None
+    occupancy: Occupancy | None = None  # None where there is no plan, or the resources are not known
+
+
+def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None) -> Inspection:
+    """What an artefact says; `dynamic_smem` is the plan's, None where there is no plan."""
+    version = _PTX_VERSION.search(artefact.ptx)
+    code: Code | None = None
+    padding = 0
+    found: tuple[Code, ...] | None = None
+    if artefact.sass is not None:
+        functions = parse(artefact.sass)
+        instructions = [i for function in functions for i in function.instructions]
+        code = Code(len(instructions), histogram(instructions))
+        padding = sum(function.padding for function in functions)
+        by_function = [loops(function) for function in functions]
+        if None not in by_function:
+            found = tuple(
+                Code(len(loop.instructions), histogram(loop.instructions), loop.first, loop.last)
+                for some in by_function
+                for loop in some or ()
+            )
+    return Inspection(
+        artefact.kernel,
+        artefact.target,
+        {**vars(artefact.resources), "dynamic_smem": dynamic_smem},
+        version[1] if version else None,
+        code,
+        padding,
+        found,
+        tuple(judge(expect, artefact)) if expect is not None else (),
+        artefact.missing,
+        artefact.ptx,
+        artefact.sass,
+    )
+
+
+def inspect_unit(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Inspection]:
+    """One for each target that the unit compiled for."""
+    smem, expect = int(getattr(unit.module.plan, "smem_bytes", 0)), unit.module.spec.expect
+    found = [inspect(o.artefact, smem, expect) for o in outcomes.values() if isinstance(o, Compiled)]
+    return [replace(i, occupancy=_occupancy(i, unit.module.plan.threads)) for i in found]
+
+
+def _occupancy(inspection: Inspection, threads: int) -> Occupancy | None:
+    registers, static, dynamic = (inspection.resources[x] for x in ("registers", "static_smem", "dynamic_smem"))
+    if registers is None or static is None or dynamic is None:
+        return None
+    return occupancy(inspection.target, threads, static + dynamic, registers)
+
+
+def compile_for_inspection(
+    units: Sequence[Unit], target: str | None, jobs: int | None, cache: Cache | None, progress: Progress
+) -> list[Compilation]:
+    """Compiles what the cache does not have; for one target only, if that is given.
+
+    Raises OSError where no worker process can be started.
+    """
+
+    def done(what: str, outcome: Outcome) -> None:
+        ended = f"in {outcome.seconds:.1f} s" if isinstance(outcome, Compiled) else ""
+        progress.step(f"compiled {what} {ended}" if ended else f"failed to compile {what}")
+
+    try:
+        return compile_units(
+            units,
+            target=target,
+            workers=jobs,
+            cache=cache,
+            on_start=lambda count: progress.start("compiling", count),
+            on_done=done,
+        )
+    finally:
+        progress.stop()
+
+
+def longest_loop(inspection: Inspection) -> Code | None:
+    """The innermost loop with the most instructions: of a gemm, its mainloop."""
+    return max(inspection.loops or (), key=lambda loop: loop.instructions, default=None)
+
+
+# JSON
+
+
+def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[str, Any]:
+    """`{target, resources, ptx_version, instructions, padding, kinds, loops: [{first, last, instructions, kinds}],
+    expect: [{key, wanted, found, holds, hint}], occupancy, missing}`, and the texts that were asked for."""
+    code, repeated = inspection.code, inspection.loops
+    texts = {"ptx": inspection.ptx} if ptx else {}
+    texts |= {"sass": inspection.sass} if sass else {}
+    return {
+        "target": inspection.target,
+        "resources": dict(inspection.resources),
+        "ptx_version": inspection.ptx_version,
+        "instructions": None if code is None else code.instructions,
+        "padding": inspection.padding,
+        "kinds": None if code is None else code.kinds,
+        "loops": None if repeated is None else [vars(loop) for loop in repeated],
+        "expect": [
+            {"key": j.key, "wanted": j.wanted, "found": j.found, "holds": j.holds, "hint": j.hint}
+            for j in inspection.expect
+        ],
+        "occupancy": None if inspection.occupancy is None else as_json(inspection.occupancy),
+        "missing": list(inspection.missing),
+        **texts,
+    }
+
+
+def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
+    """Of what `inspection_json` made, all but the expectations. Raises KeyError, TypeError, ValueError, AttributeError
+    on anything else."""
+    code = None
+    if data["kinds"] is not None:
+        code = Code(int(data["instructions"]), _kinds(data["kinds"]))
+    repeated = data["loops"]
+    if repeated is not None:
+        repeated = tuple(
+            Code(int(loop["instructions"]), _kinds(loop["kinds"]), int(loop["first"]), int(loop["last"]))
+            for loop in repeated
+        )
+    return Inspection(
+        kernel,
+        str(data["target"]),
+        {str(name): None if n is None else int(n) for name, n in data["resources"].items()},
+        data["ptx_version"],
+        code,
+        int(data["padding"]),
+        repeated,
+        ptx=data.get("ptx"),
+        sass=data.get("sass"),
+    )
+
+
+def _kinds(data: Mapping[str, Mapping[str, int]]) -> Kinds:
+    return {str(kind): {str(name): int(n) for name, n in names.items()} for kind, names in data.items()}
+
+
+# Text
+
+_MOST_NAMED = 6  # mnemonics of a kind in a row
+
+
+def facts(inspection: Inspection) -> list[tuple[str, str]]:
+    """What there is to say in a line each: its name, and the rest."""
+    of, code = inspection.resources, inspection.code
+    lines = [
+        ("registers", f"{_number(of['registers'])} a thread"),
+        ("shared memory", f"{_number(of['static_smem'])} B static, {_number(of['dynamic_smem'])} B dynamic a block"),
+        ("spills", f"{_number(of['spill_stores'])} B stored, {_number(of['spill_loads'])} B loaded a thread"),
+        ("stack", f"{_number(of['stack'])} B a thread"),
+        ("occupancy", "?" if inspection.occupancy is None else inspection.occupancy.text),
+        ("PTX", f"version {inspection.ptx_version or '?'}"),
+    ]
+    padding = f", and {inspection.padding} of padding" if inspection.padding else ""
+    lines.append(("instructions", "?" if code is None else f"{code.instructions}{padding}"))
+    if code is not None:
+        lines.append(("loops", _loops(inspection)))
+    for judgement in inspection.expect:
+        verdict = "holds" if judgement.holds else "FAILS"
+        lines.append(("expect", f"{verdict}: {judgement.key}: wanted {judgement.wanted}, found {judgement.found}"))
+        if judgement.hint:
+            lines.append(("", judgement.hint))
+    return lines + [("note", why) for why in inspection.missing]
+
+
+def print_inspection(inspection: Inspection, spec: str) -> None:
+    print(f"{inspection.kernel} for {inspection.target} ({spec})")
+    lines = facts(inspection)
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        print(f"  {name:{width}}  {text}")
+    if inspection.code is not None:
+        print()
+        print_table(*histogram_table(inspection))
+
+
+def _loops(inspection: Inspection) -> str:
+    if inspection.loops is None:
+        return "what they repeat does not stand in one piece"
+    loop = longest_loop(inspection)
+    if loop is None:
+        return "none"
+    place = f"0x{loop.first:04x} to 0x{loop.last:04x}, {loop.instructions} instructions a pass"
+    count = len(inspection.loops)
+    return place if count == 1 else f"{count} innermost; the longest {place}"
+
+
+def histogram_table(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows: every kind with its number and share of the kernel and of its longest loop, and mnemonics."""
+    code, loop = inspection.code, longest_loop(inspection)
+    assert code is not None
+    columns = ["kind", "kernel", "share"] + (["loop", "share"] if loop else []) + ["instructions"]
+    rows = []
+    for kind, names in sorted(code.kinds.items(), key=lambda item: -sum(item[1].values())):
+        row = [kind, *_share(names, code)]
+        if loop is not None:
+            row += _share(loop.kinds.get(kind, {}), loop)
+        rows.append([*row, _named(names)])
+    return columns, rows
+
+
+def _share(names: Mapping[str, int], code: Code) -> list[str]:
+    count = sum(names.values())
+    return [f"{count:>6}", f"{100 * count / code.instructions:>5.1f} %"] if count else [f"{'-':>6}", f"{'-':>7}"]
+
+
+def _named(names: Mapping[str, int]) -> str:
+    shown = [f"{name} x {count}" for name, count in list(names.items())[:_MOST_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)

@@ -1,0 +1,93 @@
+"""Which lines of a module come from which key of its spec.
+
+Templates say so: `{% region "schedule.mma", "multiply-add" %}` ... `{% endregion %}` prints a mark on a line of its own
+before and after what it encloses. `separate` takes the marks out again, so the text is what it would be without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+
+from cutegen.language.model import Path
+
+# Starts the line of a mark. No spec can hold it: YAML does not allow the character.
+_MARK = "\0"
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines of a module, both included and counted from 1, that say what the spec says at `path`.
+
+    `path` is a key of the resolved spec, which may have been left out of the written one: `("schedule", "copies",
+    "A")`. Where several keys decide a line together it is the one that the line exists for. `name` says what the lines
+    are: `copy of A`.
+    """
+
+    first_line: int
+    last_line: int
+    path: Path
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The path as people write it, `schedule.copies.A`."""
+        return ".".join(map(str, self.path))
+
+
+def region_at(regions: tuple[Region, ...], line: int) -> Region | None:
+    """The innermost region that holds a line, or None: the line is the same for every spec."""
+    return next((r for r in reversed(regions) if r.first_line <= line <= r.last_line), None)
+
+
+def shifted(regions: tuple[Region, ...], lines: int) -> tuple[Region, ...]:
+    """The regions of a text that stands `lines` further down."""
+    return tuple(replace(r, first_line=r.first_line + lines, last_line=r.last_line + lines) for r in regions)
+
+
+def separate(marked: str) -> tuple[str, tuple[Region, ...]]:
+    """The text without its marks, and the regions that they stand for: in the order of the text, outer ones first.
+
+    A region without lines, or with an empty path, is left out. Raises ValueError for a mark inside of a line.
+    """
+    lines: list[str] = []
+    found: list[Region | None] = []  # None: still open
+    open_: list[tuple[int, int, str, str]] = []
+    for line in marked.split("\n"):  # not splitlines, which also splits at characters that a summary may have
+        if not line.startswith(_MARK):
+            if _MARK in line:
+                raise ValueError(f"a region starts or ends inside of a line: {line!r}")
+            lines.append(line)
+        elif line != _MARK:
+            _, path, name = line.split(_MARK)
+            open_.append((len(found), len(lines) + 1, path, name))
+            found.append(None)
+        else:
+            place, first, path, name = open_.pop()
+            if path and first <= len(lines):
+                found[place] = Region(first, len(lines), tuple(path.split(".")), name)
+    return "\n".join(lines), tuple(region for region in found if region is not None)
+
+
+class RegionTag(Extension):
+    """`{% region PATH, NAME %}` ... `{% endregion %}`, each on a line of its own; both are expressions, PATH dotted."""
+
+    tags = {"region"}
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        line = next(parser.stream).lineno
+        path = parser.parse_expression()
+        parser.stream.expect("comma")
+        name = parser.parse_expression()
+        body = parser.parse_statements(("name:endregion",), drop_needle=True)
+        begin = nodes.Output([self.call_method("_begin", [path, name])], lineno=line)
+        return [begin, *body, nodes.Output([self.call_method("_end")], lineno=line)]
+
+    def _begin(self, path: str, name: str) -> str:
+        return f"{_MARK}{path}{_MARK}{name}\n"
+
+    def _end(self) -> str:
+        return f"{_MARK}\n"

@@ -1,0 +1,169 @@
+"""The instructions that nvdisasm printed: how many of which kind, and which of them a loop repeats."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutegen.compiling.artefact import INSTRUCTION
+
+# By opcode, which is what stands before the first dot; one of the uniform datapath is as it is without its U.
+# From the instruction sets in NVIDIA's "CUDA Binary Utilities".
+_OPCODES: Mapping[str, str] = {
+    "global loads": "LDG LDGMC LD",
+    "global stores": "STG ST",
+    "async copies": "LDGSTS BLKCP BLKPF BLKRED TMACCTL TMACMDFLUSH TMALDG TMAPF TMAREDG TMASTG",
+    "shared loads": "LDS LDSM",
+    "shared stores": "STS STSM STAS",
+    "local loads": "LDL",
+    "local stores": "STL",
+    "constant loads": "LDC LDCU",
+    "atomics": "ATOM ATOMG ATOMS RED REDG REDAS",
+    "tensor cores": "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA TCHMMA TCIMMA TCQMMA TCOMMA TCMXQMMA",
+    "tensor memory": "LDT LDTM STT STTM TCCP TCSHIFT TCATOMSWS TCSTSWS",
+    "fp32 arithmetic": "FADD FADD2 FADD32I FCHK FFMA FFMA2 FFMA32I FMNMX FMNMX3 FMUL FMUL2 FMUL32I FSEL FSET FSETP "
+    "FSWZADD",
+    "fp64 arithmetic": "DADD DFMA DMUL DMNMX DSETP",
+    "fp16 arithmetic": "HADD2 HADD2_32I HFMA2 HFMA2_32I HMNMX2 HMUL2 HMUL2_32I HSET2 HSETP2",
+    "special functions": "MUFU",
+    "conversions": "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP",
+    "integers and addresses": "BMSK BREV FLO IABS IADD IADD3 IADD32I IDP IDP4A IMAD IMNMX IMUL IMUL32I ISCADD "
+    "ISCADD32I ISETP LEA LOP LOP3 LOP32I POPC SGXT SHF SHL SHR VABSDIFF VABSDIFF4 VHMNMX VIADD VIADDMNMX VIMNMX "
+    "VIMNMX3",
+    "predicates": "MATCH P2R P2UR PLOP3 PSETP R2P R2UP VOTE VOTEU",
+    "moves": "CREDUX CS2R MOV MOV32I MOVM PRMT R2UR REDUX S2R S2UR SEL SHFL",
+    "barriers and waits": "ARRIVES BAR CCTL CCTLL CCTLT CGABAR_ARV CGABAR_WAIT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR "
+    "MEMBAR SYNCS TCBAR WARPGROUP WARPSYNC",
+    "control": "ACQBULK BMOV BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ELECT ENDCOLLECTIVE EXIT JMP JMX JMXU KILL LEPC "
+    "NANOSLEEP PREEXIT RET RPCMOV SETMAXREG YIELD",
+    "no operation": "NOP",
+}
+_KINDS = {opcode: kind for kind, opcodes in _OPCODES.items() for opcode in opcodes.split()}
+OTHER = "other"
+KINDS = (*_OPCODES, OTHER)
+# A move in all but name: 0 * 0 + x, which the integer and the half-precision units do for the move unit
+_MOVES = re.compile(
+    r"(IMAD(\.MOV)?(\.U32)?\s+\w+, RZ, RZ,|UIMAD(\.U32)?\s+\w+, URZ, URZ,|HFMA2(\.MMA)?\s+\w+, -RZ, RZ,)"
+)
+_BRANCHES = ("BRA", "JMP")
+_INDIRECT = ("BRX", "JMX")
+_TARGET = re.compile(r"`\(([^)]*)\)")
+_LABEL = re.compile(r"^(?P<name>[.$\w]+):\s*$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`kind` is one of `KINDS`; `target` is where a branch goes to: an index into its function's instructions."""
+
+    address: int
+    mnemonic: str  # with its modifiers, `LDG.E.128`
+    kind: str
+    target: int | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function's instructions. `padding` counts what the assembler put behind the last one that can be reached."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    padding: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The lines that an innermost loop repeats, predicated ones too: from its head to its last branch back."""
+
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def first(self) -> int:
+        return self.instructions[0].address
+
+    @property
+    def last(self) -> int:
+        return self.instructions[-1].address
+
+
+def kind_of(mnemonic: str) -> str:
+    opcode = mnemonic.partition(".")[0]
+    return _KINDS.get(opcode) or _KINDS.get(opcode.removeprefix("U"), OTHER)
+
+
+def parse(sass: str) -> tuple[Function, ...]:
+    """The functions in what `nvdisasm -c` printed."""
+    found = (_function(name, lines) for name, lines in _sections(sass.splitlines()))
+    return tuple(function for function in found if function.instructions)
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    name, found = "", list[str]()
+    for line in lines:
+        label = _LABEL.match(line)
+        if label and label["name"].startswith(".text."):
+            yield name, found
+            name, found = label["name"].removeprefix(".text."), []
+        elif label or INSTRUCTION.match(line):
+            found.append(line)
+    yield name, found
+
+
+def _function(name: str, lines: Sequence[str]) -> Function:
+    labels: dict[str, int] = {}
+    matches: list[re.Match[str]] = []
+    for line in lines:
+        label = _LABEL.match(line)
+        if label:
+            labels[label["name"]] = len(matches)
+        elif match := INSTRUCTION.match(line):
+            matches.append(match)
+    found = []
+    for match in matches:
+        mnemonic, text = match["mnemonic"], match["mnemonic"] + match["operands"]
+        named = _TARGET.search(text) if mnemonic.startswith(_BRANCHES) else None
+        kind = "moves" if _MOVES.match(text) else kind_of(mnemonic)
+        found.append(Instruction(int(match["address"], 16), mnemonic, kind, labels.get(named[1]) if named else None))
+    end = len(found)
+    # `BRA` to itself, then `NOP`: never reached, there for whatever fetches instructions ahead
+    while end and (found[end - 1].mnemonic == "NOP" or found[end - 1].target == end - 1):
+        end -= 1
+    return Function(name, tuple(found[:end]), len(found) - end)
+
+
+def histogram(instructions: Sequence[Instruction]) -> dict[str, dict[str, int]]:
+    """Kind -> mnemonic -> how many, kinds in the order of `KINDS` and mnemonics the most frequent first."""
+    counts: dict[str, Counter[str]] = {}
+    for instruction in instructions:
+        counts.setdefault(instruction.kind, Counter())[instruction.mnemonic] += 1
+    return {
+        kind: dict(sorted(counts[kind].items(), key=lambda item: (-item[1], item[0])))
+        for kind in KINDS
+        if kind in counts
+    }
+
+
+def loops(function: Function) -> tuple[Loop, ...] | None:
+    """The innermost loops, in the order of the code.
+
+    None where what a loop repeats does not stand in one piece, since a branch enters it in its middle, or where it is
+    not known where a branch goes.
+    """
+    code = function.instructions
+    jumps = [(place, i.target) for place, i in enumerate(code) if i.target is not None]
+    if any(i.mnemonic.startswith(_INDIRECT) or (i.mnemonic.startswith(_BRANCHES) and i.target is None) for i in code):
+        return None
+    tails: dict[int, int] = {}  # of each loop's head: the last branch back to it
+    for place, target in jumps:
+        if target <= place:
+            tails[target] = place
+    innermost = [
+        (head, tail)
+        for head, tail in sorted(tails.items())
+        if not any(head <= h and t <= tail and (h, t) != (head, tail) for h, t in tails.items())
+    ]
+    for head, tail in innermost:
+        if any(head < target <= tail and not head <= place <= tail for place, target in jumps):
+            return None
+    return tuple(Loop(code[head : tail + 1]) for head, tail in innermost)

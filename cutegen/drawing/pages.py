@@ -1,0 +1,126 @@
+"""One self-contained HTML page a kernel: its pictures beside the generated code, each linked to the other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cutegen.analysis.report import as_lines, prove
+from cutegen.codegen import Module, Region
+from cutegen.drawing.colours import OKABE_ITO
+from cutegen.drawing.model import Figure
+from cutegen.drawing.svg import svg_element, svg_text
+from cutegen.language.writer import write_spec
+from cutegen.planning.plan import ElementwisePlan, GemmPlan
+
+MARKS = (*OKABE_ITO[:6], "#666666", "#000000")  # yellow would be lost beside code
+LEAST_SCALE = 0.75  # of a picture on a narrow screen: then it scrolls, so that its text stays legible
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines of the module, from 1, both included."""
+
+    first: int
+    last: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str
+    title: str
+    svg: str
+    width: int  # pixels
+    remarks: tuple[str, ...]
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of code as HTML, and the numbers of the pictures that it belongs to."""
+
+    html: str
+    figures: tuple[int, ...]
+
+
+def render_page(module: Module, figures: Sequence[Figure]) -> str:
+    """The page of a generated module with these pictures of it, which `draw_kernel` makes."""
+    spec, plan = module.spec, module.plan
+    places = [places_of(figure, module.regions) for figure in figures]
+    pictures = [_picture(figure, mine) for figure, mine in zip(figures, places, strict=True)]
+    html, style = _highlighted(module.text)
+    lines = [
+        Line(line, tuple(i for i, mine in enumerate(places) if any(p.first <= number <= p.last for p in mine)))
+        for number, line in enumerate(html, 1)
+    ]
+    whose = "thread" if isinstance(plan, ElementwisePlan) and plan.partition == "inner" else "block"
+    facts = [
+        (f"tile of a {whose}", " x ".join(f"{extent} {mode}" for mode, extent in plan.tile.items())),
+        ("threads", str(plan.threads)),
+    ]
+    if isinstance(plan, GemmPlan):
+        facts += [("stages", str(plan.stages)), ("shared memory", f"{plan.smem_bytes} bytes")]
+    facts += [("targets", ", ".join(spec.targets))]
+    sizes = [spec.static] if set(spec.modes) <= set(spec.static) else []
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        kernel=spec.kernel,
+        summary=spec.summary,
+        compute=spec.compute.text,
+        facts=facts,
+        pictures=pictures,
+        colours=[MARKS[i % len(MARKS)] for i in range(len(pictures))],
+        file=module.name,
+        lines=lines,
+        start=next((region.first_line for region in module.regions if region.name == "kernel"), 1),
+        code_style=style,
+        spec=write_spec(spec),
+        proof="\n".join(as_lines(prove(plan, sizes))),
+    )
+
+
+def places_of(figure: Figure, regions: Sequence[Region]) -> tuple[Place, ...]:
+    """The regions that a figure shows, in the order of the text, without those inside of others."""
+    found: list[Place] = []
+    for region in regions:
+        shown = any(
+            region.path[: len(subject.path)] == subject.path and subject.name in (None, region.name)
+            for subject in figure.subjects
+        )
+        if shown and not (found and found[-1].first <= region.first_line <= found[-1].last):
+            found.append(Place(region.first_line, region.last_line, region.name))
+    return tuple(found)
+
+
+def _picture(figure: Figure, places: tuple[Place, ...]) -> Picture:
+    """Scaled down where there is less room, but never so far that it cannot be read."""
+    element = svg_element(figure, bare=True)
+    width = round(float(element.get("width", "0")))
+    least = round(LEAST_SCALE * width)
+    element.set("style", f"width: 100%; max-width: {width}px; min-width: {least}px")
+    return Picture(figure.name, figure.title, svg_text(element), width, figure.remarks(), places)
+
+
+def _highlighted(text: str) -> tuple[list[str], str]:
+    """The lines of a module as HTML, and the style they need."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    formatter = HtmlFormatter(nowrap=True)
+    html = highlight(text, PythonLexer(stripnl=False), formatter)
+    return html.rstrip("\n").split("\n"), str(formatter.get_style_defs(".code"))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("cutegen.drawing", "page"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,91 @@
+"""Shared memory as its 32 banks, with the lanes of one warp that access each word in one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cutegen.analysis.accesses import Access
+from cutegen.analysis.memory import BANK_BYTES, BANKS, Conflicts, conflicts, lanes_of_pass
+from cutegen.drawing.colours import OKABE_ITO, SHADES, mix
+from cutegen.drawing.grids import MOST_ROWS, count, images, number_axis
+from cutegen.drawing.model import Axis, Cell, Figure, Grid, Legend, Subject, Swatch
+from cutegen.drawing.threads import numbers
+from cutegen.planning.targets import WARP
+
+ROW = BANKS * BANK_BYTES  # bytes
+
+
+def draw_bank_use(found: Sequence[Access], tensor: str, subjects: tuple[Subject, ...]) -> Figure:
+    """A tensor's accesses to shared memory side by side, each by the warp that meets most conflicts."""
+    palette = tuple(mix(hue, white) for hue in OKABE_ITO for white in SHADES[:2])
+    panels = tuple(_grid(access, conflicts(access)) for access in found)
+    passes = max(-(-min(WARP, access.threads) // lanes_of_pass(access)) for access in found)
+    legend = Legend("passes", tuple(Swatch(2 * i, f"pass {i}") for i in range(passes)))
+    name = f"banks-{tensor.lower()}"
+    title = f"{tensor} in the banks of shared memory"
+    notes = [
+        "Each panel is one instruction of one warp. Lanes of one pass that want different words of one bank wait for "
+        "each other; the same word is shared. Rows that no lane touches are left out."
+    ]
+    if any("way" in line for panel in panels for row in panel.cells for cell in row for line in cell.lines):
+        notes.append("2-way: two different words of that bank are wanted in one pass.")
+    return Figure(name, title, panels, palette, legend, notes=tuple(notes), subjects=subjects)
+
+
+def _grid(access: Access, cost: Conflicts) -> Grid:
+    """Rows of 128 bytes that the warp touches; a column is a bank, or as many as one lane has."""
+    first = cost.warp * WARP
+    users = _users(access, first)
+    pass_of = {thread: (thread - first) // lanes_of_pass(access) for thread in range(first, first + WARP)}
+    wanted: dict[tuple[int, int], set[int]] = {}  # (pass, bank) -> words
+    for word, threads in users.items():
+        for thread in threads:
+            wanted.setdefault((pass_of[thread], word % BANKS), set()).add(word)
+    step = max(1, access.bytes // BANK_BYTES)
+    if any(users.get(word) != users.get(word - word % step) for word in range(max(users) + 1)):
+        step = 1  # lanes start at any bank
+
+    def cell(row: int, column: int) -> Cell:
+        bank = column * step
+        word = row * BANKS + bank
+        banks = f"bank {bank}" if step == 1 else f"banks {bank}-{bank + step - 1}"
+        place = f"bytes {word * BANK_BYTES}-{(word + step) * BANK_BYTES - 1}, {banks}"
+        threads = users.get(word, ())
+        passes = sorted({pass_of[thread] for thread in threads})
+        ways = max((len(wanted[number, bank]) for number in passes), default=0)
+        facts = {"byte": word * BANK_BYTES, "bank": bank, "threads": list(threads), "passes": passes, "ways": ways}
+        if not threads:
+            return Cell(("·",), None, f"{place}: not touched", facts)
+        lines = (f"T{numbers(threads)}", *([f"{ways}-way"] if ways > 1 else []))
+        about = f"{place}: threads {', '.join(map(str, threads))} in pass {', '.join(map(str, passes))}"
+        about += f", {ways} words of a bank in one pass" if ways > 1 else ""
+        return Cell(lines, passes[0] % len(OKABE_ITO) * 2 + threads[0] % 2, about, facts)
+
+    touched = sorted({word // BANKS for word in users})
+    drawn = touched[:MOST_ROWS]
+    rows = Axis("byte", len(touched), tuple(str(row * ROW) for row in drawn))
+    columns = number_axis("bank", BANKS, step, BANKS)
+    cells = tuple(tuple(cell(row, column) for column in range(BANKS // step)) for row in drawn)
+    lines = ("thread",) if cost.free else ("thread", "conflict")
+    title = f"{access.name}, warp {cost.warp}, {access.bytes} bytes a lane"
+    return Grid(title, rows, columns, cells, lines, caption=_cost(access, cost))
+
+
+def _users(access: Access, first: int) -> dict[int, tuple[int, ...]]:
+    """The threads of a warp, from its first one on, that access each word."""
+    found: dict[int, dict[int, None]] = {}
+    offsets = images(access.first)
+    for thread in range(first, min(first + WARP, access.threads)):
+        for value in range(access.vector):
+            start = offsets[thread + access.threads * value] * access.dtype.bytes
+            for word in range(start // BANK_BYTES, (start + access.dtype.bytes - 1) // BANK_BYTES + 1):
+                found.setdefault(word, {})[thread] = None
+    return {word: tuple(threads) for word, threads in found.items()}
+
+
+def _cost(access: Access, cost: Conflicts) -> str:
+    done, passes = "is written" if access.kind == "write" else "is read", count(cost.passes, "pass")
+    if cost.free:
+        return f"{access.tensor} {done} without bank conflicts: {passes}, as few as there can be."
+    words = f"{cost.ways} words of bank {cost.bank} are wanted in one pass"
+    return f"{access.tensor} {done} with conflicts: {passes} where {cost.least} would do, {words}."

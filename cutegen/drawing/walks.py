@@ -1,0 +1,131 @@
+"""Which block of the grid computes which tile of the output, and in which order blocks are started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from cutegen.drawing.colours import MOST_STEPS, ramp
+from cutegen.drawing.grids import MOST_COLUMNS, MOST_ROWS, number_axis, scale
+from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
+from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan
+
+TILES = 6  # along a mode whose size is not fixed: a drawing needs some size
+SUBJECTS = tuple(Subject(name=name) for name in ("grid", "thread and block", "tiles", "tile", "tile of this thread"))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Tiles of a plan for given sizes. `order` has the modes as they are walked, fastest first; `share` consecutive
+    tiles are a block's: 1, or the number of threads where each thread has a tile of its own."""
+
+    tile: tuple[int, ...]
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    share: int
+    paired: bool  # the block index is a pair, one number a mode
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        return tuple(-(-size // extent) for size, extent in zip(self.sizes, self.tile, strict=True))
+
+    @property
+    def blocks(self) -> int:
+        return -(-prod(self.tiles) // self.share)
+
+    @property
+    def unit(self) -> tuple[int, ...]:
+        """The extents, in elements, of parts that no block cuts: its tiles may end in the middle of a row."""
+        fastest = self.order[0]
+        run = gcd(self.share, self.tiles[fastest])
+        return tuple(extent * run if i == fastest else extent for i, extent in enumerate(self.tile))
+
+    def block(self, start: Sequence[int]) -> tuple[int, str]:
+        """The place in the start order, and the index, of the block that has an element."""
+        index, step = 0, 1
+        for i in self.order:
+            index, step = index + start[i] // self.tile[i] * step, step * self.tiles[i]
+        number = index // self.share
+        pair = ",".join(str(start[i] // self.tile[i]) for i in self.order)
+        return number, pair if self.paired else str(number)
+
+
+def walk_of(plan: Plan, sizes: Mapping[str, int]) -> Walk:
+    """How the blocks of an elementwise kernel or a gemm walk an output of those sizes."""
+    modes = plan.spec.output.shape
+    order, share = tuple(range(len(modes))), 1
+    if isinstance(plan, GemmPlan):
+        order = (modes.index(plan.m), modes.index(plan.n))
+    elif isinstance(plan, ElementwisePlan) and plan.partition == "inner":
+        order, share = plan.tile_order, plan.threads
+    tile = tuple(plan.tile[mode] for mode in modes)
+    return Walk(tile, tuple(sizes[mode] for mode in modes), order, share, isinstance(plan, GemmPlan))
+
+
+def example_sizes(plan: Plan) -> dict[str, int]:
+    """The output's fixed sizes, and for the others some blocks, the last one half where its edge is masked."""
+    modes, found = plan.spec.output.shape, {}
+    walk = walk_of(plan, dict.fromkeys(modes, 1))
+    for i, mode in enumerate(modes):
+        unit = walk.tile[i] * (walk.share if i == walk.order[0] else 1)
+        size = TILES * unit - (unit // 2 if mode in plan.pointwise.masked else 0)
+        divisor = plan.spec.divisible.get(mode, 1)
+        found[mode] = plan.spec.static.get(mode) or max(divisor, size // divisor * divisor)
+    return found
+
+
+def draw_walk(plan: Plan) -> Figure:
+    """The output in tiles, with the block that has each. Of modes after the second that needs several, tile 0."""
+    modes, sizes = plan.spec.output.shape, example_sizes(plan)
+    walk = walk_of(plan, sizes)
+    unit, steps = walk.unit, min(walk.blocks, MOST_STEPS)
+    several = [i for i, (size, extent) in enumerate(zip(walk.sizes, unit, strict=True)) if size > extent]
+    row, column = (several[0], several[1]) if len(several) > 1 else (None, several[0] if several else 0)
+    down = Axis("", 1, ("",)) if row is None else number_axis(modes[row], walk.sizes[row], unit[row], MOST_ROWS)
+    across = number_axis(modes[column], walk.sizes[column], unit[column], MOST_COLUMNS)
+
+    def cell(i: int, j: int) -> Cell:
+        start = [0] * len(modes)
+        start[column] = j * unit[column]
+        if row is not None:
+            start[row] = i * unit[row]
+        order, name = walk.block(start)
+        ends = [min(at + extent, size) for at, extent, size in zip(start, unit, walk.sizes, strict=True)]
+        cut = [m for m, at, end, extent in zip(modes, start, ends, unit, strict=True) if end - at < extent]
+        about = ", ".join(f"{m} {at}-{end - 1}" for m, at, end in zip(modes, start, ends, strict=True))
+        about = f"block {name}: {about}{', cut by the end of ' * bool(cut)}{' and '.join(cut)}"
+        facts = {"block": name, "order": order, "start": dict(zip(modes, start, strict=True)), "cut": cut}
+        return Cell((name, "cut") if cut else (name,), order * steps // walk.blocks, about, facts)
+
+    cells = tuple(tuple(cell(i, j) for j in range(len(across.labels))) for i in range(len(down.labels)))
+    edge = any(len(cell.lines) > 1 for cells_of_row in cells for cell in cells_of_row)
+    grid = Grid("tiles", down, across, cells, ("block", "edge") if edge else ("block",))
+    hidden = [modes[i] for i in several[2:]]
+    return Figure(
+        "tile-walk",
+        f"Which block computes which tile of {plan.spec.output.name}",
+        (grid,),
+        ramp(steps),
+        scale("blocks start", "first", "last", steps),
+        caption=_caption(plan, walk),
+        notes=(*_example_note(plan, sizes), *(f"A slice: tile 0 of {mode}." for mode in hidden)),
+        subjects=SUBJECTS,
+    )
+
+
+def _caption(plan: Plan, walk: Walk) -> str:
+    modes = plan.spec.output.shape
+    tile = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, walk.tile, strict=True))
+    whose = "thread" if walk.share > 1 else "block"
+    first = modes[walk.order[0]]
+    text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first} first."
+    masked = [mode for mode in modes if mode in plan.pointwise.masked]
+    if masked:
+        return f"{text} Beyond the end of {' and '.join(masked)} accesses are masked."
+    return text
+
+
+def _example_note(plan: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    free = [f"{mode} = {size}" for mode, size in sizes.items() if mode not in plan.spec.static]
+    return (f"Drawn for {', '.join(free)}, as an example: any other size works alike.",) if free else ()

@@ -1,0 +1,304 @@
+"""Every access that the room finds in a plan, against the addresses that the compiled PTX has when it runs.
+
+The PTX counts what it moves in instructions of a whole block; here they are compared warp by warp, lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cutlass")
+pytest.importorskip("torch")
+
+from analysis_kit import WARP, Event, Recording, image, record, sectors_of, ways_of
+from planning_specs import document
+
+from cutegen.analysis import Access, accesses, conflicts, sectors
+from cutegen.analysis.accesses import FAR
+from cutegen.codegen import Module, generate
+from cutegen.planning.plan import GemmOperand, GemmPlan
+
+SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
+Request = tuple[int, int, frozenset[tuple[int, int]]]  # warp, bytes a lane, (thread, address)
+EIGHT = {"mma": {"thread_layout": "(8,8,1):(1,8,0)"}}
+
+
+def tensors(dtype: str, shapes: dict[str, str], fields: dict[str, dict[str, object]]) -> dict[str, object]:
+    out = list(shapes)[-1]
+    role = {out: {"role": "out"}}
+    return {n: {"shape": list(s), "dtype": dtype} | role.get(n, {}) | fields.get(n, {}) for n, s in shapes.items()}
+
+
+def pointwise(
+    compute: str, shapes: dict[str, str], schedule: dict[str, object], dtype: str = "f32", **more: object
+) -> str:
+    """An elementwise spec; `more` are fields of a tensor (in upper case) and of the document."""
+    fields = {name: value for name, value in more.items() if name.isupper()}
+    rest = {name: value for name, value in more.items() if not name.isupper()}
+    return document("elementwise", tensors(dtype, shapes, fields), compute, schedule, **rest)  # type: ignore[arg-type]
+
+
+def product(schedule: dict[str, object], majors: str, dtype: str = "f32", compute: str = "A @ B.T", **more: str) -> str:
+    """A gemm on tiles of 32 x 32 x 8 and 64 threads; `majors` are those of A, B and C; `more` has other operands."""
+    fields = {name: {"major": major} for name, major in zip("ABC", majors, strict=True)}
+    shapes = {"A": "MK", "B": "NK"} | more | {"C": "MN"}
+    schedule = {"tiler": {"M": 32, "N": 32, "K": 8}} | EIGHT | schedule
+    return document("gemm", tensors(dtype, shapes, fields), f"C = {compute}", schedule)  # type: ignore[arg-type]
+
+
+def mma(threads: str, m: str, n: str) -> dict[str, object]:
+    return {"mma": {"thread_layout": threads, "permutation": {"M": m, "N": n}}}
+
+
+def pads(a: int, b: int) -> dict[str, object]:
+    return {"smem": {"A": {"pad": a}, "B": {"pad": b}}}
+
+
+SD, SBD = {"S": "MN", "D": "MN"}, {"S": "MN", "B": "MN", "D": "MN"}
+TV = {"thread_layout": "(4,16):(16,1)", "value_layout": "(2,4):(4,1)"}
+INNER = {"partition": "inner", "threads": 64}
+DEEP = {"tiler": {"M": 32, "N": 32, "K": 16}}
+SCHEDULES = {
+    "values (4,2)": pointwise("D = S + B", SBD, {"thread_layout": "(8,8):(8,1)", "value_layout": "(4,2):(2,1)"}),
+    "values across": pointwise("D = S", SD, {"thread_layout": "(8,8):(8,1)", "value_layout": "(4,2):(1,4)"}),
+    "rank 1": pointwise("D = S", {"S": "N", "D": "N"}, {"thread_layout": "64:1", "value_layout": "16:1"}, "f16"),
+    "rank 3": pointwise(
+        "D = S", {"S": "MNP", "D": "MNP"}, {"thread_layout": "(2,32,1):(1,2,0)", "value_layout": "(2,1,4):(4,0,1)"}
+    ),
+    "rank 3, inner along M": pointwise(
+        "D = S + B", {"S": "MNP", "B": "MP", "D": "MNP"}, INNER | {"tiler": {"M": 4, "N": 1, "P": 1}}
+    ),
+    "rank 3, inner_outer": pointwise(
+        "D = S",
+        {"S": "MNP", "D": "MNP"},
+        {"tiler": {"M": 4, "N": 8, "P": 16}, "thread_layout": "(2,4,8):(32,8,1)"},
+        "f64",
+    ),
+    "inner along M": pointwise("D = S", SD, INNER | {"tiler": {"M": 4, "N": 1}}),
+    "inner both ways": pointwise("D = S", SD, INNER | {"tiler": {"M": 2, "N": 4}}),
+    "inner, N fixed": pointwise("D = S", SD, INNER | {"tiler": {"M": 1, "N": 4}}, static={"N": 16}),
+    "inner, an odd N fixed": pointwise("D = S", SD, INNER | {"tiler": {"M": 1, "N": 4}}, static={"N": 12}),
+    "inner_outer": pointwise(
+        "D = S + B",
+        {"S": "MN", "B": "M", "D": "MN"},
+        {"tiler": {"M": 8, "N": 64}, "thread_layout": "(4,16):(1,4)"},
+        "f16",
+    ),
+    "broadcast": pointwise("D = S * B + X", {"S": "MN", "B": "N", "X": "M", "D": "MN"}, TV),
+    "an operand across": pointwise("D = S + B", SBD, TV, S={"major": "M"}),
+    "columns": pointwise(
+        "D = S",
+        SD,
+        {"thread_layout": "(16,4):(1,16)", "value_layout": "(4,2):(1,4)"},
+        S={"major": "M"},
+        D={"major": "M"},
+    ),
+    "narrow": pointwise("D = S", SD, TV | {"copy": {"bits": 32}}),
+    "narrow, whole tiles": pointwise(
+        "D = S", SD, TV | {"copy": {"bits": 32}, "predication": {"M": "none", "N": "none"}}
+    ),
+    "mixed types": pointwise(
+        "D = cast(S, f32) + B",
+        SBD,
+        {"thread_layout": "(4,16):(16,1)", "value_layout": "(1,8):(8,1)"},
+        S={"dtype": "f64"},
+        B={"dtype": "f16"},
+    ),
+    "bytes": pointwise("D = S", SD, {"thread_layout": "(2,32):(32,1)", "value_layout": "(1,16):(16,1)"}, "i8"),
+    "gemm without permutation": product(mma("(8,8,1):(1,8,0)", "8:1", "8:1"), "MNM"),
+    "gemm by rows, two runs": product(mma("(8,8,1):(8,1,0)", "(8,2):(2,1)", "(8,4):(4,1)"), "MNN"),
+    "gemm, odd permutations": product(mma("(8,8,1):(8,1,0)", "((4,2),2):((4,1),2)", "(8,4):(1,8)"), "MNN"),
+    "gemm, permutations repeat": product(
+        {"tiler": {"M": 64, "N": 64, "K": 8}} | mma("(8,8,1):(1,8,0)", "(8,4):(4,1)", "(8,2):(2,1)"), "MNM"
+    ),
+    "gemm, odd threads": product(
+        {"tiler": {"M": 64, "N": 32, "K": 8}, "mma": {"thread_layout": "((2,4),8,1):((1,16),2,0)"}}, "MNN"
+    ),
+    "gemm, no pad": product(pads(0, 0), "KKN"),
+    "gemm, pad 4 and 1": product(pads(4, 1), "MKN"),
+    "gemm, pad 1 and 2": product(pads(1, 2), "KKM"),
+    "gemm in f16": product(DEEP, "MNN", "f16"),
+    "gemm in f16, pad 0 and 1": product(DEEP | pads(0, 1), "KKN", "f16"),
+    "gemm in bf16": product(DEEP, "KKM", "bf16"),
+    "gemm in f64": product(pads(0, 1), "MKN", "f64"),
+    "gemm, copies repeat": product(
+        {
+            "tiler": {"M": 64, "N": 64, "K": 16},
+            "copies": {
+                "A": {"thread_layout": "(16,4):(1,16)", "value_layout": "(2,1)"},
+                "B": {"thread_layout": "(8,8):(1,8)", "value_layout": "(4,2):(1,4)"},
+            },
+        },
+        "MNN",
+    ),
+    "gemm, broadcast": product({}, "MNN", compute="A @ B.T + X + Y", X="N", Y="M"),
+}
+
+
+# ------------------------------------------------------------------------------------------------- both sides
+
+
+def requests(events: Sequence[Event]) -> Counter[Request]:
+    """What the PTX asks for, instruction by instruction and warp by warp."""
+    found: Counter[Request] = Counter()
+    for event in events:
+        for warp in {thread // WARP for thread in event.addresses}:
+            lanes = frozenset((t, a) for t, a in event.addresses.items() if t // WARP == warp)
+            found[warp, event.width, lanes] += 1
+    return found
+
+
+def expected(recording: Recording, access: Access, base: int) -> Counter[Request]:
+    """The same, as the room has it. `base` is the buffer's first byte in shared memory."""
+    found: Counter[Request] = Counter()
+    elements = table(access)[: recording.threads]
+    first = elements[:, :: access.vector]
+    for j in range(access.vector):
+        assert (elements[:, j :: access.vector] == first + j).all(), "one access is one run"
+    at = base + first * access.dtype.bytes if access.space == "shared" else place(recording, access, first)
+    for i in range(access.instructions):
+        for start in range(0, recording.threads, WARP):
+            lanes = enumerate(at[start : start + WARP, i].tolist(), start)
+            found[start // WARP, access.bytes, frozenset(lanes)] += 1
+    return found
+
+
+def table(access: Access) -> np.ndarray:
+    """The elements of every (thread, value)."""
+    (threads, values), (of_threads, of_values) = access.layout.shape, access.layout.stride
+    return image(threads, of_threads)[:, None] + image(values, of_values)[None, :]
+
+
+def place(recording: Recording, access: Access, element: np.ndarray) -> np.ndarray:
+    """The addresses of elements that the room knows by steps of FAR along all modes but the contiguous one."""
+    tensor = recording.plan.spec.tensor(access.tensor)
+    where = {}
+    for mode in (tensor.major, *(m for m in reversed(tensor.shape) if m != tensor.major)):
+        element, where[mode] = element // FAR, element % FAR
+    assert not element.any()
+    steps = zip(tensor.shape, recording.strides[tensor.name], strict=True)
+    return recording.bases[tensor.name] + sum(where[m] * s for m, s in steps) * tensor.dtype.bytes  # type: ignore[return-value]
+
+
+def buffers(plan: GemmPlan) -> Iterator[tuple[GemmOperand, int, int]]:
+    """Each operand's part of shared memory: `stages` tiles of columns, from a multiple of 16 bytes on."""
+    start = 0
+    for x in (plan.a, plan.b):
+        columns = plan.tile[plan.k] * plan.stages
+        size = (x.smem_stride * (columns - 1) + x.block) * x.tensor.dtype.bytes
+        yield x, start, start + size
+        start = -(-(start + size) // 16) * 16
+
+
+def buffer_of(plan: GemmPlan, access: Access) -> tuple[GemmOperand, int, int]:
+    return next(found for found in buffers(plan) if found[0].tensor.name == access.tensor)
+
+
+def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
+    """What the PTX asks for in the place of an access, and where the buffer starts in shared memory."""
+    if access.space == "global":
+        return requests(recording.of_tensor(access.tensor, access.kind)), 0
+    assert isinstance(recording.plan, GemmPlan)
+    x, start, end = buffer_of(recording.plan, access)
+    events = recording.of_shared(start, end, access.kind)
+    if access.kind == "write":  # what clears the buffer comes before anything is copied
+        first = recording.events.index(recording.of_tensor(access.tensor, "read")[0])
+        events = [e for e in events if recording.events.index(e) > first]
+    else:  # of the first k
+        column = x.smem_stride * access.dtype.bytes
+        events = [e for e in events if min(e.addresses.values()) < start + column]
+    return requests(events), start
+
+
+# ------------------------------------------------------------------------------------------------------- tests
+
+
+def assert_counted_right(access: Access, found: Counter[Request]) -> None:
+    """Sectors and bank conflicts, by hand from the addresses of the PTX."""
+    first = {lanes: width for warp, width, lanes in found if warp == 0}
+    if access.space == "global":
+        told, start = sectors(access), min(min(a for _, a in lanes) for lanes in first)
+        (one,) = [lanes for lanes in first if min(lanes) == (0, start)][:1]
+        assert told.sectors == sectors_of([a for _, a in one], access.bytes)
+        asked = {byte for _, a in one for byte in range(a, a + access.bytes)}
+        assert (told.bytes, told.least) == (len(asked), -(-len(asked) // 32))
+        whole = {byte for lanes in first for _, a in lanes for byte in range(a, a + access.bytes)}
+        assert told.over_tile == len({byte // 32 for byte in whole})
+        assert told.least_over_tile == -(-len(whole) // 32)
+        return
+    conflict = conflicts(access)
+    costs: dict[int, set[tuple[int, ...]]] = {}
+    for warp, width, lanes in found:
+        costs.setdefault(warp, set()).add(tuple(ways_of({t % WARP: a for t, a in lanes}, width)))
+    assert all(len(alike) == 1 for alike in costs.values()), "all instructions of a warp cost the same"
+    by_warp = {warp: next(iter(alike)) for warp, alike in costs.items()}
+    assert conflict.passes == max(sum(ways) for ways in by_warp.values()) == sum(by_warp[conflict.warp])
+    assert (conflict.ways, conflict.least) == (max(by_warp[conflict.warp]), len(by_warp[conflict.warp]))
+
+
+def assert_no_wider_than_the_ptx(recording: Recording, access: Access) -> None:
+    """Of a k that starts at no multiple of 16 bytes the compiler reads as much at once as it can, even an element that
+    nobody wants where three are wanted: what the room has is the width that every k allows."""
+    assert isinstance(recording.plan, GemmPlan)
+    x, start, end = buffer_of(recording.plan, access)
+    events = recording.of_shared(start, end, "read")
+    column = x.smem_stride * access.dtype.bytes
+    assert min(event.width for event in events) == access.bytes
+    wanted = [set(own) for own in table(access).tolist()]
+    for k in range(recording.plan.tile[recording.plan.k]):
+        read: list[set[int]] = [set() for _ in wanted]
+        for event in events:
+            for thread, address in event.addresses.items():
+                if 0 <= address - start - k * column < column:
+                    first = (address - start - k * column) // access.dtype.bytes
+                    read[thread] |= set(range(first, first + event.width // access.dtype.bytes))
+        assert all(own <= there for own, there in zip(wanted, read, strict=True)), k
+
+
+def hold(recording: Recording) -> None:
+    plan, found = recording.plan, accesses(recording.plan)
+    for access in found:
+        if isinstance(plan, GemmPlan) and access.space == "shared" and access.kind == "read":
+            x, _, _ = buffer_of(plan, access)
+            if x.smem_stride * access.dtype.bytes % 16:
+                assert_no_wider_than_the_ptx(recording, access)
+                continue
+        asked, base = made(recording, access)
+        assert asked == expected(recording, access, base), access
+        assert_counted_right(access, asked)
+    if isinstance(plan, GemmPlan):
+        *_, (_, _, end) = buffers(plan)
+        assert end == recording.shared <= plan.smem_bytes < end + 16, "the plan rounds it up"
+    in_global = {(e.kind, recording.tensor_of(e)) for e in recording.events if e.space == "global"}
+    assert in_global == {(a.kind, a.tensor) for a in found if a.space == "global"}, "nothing else is accessed"
+
+
+@lru_cache
+def modules_of(path: Path) -> dict[str, Module]:
+    made = generate(path.read_text(encoding="utf-8"), path.name).modules
+    return {module.spec.kernel: module for module in made}
+
+
+KERNELS = [(path, kernel) for path in SPECS for kernel in modules_of(path)]
+
+
+@pytest.mark.parametrize(("path", "kernel"), KERNELS, ids=[kernel for _, kernel in KERNELS])
+def test_accesses_are_those_of_the_ptx(
+    path: Path, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = modules_of(path)[kernel]
+    hold(record(module.plan, tmp_path, module.text, monkeypatch))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_accesses_of_other_schedules_are_those_of_the_ptx(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (module,) = generate(SCHEDULES[name], "x.yaml").modules
+    hold(record(module.plan, tmp_path, module.text, monkeypatch))

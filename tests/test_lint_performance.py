@@ -1,0 +1,122 @@
+"""Advice on speed: what it says is true, what it suggests takes it away, and it never stands in the way of a lint."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from cutegen.codegen import generate
+from cutegen.language import Diagnostic, SpecError
+from cutegen.lint import PERFORMANCE_RULES
+from cutegen.lint.page import read
+from tests.planning_specs import elementwise, gemm
+
+ADVICE = {rule.code for rule in PERFORMANCE_RULES}
+COPY = """\
+cutegen: 1
+kernel: twice
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f32, align: 16}
+  D: {shape: [M, N], dtype: f32, align: 16, role: out}
+compute: D = 2 * S
+"""
+GEMM = """\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: M, align: 16}
+  B: {shape: [N, K], dtype: f32, major: N, align: 16}
+  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+compute: C = A @ B.T
+"""
+
+
+def advice(text: str) -> list[Diagnostic]:
+    return [d for d in generate(text, "x.yaml", performance=True).warnings if d.code in ADVICE]
+
+
+def test_what_is_inferred_needs_no_advice() -> None:
+    assert not advice(COPY)
+    for a, b, c in ("MNM", "MKN", "KNM", "KKN"):
+        text = GEMM.replace("major: M", f"major: {a}", 1).replace("major: N", f"major: {b}", 1)
+        assert not advice(
+            text.replace("C: {shape: [M, N], dtype: f32, major: N", f"C: {{shape: [M, N], dtype: f32, major: {c}")
+        )
+
+
+@pytest.mark.parametrize(
+    ("code", "help", "old", "new"),
+    [
+        ("CG270", "write `pad: 4`", "pad: 0", "pad: 4"),
+        ("CG271", "write `N: 4` in the tiler", "N: 16", "N: 4"),
+        (
+            "CG272",
+            "write `partition: thread_value` with `value_layout: (4,4):(4,1)` instead of a tiler",
+            "partition: inner_outer\n  tiler: {M: 32, N: 256}",
+            "partition: thread_value\n  value_layout: (4,4):(4,1)",
+        ),
+        ("CG273", "write `M: 128` in the tiler", "M: 256", "M: 128"),
+        ("CG274", "write `stages: 3`", "stages: 6", "stages: 3"),
+        ("CG275", "write `stages: 2`", "stages: 3", "stages: 2"),
+        ("CG276", "write `N: none`, or leave it out", "N: mask", "N: none"),
+        ("CG277", "take M: 64, N: 64 in the tiler", "static:", "schedule: {tiler: {M: 64, N: 64}}\nstatic:"),
+        ("CG278", "take M: 64, N: 64 in the tiler", "M: 32, N: 32", "M: 64, N: 64"),
+        ("CG279", "write `pad: 0`", "pad: 4", "pad: 0"),
+    ],
+)
+def test_help_of_its_page_takes_it_away(code: str, help: str, old: str, new: str) -> None:
+    bad = read(code).bad
+    assert bad is not None and old in bad
+    (found,) = [d for d in advice(bad) if d.code == code]
+    assert found.help == help and found.severity == "warning"
+    assert code not in {d.code for d in advice(bad.replace(old, new))}
+
+
+def test_a_warp_is_named_with_its_threads_and_words() -> None:
+    text = GEMM.replace("major: M", "major: K") + "schedule: {smem: {A: {pad: 0}}}\n"
+    (found,) = advice(text)
+    # Threads 0 to 7 stand along k, so that they want the first elements of eight rows of 128 words.
+    assert found.notes[0] == "warp 0: threads 0, 1, 2, 3, ... want words 0, 128, 256, 384, ..., all of bank 0"
+    assert "8-way" in found.message and "8 passes" in found.notes[1]
+
+
+def test_tensors_of_one_kind_are_told_together() -> None:
+    (found,) = advice(COPY + "schedule: {partition: inner, tiler: {M: 1, N: 8}}\n")
+    assert found.message == "S and D are accessed in 32 sectors a request, and 16 would do"
+
+
+def test_a_transpose_has_to_walk_one_tensor_across() -> None:
+    found = advice(COPY.replace("dtype: f32, align: 16}\n  D", "dtype: f32, major: M, align: 16}\n  D"))
+    assert [d.code for d in found] == ["CG271"] and found[0].help is None
+    assert "S is M-major, and D is N-major" in found[0].notes[-1]
+
+
+def test_the_walk_of_threads_beyond_the_last_tile_needs_its_predicate() -> None:
+    schedule = "schedule: {partition: inner, tiler: {M: 1, N: 4}, predication: {M: mask}}\n"
+    assert not advice(COPY + schedule)
+
+
+def test_a_width_that_bits_asks_for_is_told_at_bits() -> None:
+    text = COPY + "schedule:\n  value_layout: (4,4):(4,1)\n  copy: {bits: 64}\n"
+    (found,) = [d for d in advice(text) if d.code == "CG272"]
+    line = text.splitlines()[found.span.line - 1]
+    assert (
+        found.code == "CG272" and line[found.span.column - 1 :].startswith("64") and found.help == "write `bits: 128`"
+    )
+
+
+def test_narrow_accesses_are_not_told_where_a_thread_has_no_more() -> None:
+    """256 threads deal 64 x 8 elements out two by two: no width of 16 bytes is possible, and nothing is suggested."""
+    assert not advice(GEMM + "schedule: {tiler: {M: 64, N: 256, K: 8}}\n")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=elementwise() | gemm())
+def test_advice_is_given_on_every_kernel(text: str) -> None:
+    try:
+        found = advice(text)
+    except SpecError:
+        return
+    assert all(d.notes and d.severity == "warning" for d in found)

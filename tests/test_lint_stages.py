@@ -1,0 +1,99 @@
+"""CG275: stages of a pipeline that a fixed k never fills. And that advice on speed is given only where it is asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from building_kit import project
+from click.testing import CliRunner
+
+from cutegen.building.project import select
+from cutegen.building.sources import gather
+from cutegen.cli import cli
+from cutegen.codegen import generate
+from cutegen.language import Diagnostic, read_specs
+from cutegen.lint import PERFORMANCE_RULES, check
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
+
+GEMM = """\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: M}
+  B: {shape: [N, K], dtype: f32, major: N}
+  C: {shape: [M, N], dtype: f32, role: out}
+compute: C = A @ B.T
+"""
+
+
+def pipeline(k: int | None, depth: int, stages: int | None) -> str:
+    text = GEMM + (f"static: {{K: {k}}}\n" if k else "") + f"schedule:\n  tiler: {{K: {depth}}}\n"
+    return text + (f"  pipeline: {{stages: {stages}}}\n" if stages else "")
+
+
+def advice(text: str) -> list[Diagnostic]:
+    return [d for d in generate(text, "x.yaml", performance=True).warnings if d.code == "CG275"]
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+@pytest.mark.parametrize("stages", [2, 3, 4, 7])
+def test_there_is_a_tile_for_every_stage_or_advice(depth: int, stages: int) -> None:
+    """Tiles are counted off k, and the stages tried out from the least."""
+    for k in (1, 2, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1, 3 * depth, 4 * depth, 6 * depth + 1, 4096):
+        tiles = len(range(0, k, depth))
+        found = advice(pipeline(k, depth, stages))
+        enough = next(count for count in range(2, 100) if count >= tiles or count == stages)
+        assert bool(found) == (enough < stages), (k, depth, stages)
+        if found:
+            (one,) = found
+            assert one.severity == "warning" and one.help == f"write `stages: {enough}`"
+            assert f"K has {tiles} tile" in one.message and f"= {tiles} < {stages}" in one.notes[0]
+            better = pipeline(k, depth, enough)
+            assert not advice(better)
+            smem = [generate(t, "x.yaml").modules[0].plan.smem_bytes for t in (pipeline(k, depth, stages), better)]  # type: ignore[attr-defined]
+            assert [int(x) for x in re.findall(r"\d+", one.notes[1])] == smem and smem[1] < smem[0]
+
+
+def test_a_size_that_is_not_fixed_fills_any_number() -> None:
+    assert not advice(pipeline(None, 8, 7))
+
+
+def test_the_place_is_where_it_is_mended() -> None:
+    (written,) = advice(pipeline(8, 8, 4))
+    text = pipeline(8, 8, 4).splitlines()
+    assert text[written.span.line - 1][written.span.column - 1 :].startswith("4}")
+
+
+def test_what_is_inferred_needs_no_advice() -> None:
+    assert not advice(pipeline(8, 8, None))
+
+
+def test_only_lint_gives_advice_on_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    specs = project(tmp_path)
+    (specs / "mm.yaml").write_text(pipeline(16, 8, 3))
+    assert not generate(pipeline(16, 8, 3), "x.yaml").warnings
+    assert not gather(select([specs])).diagnostics
+    assert [d.code for d in gather(select([specs]), performance=True).diagnostics] == ["CG275"]
+    build = CliRunner().invoke(cli, ["build", "specs", "--no-compile", "--no-verify"])
+    assert build.exit_code == 0 and "CG275" not in build.output
+    lint = CliRunner().invoke(cli, ["lint", "specs"])
+    assert lint.exit_code == 0 and "warning[CG275]: 3 stages, and K has 2 tiles to fill them" in lint.stdout
+
+
+def test_advice_waits_until_errors_are_mended() -> None:
+    """A plan is made of kernels that are right only."""
+    text = pipeline(16, 8, 3).replace("pipeline", "smem: {A: {pad: 1}}\n  pipeline")
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report, performance=True)
+    assert [d.code for d in report.diagnostics] == ["CG251"]
+
+
+def test_advice_is_always_a_warning_with_a_title() -> None:
+    for rule in PERFORMANCE_RULES:
+        assert (rule.kind, rule.severity) == ("performance", "warning") and rule.title
