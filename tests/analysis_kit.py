@@ -129,13 +129,16 @@ def full_sizes(plan: Plan) -> dict[str, int]:
     return sizes | dict(spec.static)
 
 
-def strides_in_lines(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """In elements: 1 along the contiguous mode, whole cache lines and one more along the others."""
-    line = LINE // tensor.dtype.bytes
-    strides, step = {}, 1
-    for mode in sorted(tensor.shape, key=lambda m: m != tensor.major):
+def strides_apart(tensor: Tensor, sizes: Mapping[str, int], static: Mapping[str, int]) -> tuple[int, ...]:
+    """In elements: 1 along the contiguous mode, whole cache lines and one more along the others; where the sizes of all
+    modes inside are fixed, no more than the alignment demands."""
+    line, unit = LINE // tensor.dtype.bytes, max(1, (tensor.align or 1) // tensor.dtype.bytes)
+    strides, step, packed = {}, 1, True
+    for mode in [tensor.major, *(m for m in reversed(tensor.shape) if m != tensor.major)]:
         strides[mode] = step
-        step = -(-step * sizes[mode] // line) * line + line
+        packed = packed and mode in static
+        step *= sizes[mode]
+        step = -(-step // unit) * unit if packed else -(-step // line) * line + line
     return tuple(strides[mode] for mode in tensor.shape)
 
 
@@ -157,7 +160,7 @@ def record(plan: Plan, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch)
     bound, arguments = [], []
     for number, tensor in enumerate(spec.tensors):
         shape = tuple(found.sizes[mode] for mode in tensor.shape)
-        strides = strides_in_lines(tensor, found.sizes)
+        strides = strides_apart(tensor, found.sizes, spec.static)
         kind, bits, dtype = KINDS.get(tensor.dtype) or ("f" if tensor.dtype.is_float else "i", tensor.dtype.bits, None)
         dtype = np.dtype(dtype or f"{kind}{bits // 8}")
         elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))

@@ -19,9 +19,11 @@ pytest.importorskip("torch")
 from analysis_kit import WARP, Event, Recording, image, record, sectors_of, ways_of
 from planning_specs import document
 
-from cutegen.analysis import Access, accesses, conflicts, sectors
-from cutegen.analysis.accesses import FAR
+from cutegen.analysis import Access, Sectors, accesses, conflicts, sectors
+from cutegen.analysis.accesses import FAR, fixed_sizes, strides_of
 from cutegen.codegen import Module, generate
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import Tensor
 from cutegen.planning.plan import GemmOperand, GemmPlan
 
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
@@ -44,12 +46,19 @@ def pointwise(
     return document("elementwise", tensors(dtype, shapes, fields), compute, schedule, **rest)  # type: ignore[arg-type]
 
 
-def product(schedule: dict[str, object], majors: str, dtype: str = "f32", compute: str = "A @ B.T", **more: str) -> str:
+def product(
+    schedule: dict[str, object],
+    majors: str,
+    dtype: str = "f32",
+    compute: str = "A @ B.T",
+    static: dict[str, int] | None = None,
+    **more: str,
+) -> str:
     """A gemm on tiles of 32 x 32 x 8 and 64 threads; `majors` are those of A, B and C; `more` has other operands."""
     fields = {name: {"major": major} for name, major in zip("ABC", majors, strict=True)}
     shapes = {"A": "MK", "B": "NK"} | more | {"C": "MN"}
     schedule = {"tiler": {"M": 32, "N": 32, "K": 8}} | EIGHT | schedule
-    return document("gemm", tensors(dtype, shapes, fields), f"C = {compute}", schedule)  # type: ignore[arg-type]
+    return document("gemm", tensors(dtype, shapes, fields), f"C = {compute}", schedule, static=static or {})  # type: ignore[arg-type]
 
 
 def mma(threads: str, m: str, n: str) -> dict[str, object]:
@@ -84,6 +93,27 @@ SCHEDULES = {
     "inner both ways": pointwise("D = S", SD, INNER | {"tiler": {"M": 2, "N": 4}}),
     "inner, N fixed": pointwise("D = S", SD, INNER | {"tiler": {"M": 1, "N": 4}}, static={"N": 16}),
     "inner, an odd N fixed": pointwise("D = S", SD, INNER | {"tiler": {"M": 1, "N": 4}}, static={"N": 12}),
+    "a row starts amid a warp": pointwise(
+        "D = S",
+        SD,
+        {"thread_layout": "(4,40):(40,1)", "value_layout": "(2,1):(1,1)"},
+        "bf16",
+        S={"align": 2},
+        D={"align": 2},
+    ),
+    "four of N": pointwise(
+        "D = S", SD, {"thread_layout": "(256,1):(1,1)", "value_layout": "(1,4):(4,1)"}, static={"N": 4}
+    ),
+    "six of N in rows of eight": pointwise("D = S", SD, INNER | {"tiler": {"M": 1, "N": 6}}, static={"N": 6}),
+    "rows of seven": pointwise(
+        "D = S",
+        {"S": "MNP", "D": "MNP"},
+        {"thread_layout": "(2,3,7):(21,7,1)", "value_layout": "(1,1,1):(1,1,1)"},
+        static={"N": 3, "P": 7},
+        S={"align": 4},
+        D={"align": 4},
+    ),
+    "gemm, all fixed": product(DEEP, "MNN", static={"M": 96, "N": 36, "K": 16}),
     "inner_outer": pointwise(
         "D = S + B",
         {"S": "MN", "B": "M", "D": "MN"},
@@ -176,14 +206,19 @@ def table(access: Access) -> np.ndarray:
 
 
 def place(recording: Recording, access: Access, element: np.ndarray) -> np.ndarray:
-    """The addresses of elements that the room knows by steps of FAR along all modes but the contiguous one."""
-    tensor = recording.plan.spec.tensor(access.tensor)
-    where = {}
+    """The addresses of elements. Rows of a fixed size are where they are; further out the room has steps of FAR."""
+    spec = recording.plan.spec
+    tensor = spec.tensor(access.tensor)
+    unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
+    steps, step = {}, 1
     for mode in (tensor.major, *(m for m in reversed(tensor.shape) if m != tensor.major)):
-        element, where[mode] = element // FAR, element % FAR
-    assert not element.any()
-    steps = zip(tensor.shape, recording.strides[tensor.name], strict=True)
-    return recording.bases[tensor.name] + sum(where[m] * s for m, s in steps) * tensor.dtype.bytes  # type: ignore[return-value]
+        steps[mode] = step
+        step = -(-step * spec.static.get(mode, FAR) // unit) * unit
+    where = {}
+    for mode in reversed(steps):
+        where[mode], element = element // steps[mode], element % steps[mode]
+    strides = zip(tensor.shape, recording.strides[tensor.name], strict=True)
+    return recording.bases[tensor.name] + sum(where[m] * s for m, s in strides) * tensor.dtype.bytes  # type: ignore[return-value]
 
 
 def buffers(plan: GemmPlan) -> Iterator[tuple[GemmOperand, int, int]]:
@@ -221,23 +256,33 @@ def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
 
 def assert_counted_right(access: Access, found: Counter[Request]) -> None:
     """Sectors and bank conflicts, by hand from the addresses of the PTX."""
-    first = {lanes: width for warp, width, lanes in found if warp == 0}
     if access.space == "global":
-        told, start = sectors(access), min(min(a for _, a in lanes) for lanes in first)
-        (one,) = [lanes for lanes in first if min(lanes) == (0, start)][:1]
-        assert told.sectors == sectors_of([a for _, a in one], access.bytes)
-        asked = {byte for _, a in one for byte in range(a, a + access.bytes)}
-        assert (told.bytes, told.least) == (len(asked), -(-len(asked) // 32))
-        whole = {byte for lanes in first for _, a in lanes for byte in range(a, a + access.bytes)}
-        assert told.over_tile == len({byte // 32 for byte in whole})
-        assert told.least_over_tile == -(-len(whole) // 32)
+        told, costs = sectors(access), {}
+        for warp in {warp for warp, _, _ in found}:
+            every = [dict(lanes) for w, _, lanes in found if w == warp]
+            # Values go up from a thread's first one.
+            one = min(every, key=lambda lanes: lanes[warp * WARP])
+            asked, whole = (
+                {byte for lanes in some for a in lanes.values() for byte in range(a, a + access.bytes)}
+                for some in ([one], every)
+            )
+            touched = sectors_of(list(one.values()), access.bytes)
+            costs[warp] = (
+                touched,
+                -(-len(asked) // 32),
+                len(asked),
+                len({b // 32 for b in whole}),
+                -(-len(whole) // 32),
+            )
+        worst = max(sorted(costs), key=lambda warp: costs[warp][0] / costs[warp][1])
+        assert told == Sectors(*costs[worst], worst)
         return
     conflict = conflicts(access)
-    costs: dict[int, set[tuple[int, ...]]] = {}
+    passes: dict[int, set[tuple[int, ...]]] = {}
     for warp, width, lanes in found:
-        costs.setdefault(warp, set()).add(tuple(ways_of({t % WARP: a for t, a in lanes}, width)))
-    assert all(len(alike) == 1 for alike in costs.values()), "all instructions of a warp cost the same"
-    by_warp = {warp: next(iter(alike)) for warp, alike in costs.items()}
+        passes.setdefault(warp, set()).add(tuple(ways_of({t % WARP: a for t, a in lanes}, width)))
+    assert all(len(alike) == 1 for alike in passes.values()), "all instructions of a warp cost the same"
+    by_warp = {warp: next(iter(alike)) for warp, alike in passes.items()}
     assert conflict.passes == max(sum(ways) for ways in by_warp.values()) == sum(by_warp[conflict.warp])
     assert (conflict.ways, conflict.least) == (max(by_warp[conflict.warp]), len(by_warp[conflict.warp]))
 
@@ -302,3 +347,39 @@ def test_accesses_of_other_schedules_are_those_of_the_ptx(
 ) -> None:
     (module,) = generate(SCHEDULES[name], "x.yaml").modules
     hold(record(module.plan, tmp_path, module.text, monkeypatch))
+
+
+@pytest.mark.parametrize("align", [4, 16])
+@pytest.mark.parametrize("shape", [(5, 4), (3, 8, 12), (2, 3, 4, 16), (9,)])
+def test_rows_of_fixed_sizes_are_those_of_a_packed_tensor(shape: tuple[int, ...], align: int) -> None:
+    torch = pytest.importorskip("torch")
+    modes = "MNPQ"[: len(shape)]
+    fixed = dict(zip(modes, shape, strict=True))
+    tensor = Tensor("X", tuple(modes), Dtype.f32, major=modes[-1], align=align)
+    assert strides_of(tensor, modes, fixed) == torch.empty(shape).stride()
+    *outer, last = strides_of(tensor, modes, {m: n for m, n in fixed.items() if m != modes[-1]})
+    assert last == 1 and all(step % FAR == 0 for step in outer), "the rows of an unknown size are far apart"
+
+
+def test_a_row_of_a_packed_tensor_is_as_wide_as_its_alignment_demands() -> None:
+    tensor = Tensor("X", ("M", "N"), Dtype.f32, major="N", align=16)
+    assert strides_of(tensor, ("M", "N"), {"N": 6}) == (8, 1)
+
+
+def test_rows_that_a_tile_reaches_beyond_are_far_apart() -> None:
+    """Its threads have no elements there, least of all those of the next row."""
+    schedule = {"thread_layout": "(8,32):(32,1)", "value_layout": "(1,4):(4,1)"}
+    (module,) = generate(pointwise("D = S", SD, schedule, static={"N": 4}), "x.yaml").modules
+    for access in accesses(module.plan):
+        assert (sectors(access).sectors, sectors(access).least) == (16, 16)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fits"), [(INNER | {"tiler": {"M": 1, "N": 4}}, {8, 12, 60, 64, 68}), (TV, {64, 68})]
+)
+def test_a_fixed_size_counts_where_no_thread_of_a_whole_tile_is_beyond_it(
+    schedule: dict[str, object], fits: set[int]
+) -> None:
+    for size in (6, 8, 12, 60, 62, 64, 68):
+        (module,) = generate(pointwise("D = S", SD, schedule, static={"N": size}), "x.yaml").modules
+        assert fixed_sizes(module.plan) == ({"N": size} if size in fits else {})

@@ -109,6 +109,17 @@ def made(name: str) -> Plan:
                 "predication": {"M": "mask", "N": "mask"},
             },
         ),
+        "inner, M masked": document(
+            "elementwise",
+            tensors,
+            "D = S",
+            {
+                "partition": "inner",
+                "tiler": {"M": 2, "N": 4},
+                "threads": 32,
+                "predication": {"M": "mask", "N": "none"},
+            },
+        ),
         "inner, whole blocks": document(
             "elementwise",
             tensors,
@@ -202,7 +213,7 @@ COVERAGE: list[tuple[str, str, Break, str]] = [
         lambda p: replace(p, value_layout=Layout((4, 2), (1, 2))),
         "met twice",
     ),
-    ("fewer values", "thread_value", lambda p: replace(p, pointwise=replace(p.pointwise, values=4)), "4 values are"),
+    ("fewer values", "thread_value", lambda p: replace(p, pointwise=replace(p.pointwise, values=4)), "stores 4 values"),
     ("accesses of more than there is", "thread_value", lambda p: wider(p, 4), "no whole number of accesses of 16"),
     ("copies of half the threads", "gemm", lambda p: copy(p, thread_layout=Layout((8, 4), (1, 8))), "64 threads run"),
     ("copies of too many", "gemm", lambda p: copy(p, value_layout=Layout((8, 1), (1, 8))), "never met"),
@@ -215,7 +226,7 @@ COVERAGE: list[tuple[str, str, Break, str]] = [
         "never met",
     ),
     ("half a tile", "gemm", lambda p: replace(p, tile={**p.tile, "M": 16}), "the copies of A"),
-    ("accumulators", "gemm", lambda p: replace(p, pointwise=replace(p.pointwise, values=16)), "16 values are stored"),
+    ("accumulators", "gemm", lambda p: replace(p, pointwise=replace(p.pointwise, values=16)), "stores 16 values"),
 ]
 BOUNDS: list[tuple[str, str, Break, str]] = [
     ("no mask along M", "thread_value", lambda p: unmasked(p, "M"), "M: no predicate is needed"),
@@ -232,6 +243,7 @@ BOUNDS: list[tuple[str, str, Break, str]] = [
     ("inner's any N", "inner", lambda p: with_spec(p, divisible={}), "N: an access of 4"),
     ("blocks that are not whole", "inner, whole blocks", lambda p: replace(p, check_threads=False), "threads beyond"),
     ("no guard", "inner, one row of tiles", lambda p: replace(p, guard_tiles=False), "threads beyond"),
+    ("threads that walk another way", "inner, M masked", lambda p: replace(p, tile_order=(0, 1)), "threads beyond"),
     ("no mask on A", "gemm", lambda p: copy(p, masked=False), "A, M: no predicate is needed"),
     ("A twice as wide", "gemm", lambda p: copy(p, vector=8, copies=(1, 1, 2)), "A, M: an access of 8"),
     ("no mask on C", "gemm", lambda p: unmasked(p, "M"), "C, M: no predicate is needed"),
@@ -268,6 +280,29 @@ def test_a_broken_plan_fails_its_bounds(name: str, change: Break, says: str) -> 
     wrong = [claim for claim in failing(broken) if claim.kind == "bounds"]
     assert any(claim.text.startswith(says) for claim in wrong), claims(broken)
     assert found_by_hand(broken) & {"bounds", "broken"}, "by hand nothing is wrong"
+
+
+def surplus(plan: Plan) -> Claim:
+    return next(claim for claim in claims(plan) if claim.text.startswith("threads beyond"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("inner", lambda p: replace(p, tile_order=(1, 1)), "has no tile, and makes an access"),
+        ("inner", lambda p: replace(p, guard_tiles=True), "makes no access to its tile"),
+        ("inner, M masked", lambda p: replace(p, tile_order=(0, 0)), "makes no access to its tile"),
+        ("inner, one row of tiles", lambda p: replace(p, guard_tiles=False), "has no tile, and makes an access"),
+        ("inner, one row of tiles", lambda p: with_spec(p, static={"M": 9}), "makes no access to its tile"),
+    ],
+)
+def test_the_walk_past_the_last_tile_is_walked(name: str, change: Break, says: str) -> None:
+    """Its claim fails for threads that have no tile and access one, and for those that leave theirs out."""
+    plan = made(name)
+    assert surplus(plan).holds and not found_by_hand(plan)
+    broken = change(plan)
+    assert not surplus(broken).holds and any(says in line for line in surplus(broken).because), surplus(broken)
+    assert found_by_hand(broken), "by hand nothing is wrong"
 
 
 def test_a_broken_probe_fails() -> None:

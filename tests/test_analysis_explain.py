@@ -16,9 +16,12 @@ from building_kit import project
 from click.testing import CliRunner, Result
 from planning_specs import document
 
-from cutegen.analysis import accesses, conflicts, report, sectors
+from cutegen.analysis import accesses, conflicts, proof, sectors
 from cutegen.analysis.claims import Claim
-from cutegen.analysis.report import as_json, as_lines, prove
+from cutegen.analysis.proof import prove
+from cutegen.analysis.report_json import as_json
+from cutegen.analysis.report_text import as_lines
+from cutegen.analysis.words import count, duration
 from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.codegen.generate import Module
@@ -65,24 +68,52 @@ def test_the_proof_is_in_comments_of_a_spec_that_builds_the_same(path: Path) -> 
     documents = result.stdout.split("---\n")
     assert len(documents) == len(before)
     for printed, module in zip(documents, before, strict=True):
-        spec, proof = printed.split(f"# proof of {module.spec.kernel}\n")
-        assert "\nkernel: " in f"\n{spec}" and all(line.startswith("#") for line in proof.splitlines())
+        spec, told = printed.split(f"# proof of {module.spec.kernel}, of the plan that it is printed from\n")
+        assert "\nkernel: " in f"\n{spec}" and all(line.startswith("#") for line in told.splitlines())
         assert "# " + "\n# ".join(filter(None, as_lines(prove(module.plan))[1:3])) in printed
-        assert "FAILS" not in proof
+        assert "FAILS" not in told
         for access in accesses(module.plan):
-            (line,) = [x for x in proof.splitlines() if x.startswith(f"#     {access.name} ")]
-            often = f"{access.instructions} times" if access.instructions > 1 else "once"
+            (line,) = [x for x in told.splitlines() if x.startswith(f"#     {access.name} ")]
+            often = f"{access.instructions} times" if access.instructions != 1 else "once"
             assert f" {access.bytes} B a thread, {often}" in line
             if access.space == "shared":
                 found = conflicts(access)
                 assert f"({found.passes} pass{'es' * (found.passes > 1)}, least {found.least})" in line
             else:
-                assert f"{sectors(access).sectors} sectors (least {sectors(access).least})" in line
+                found = sectors(access)
+                assert f" {count(found.sectors, 'sector')} (least {found.least})" in line
+                assert (f" in warp {found.warp};" in line) == (found.sectors > found.least)
+        assert told.count("a tile starts at one, and rows are whole sectors apart") == 1, "what is assumed, once"
+        assert not re.search(r"(?<![\w.,])1 \w+s\b", told.replace("1 pass", "")), "one is no plural"
         for target in module.spec.targets:
-            assert f"#     {target}: " in proof
+            assert f"#     {target}: " in told
         if isinstance(module.plan, GemmPlan):
-            assert f"together {module.plan.smem_bytes} bytes" in proof
+            assert f"together {module.plan.smem_bytes} bytes" in told
         assert all(len(line) <= 200 for line in printed.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (9.416e-11, "0.09416 ns"),
+        (3.923e-9, "3.923 ns"),
+        (1e-6, "1 us"),
+        (9.99e-4, "999 us"),
+        (7.048e-3, "7.048 ms"),
+        (2, "2 s"),
+        (0, "0 ns"),
+    ],
+)
+def test_times_are_told_in_a_unit_that_suits_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_one_is_no_plural() -> None:
+    assert [count(n, "pass") for n in (0, 1, 2)] == ["0 passes", "1 pass", "2 passes"]
+    assert [count(n, "block") for n in (1, 10, "1", "1e+03")] == ["1 block", "10 blocks", "1 block", "1e+03 blocks"]
+    path = ROOT / "specs/sgemm_mmajor.yaml"
+    assert "  1 block, 0.00926 for each of 108 SMs" in explain(path, "--sizes", "M=64,N=64,K=8").stdout
+    assert "128 threads * 1 value = 128" in explain(ROOT / "specs/predicated_vector.yaml").stdout
 
 
 def test_without_a_proof_only_the_spec_is_printed(one: Path) -> None:
@@ -93,7 +124,9 @@ def test_without_a_proof_only_the_spec_is_printed(one: Path) -> None:
 
 def test_a_fixed_size_needs_no_sizes_for_a_roofline() -> None:
     fixed = explain(ROOT / "specs/predicated_vector.yaml").stdout
-    assert re.search(r"#     N=1000 on A100-SXM4-80GB \(sm_80\) .* at least \S+ us +8 blocks on 108 SMs", fixed)
+    assert re.search(
+        r"#     N=1000 on A100-SXM4-80GB \(sm_80\) .* at least 3\.923 ns +8 blocks, 0\.0741 for each of 108 SMs", fixed
+    )
     assert "roofline" not in explain(ROOT / "specs/add_tv.yaml").stdout
 
 
@@ -128,20 +161,20 @@ def test_sizes_add_a_roofline_for_each_and_every_target() -> None:
     path = ROOT / "specs/sgemm_mmajor.yaml"
     result = explain(path, "--sizes", "M=4096,N=4096,K=4096", "--sizes", " M = 64, N=64 ,K=7")
     assert result.exit_code == 0
-    lines = [line for line in result.stdout.splitlines() if " us " in line]
+    lines = [line for line in result.stdout.splitlines() if "bound by " in line]
     # 2 * 4096**3 operations, and 3 * 4096**2 elements of 4 bytes; at 19.5e12 and at 67e12 a second
     assert [re.split(r"  +", line.removeprefix("#").strip()) for line in lines[:2]] == [
         [
             "M=4096 N=4096 K=4096 on A100-SXM4-80GB (sm_80)",
             "683 operations a byte",
-            "bound by arithmetic: at least 7048 us",
-            "1024 blocks on 108 SMs",
+            "bound by arithmetic: at least 7.048 ms",
+            "1024 blocks, 9.48 for each of 108 SMs",
         ],
         [
             "M=4096 N=4096 K=4096 on H200 SXM (sm_90a)",
             "683 operations a byte",
-            "bound by arithmetic: at least 2051 us",
-            "1024 blocks on 132 SMs",
+            "bound by arithmetic: at least 2.051 ms",
+            "1024 blocks, 7.76 for each of 132 SMs",
         ],
     ]
     assert len(lines) == 4 and all("M=64 N=64 K=7" in line for line in lines[2:])
@@ -219,13 +252,13 @@ def test_json_has_the_whole_proof(path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_claim_that_fails_is_told_and_is_exit_code_1(one: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    claims = report.claims
+    claims = proof.claims
 
     def one_fails(plan: Any) -> tuple[Claim, ...]:
         first, *rest = claims(plan)
         return (replace(first, holds=False), *rest)
 
-    monkeypatch.setattr(report, "claims", one_fails)
+    monkeypatch.setattr(proof, "claims", one_fails)
     result = explain(one, "--format", form)
     assert result.exit_code == 1
     if form == "json":
@@ -240,12 +273,12 @@ def test_a_claim_that_fails_is_told_and_is_exit_code_1(one: Path, monkeypatch: p
 
 
 def test_one_kernel_of_several_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    claims = report.claims
+    claims = proof.claims
 
     def last_fails(plan: Any) -> tuple[Claim, ...]:
         return tuple(replace(c, holds=plan.spec.kernel != "sgemm_kkn") for c in claims(plan))
 
-    monkeypatch.setattr(report, "claims", last_fails)
+    monkeypatch.setattr(proof, "claims", last_fails)
     path = ROOT / "specs/sgemm.yaml"
     assert explain(path).exit_code == 1
     assert explain(path, "--kernel", "sgemm_mnm").exit_code == 0

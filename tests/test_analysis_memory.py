@@ -11,6 +11,7 @@ from analysis_kit import WARP, bank_passes, image, sectors_of, ways_of
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from tensor_layouts import Layout
+from tensor_layouts.analysis import segment_analysis
 
 from cutegen.analysis import Access, conflicts, sectors
 from cutegen.analysis.memory import lanes_of_pass
@@ -104,18 +105,46 @@ def test_all_instructions_conflict_alike_where_they_are_whole_words_apart(access
 @quick
 @given(access("global"))
 def test_sectors_by_hand(access: Access) -> None:
-    found, at = sectors(access), addresses(access)[:WARP]
-    width = access.bytes
+    found, at, width = sectors(access), addresses(access), access.bytes
 
     def bytes_of(starts: np.ndarray) -> set[int]:
         return {byte for a in starts.reshape(-1).tolist() for byte in range(a, a + width)}
 
-    one, whole = bytes_of(at[:, 0]), bytes_of(at)
-    assert found.sectors == sectors_of(at[:, 0].tolist(), width) and found.bytes == len(one)
-    assert found.over_tile == len({byte // 32 for byte in whole})
-    assert (found.least, found.least_over_tile) == (-(-len(one) // 32), -(-len(whole) // 32))
+    def least(bytes: set[int]) -> int:
+        return -(-len(bytes) // 32)
+
+    warps = [at[start : start + WARP] for start in range(0, len(at), WARP)]
+    costs = [(sectors_of(warp[:, 0].tolist(), width), bytes_of(warp[:, 0])) for warp in warps]
+    ratios = [touched / least(asked) for touched, asked in costs]
+    event(f"warp {found.warp} of {len(warps)}")
+    assert found.warp == ratios.index(max(ratios)), "the first of the worst warps"
+    touched, one = costs[found.warp]
+    whole = bytes_of(warps[found.warp])
+    assert (found.sectors, found.bytes, found.least) == (touched, len(one), least(one))
+    assert found.over_tile == len({byte // 32 for byte in whole}) and found.least_over_tile == least(whole)
     assert found.sectors >= found.least and found.over_tile >= found.least_over_tile
-    assert found.ratio == found.sectors / found.least >= 1
+    assert found.ratio == found.sectors / found.least == max(ratios) >= 1
+
+
+@quick
+@given(access("global"))
+def test_sectors_of_the_first_warp_are_those_of_tensor_layouts(access: Access) -> None:
+    found = sectors(replace(access, block=WARP))
+    one, whole = (
+        segment_analysis(layout, element_bytes=access.dtype.bytes, warp_size=WARP, segment_bytes=32)
+        for layout in (access.first, access.layout)
+    )
+    assert (found.warp, found.sectors, found.bytes) == (0, one["segments"], one["unique_bytes"])
+    assert (found.over_tile, found.least_over_tile) == (whole["segments"], -(-whole["unique_bytes"] // 32))
+
+
+def test_a_warp_that_starts_amid_a_sector_needs_one_more() -> None:
+    """40 lanes a row: the second warp has the end of one row and the start of the next."""
+    access = Access("X", "X", Dtype.bf16, "global", "read", 1, Layout(((40, 4), 1), ((1, 1024), 1)), ())
+    found = sectors(access)
+    assert (found.warp, found.sectors, found.least) == (1, 3, 2)
+    first = sectors(replace(access, block=WARP))
+    assert (first.warp, first.sectors, first.least) == (0, 2, 2), "threads that do not run cost nothing"
 
 
 def shared(dtype: Dtype, vector: int, shape: Any, stride: Any) -> Access:

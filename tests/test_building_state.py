@@ -113,7 +113,7 @@ def test_an_orphan_that_was_edited_counts_as_edited(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "# mine\n")
     (specs / "two.yaml").unlink()
     found = states_of(specs)["two.py"]
-    assert (found.state, found.wanted, found.loses_edits) == ("edited", None, True)
+    assert (found.state, found.wanted) == ("edited", None)
 
 
 def test_what_is_in_the_way_is_foreign(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def test_explain_as_json() -> None:
     found = page.read("CG260")
     assert data_of("--explain", "CG260") == {
         "verb": "lint",
+        "ok": True,
+        "exit_code": 0,
         "code": "CG260",
         "title": CODES["CG260"],
         "severity": "warning",

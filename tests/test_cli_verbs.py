@@ -143,7 +143,13 @@ def test_wrong_use_is_json_where_json_was_asked_for(
 
 def test_init_out(tmp_path: Path) -> None:
     data = data_of(cutegen("init", "mine", "--op", "gemm", "--out", "deep/er/k.yml", "--format", "json"))
-    assert data == {"verb": "init", "spec": "deep/er/k.yml", "schema": "deep/er/.cutegen.schema.json"}
+    assert data == {
+        "verb": "init",
+        "ok": True,
+        "exit_code": 0,
+        "spec": "deep/er/k.yml",
+        "schema": "deep/er/.cutegen.schema.json",
+    }
     assert cutegen("init", "mine", "--op", "gemm", "--out", "k.txt").exit_code == 2
 
 

@@ -70,6 +70,41 @@ def test_every_kernel_has_pictures_that_all_renderers_draw(spec: str) -> None:
     assert draw_kernel(module(spec).plan) == figures
 
 
+def one_access_to_a_cell(of: Module, drawn: Figure) -> list[int]:
+    """Holds cells of threads and values to one access of every tensor that the figure shows, and their labels to what
+    they are; how many elements cells have."""
+    tensor = {"copy-a": "a", "copy-b": "b"}.get(drawn.name)
+    operands = {side: getattr(of.plan, side).tensor.name for side in "ab" if of.plan.spec.op == "gemm"}
+    shown = [operands[tensor]] if tensor else [t.name for t in of.plan.spec.tensors if t.name not in operands.values()]
+    widths = {a.vector for a in accesses(of.plan) if a.tensor in shown and (tensor is None or a.space == "global")}
+    found = []
+    for grid in grids(drawn):
+        if grid.line_names != ("thread", "value"):
+            continue
+        assert 1 in (grid.rows.step, grid.columns.step) or grid.rows.size == grid.columns.size * len(grid.rows.labels)
+        for _, _, cell in cells(grid):
+            owners = cell.facts.get("owners", [])
+            if not owners or len(owners) != cell.facts["elements"]:
+                continue  # nobody's, or met by several
+            found.append(len(owners))
+            ((thread,), values) = {t for t, _ in owners}, [v for _, v in owners]
+            assert all(len({v // width for v in values}) == 1 for width in widths)
+            first, last = values[0], values[0] + len(values) - 1
+            assert values == list(range(first, last + 1))
+            assert cell.lines == (f"T{thread}", f"V{first}" if first == last else f"V{first}-{last}")
+    if found and widths:
+        assert max(found) <= min(widths)
+    return found
+
+
+@pytest.mark.parametrize(("spec", "sizes"), [("copy_tv", [8]), ("copy_inner", [8]), ("sgemm_mmajor", [4, 4, 4]),
+                                             ("predicated_tile", [1]), ("sgemm_axpby", [1, 1, 1])])  # fmt: skip
+def test_a_cell_is_exactly_one_access(spec: str, sizes: list[int]) -> None:
+    of = module(spec)
+    found = [one_access_to_a_cell(of, drawn) for drawn in draw_kernel(of.plan)]
+    assert [set(counts) for counts in found if counts] == [{size} for size in sizes]
+
+
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(VALID)
 def test_every_plan_that_can_be_made_can_be_drawn(text: str) -> None:
@@ -84,6 +119,7 @@ def test_every_plan_that_can_be_made_can_be_drawn(text: str) -> None:
         assert drawn.title in " ".join(text.text or "" for text in root.iter(f"{SVG}text"))
         assert all(cell_len(line.plain.rstrip()) <= 100 for line in render_text(drawn, 100))
         assert places_of(drawn, of.regions), drawn.name
+        one_access_to_a_cell(of, drawn)
         for grid in grids(drawn):
             found = [cell.facts.get("owners", []) for _, _, cell in cells(grid)]
             met = [tuple(owner) for owners in found for owner in owners]
@@ -207,6 +243,32 @@ def test_example_sizes_are_such_that_the_host_takes_them() -> None:
         assert walk_of(of.plan, example_sizes(of.plan)).blocks >= TILES
 
 
+FOUR: dict[str, Any] = {
+    "cutegen": 1,
+    "kernel": "four",
+    "op": "elementwise",
+    "tensors": {
+        "S": {"shape": ["I", "J", "M", "N"], "dtype": "f32", "major": "N"},
+        "D": {"shape": ["I", "J", "M", "N"], "dtype": "f32", "major": "N", "role": "out"},
+    },
+    "compute": "D = S",
+}
+
+
+def test_colours_of_blocks_reach_over_those_that_are_drawn() -> None:
+    of = generate(yaml.safe_dump(FOUR), "x.yaml").modules[0]
+    drawn = figure(of, "tile-walk")
+    (grid,) = grids(drawn)
+    found = {cell.facts["order"]: cell.colour for _, _, cell in cells(grid)}
+    assert len(set(found.values())) == len(found) == len(drawn.palette)
+    assert [found[order] for order in sorted(found)] == list(range(len(found)))
+    blocks = walk_of(of.plan, example_sizes(of.plan)).blocks
+    assert blocks > len(found) and drawn.legend is not None
+    ends = [text for text in (swatch.text for swatch in drawn.legend.swatches) if text]
+    assert ends == ["block 0", f"block {max(found)}"]
+    assert f"Drawn of {blocks} blocks: 0 to {max(found)}." in drawn.notes
+
+
 def test_a_block_that_ends_within_a_row_is_not_blurred() -> None:
     text = (ROOT / "specs/add_vectorized.yaml").read_text().replace("N: 4096", "N: 1536")
     of = generate(f"{text}static: {{N: 1536}}\n", "x.yaml").modules[0]  # 384 tiles in a row, blocks of 256
@@ -257,6 +319,40 @@ def test_banks_show_the_words_of_every_lane_and_its_conflicts(of: Module) -> Non
         for access, panel in zip(shared, figure(of, f"banks-{x.lower()}").panels, strict=True):
             assert isinstance(panel, Grid)
             by_hand(access, panel)
+        colours_of_passes(figure(of, f"banks-{x.lower()}"))
+
+
+def colours_of_passes(drawn: Figure) -> None:
+    """A cell's colour is that of a legend's entry that names exactly the passes in which it is wanted."""
+    assert drawn.legend is not None
+    meaning = {swatch.colour // 2: swatch.text for swatch in drawn.legend.swatches}
+    assert len(meaning) == len(drawn.legend.swatches) == len(set(meaning.values()))
+    used = set()
+    for grid in grids(drawn):
+        for _, _, cell in cells(grid):
+            passes = cell.facts["passes"]
+            assert (cell.colour is None) == (not passes)
+            if cell.colour is not None:
+                used.add(cell.colour // 2)
+                text = meaning[cell.colour // 2]
+                if text != "other passes":
+                    named = [int(number) for number in re.findall(r"\d+", text)]
+                    assert named[0] == passes[0] and named[-1] == passes[-1]
+                    assert text.startswith("passes") == (len(passes) > 1)
+    assert used == set(meaning)
+
+
+@pytest.mark.parametrize(("layout", "colours"), [
+    ("(32,4):(4,1)", {"pass 0", "pass 1", "pass 2", "pass 3"}),
+    ("((16,2),4):((0,4),1)", {"passes 0-1", "passes 2-3"}),
+    ("((8,4),4):((4,0),1)", {"passes 0-3"}),
+    ("((4,8),4):((4,0),1)", {"passes 0-3"}),
+])  # fmt: skip
+def test_words_of_several_passes_have_a_colour_of_their_own(layout: str, colours: set[str]) -> None:
+    access = Access("A from there", "A", Dtype("f32"), "shared", "read", 4, parse_layout(layout), ())
+    drawn = draw_bank_use([access], "A", ())
+    colours_of_passes(drawn)
+    assert drawn.legend is not None and {swatch.text for swatch in drawn.legend.swatches} == colours
 
 
 @pytest.mark.parametrize(
@@ -276,6 +372,7 @@ def test_banks_of_any_access(layout: str, vector: int, dtype: str, ways: int) ->
     assert conflicts(access).ways == ways
     drawn = draw_bank_use([access], "A", ())
     by_hand(access, *grids(drawn))
+    colours_of_passes(drawn)
     assert any("2-way: two" in note for note in drawn.notes) == (ways > 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import pytest
@@ -181,14 +182,18 @@ def test_elements_share_cells_only_where_one_thread_has_them(
     found = Partition(10000, shape, {place: tuple(met) for place, met in owners.items() if met})
     grid = tile_grid("", found, thread_colours(10000), ("i", "j"))
     for _, _, cell in cells(grid):
-        if cell.facts and cell.facts["elements"] > 1:
-            assert len({thread for thread, _ in cell.facts["owners"]}) == 1
-            assert cell.facts["elements"] == len(cell.facts["owners"])
+        if cell.facts and cell.facts["elements"] > 1 and cell.facts["owners"]:
+            (first, *_), values = zip(*cell.facts["owners"], strict=True)
+            assert [list(owner) for owner in cell.facts["owners"]] == [
+                [first, values[0] + i] for i in range(len(values))
+            ]
+            assert cell.facts["elements"] == len(values)
     drawn = [tuple(owner) for _, _, cell in cells(grid) for owner in cell.facts.get("owners", [])]
     if grid.left_out == "":
         assert sorted(drawn) == sorted(owner for met in owners.values() for owner in met)
-    if not odd and all_over == "alone" and min(shape) > 1:  # as many as must and may
-        steps = [min(own, 1 << max(0, -(-side // 32) - 1).bit_length()) for own, side in zip(block, shape, strict=True)]
+    if not odd and all_over == "alone" and min(shape) > 1:  # as many as may, where single elements have no room
+        runs = (gcd(block[0], rows), 1) if block[0] > 1 else (1, gcd(block[1], columns))
+        steps = [run if side > 32 else 1 for run, side in zip(runs, shape, strict=True)]
         assert [grid.rows.step, grid.columns.step] == steps
 
 
@@ -198,7 +203,7 @@ def test_the_map_of_the_add_notebook_is_drawn_whole() -> None:
     assert (grid.rows.step, grid.columns.step) == (1, 4) and grid.left_out == ""
     for i, j, cell in cells(grid):
         assert cell.lines == (f"T{i // 4 * 32 + j}", f"V{i % 4 * 4}-{i % 4 * 4 + 3}")
-    assert "A cell is 4 elements of one thread." in figure.notes
+    assert "A cell is 4 consecutive values of one thread." in figure.notes
 
 
 @pytest.mark.parametrize(
@@ -225,8 +230,14 @@ def test_modes_after_the_second_are_told_to_be_at_0() -> None:
     figure = draw_layouts(["(8,(2,2,2)):(1,(8,16,32))"], threads=True, tile="8,1,2,4")
     (grid,) = grids(figure)
     assert (grid.rows.name, grid.columns.name) == ("mode 0", "mode 2")
-    assert "A slice: mode 3 at 0 of 4." in figure.notes
+    assert "A slice: only coordinate 0 of mode 3 (size 4) is drawn." in figure.notes
     assert [cell.lines for _, _, cell in cells(grid)][:2] == [("T0", "V0"), ("T0", "V1")]
+
+
+def test_a_layout_of_more_modes_says_what_slice_is_drawn() -> None:
+    assert draw_layouts(["(2,2,2):(1,2,4)"]).notes == ("A slice: only coordinate 0 of mode 2 (size 2) is drawn.",)
+    (note,) = draw_layouts(["(2,2,3,1,(2,2))"]).notes
+    assert note == "A slice: only coordinate 0 of mode 2 (size 3) and of mode 4 (size 4) is drawn."
 
 
 @quick

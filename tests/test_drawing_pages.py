@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
 from drawing_kit import ROOT, module
 
 from cutegen.drawing.kernels import draw_kernel
+from cutegen.drawing.model import Grid
 from cutegen.drawing.pages import places_of, render_page
 
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))
@@ -129,13 +131,37 @@ def test_a_page_says_what_its_pictures_do_not(spec: str) -> None:
     _, parsed = page(spec)
     text = " ".join(parsed.text.split())
     for figure in draw_kernel(of.plan):
-        assert all(" ".join(remark.split()) in text for remark in (figure.title, *figure.remarks()))
+        said = [remark for remark in figure.remarks() if not remark.endswith("are drawn.")]
+        assert all(" ".join(remark.split()) in text for remark in (figure.title, *said))
     assert (
         of.spec.summary in text
         and of.spec.compute.text in text
         and f"threads{of.plan.threads}" in text.replace(" ", "")
     )
     assert "proof of " + of.spec.kernel in text
+
+
+@pytest.mark.parametrize("spec", ["sgemm_mmajor", "copy_tv", "copy_inner_outer"])
+def test_a_page_says_what_its_pictures_cut(spec: str) -> None:
+    """A grid's last row and column have tooltips, or the page says up to where it is drawn."""
+    html, parsed = page(spec)
+    text = " ".join(parsed.text.split())
+    for figure in draw_kernel(module(spec).plan):
+        for panel in figure.panels:
+            if isinstance(panel, Grid) and escape(panel.cells[-1][-1].about, quote=False) not in html:
+                assert any(re.search(rf"0-\d+ of {axis.size} \({re.escape(axis.name)}\)", text)
+                           for axis in (panel.rows, panel.columns))  # fmt: skip
+
+
+def test_panels_stand_side_by_side_where_they_have_room() -> None:
+    """From the width on that they take if they are as small as may be, and not below it."""
+    html, _ = page("sgemm_mmajor")
+    section = html[html.index('<section id="copy-a"') :]
+    widths = [float(found) for found in re.findall(r"min-width: (\d+)px", section[: section.index("</section>")])]
+    (room,) = re.findall(r"#copy-a \.arrow \{[^}]*width: (\d+)px", html)
+    (least,) = re.findall(r"@container \(min-width: (\d+)px\) \{\s*#copy-a \.panels \{ flex-direction: row", html)
+    assert len(widths) == 2 and abs(sum(widths) + float(room) - float(least)) <= 2
+    assert "cp.async, 128 bits" in section
 
 
 def test_pages_are_the_same_each_time() -> None:

@@ -237,11 +237,34 @@ def test_text_holds_what_it_does_not_declare_cut(layout: tuple[object, object], 
             assert (f"0-{min(count, axis.size) - 1} of {axis.size} ({axis.name})" in said) == (count < axis.size)
 
 
-def test_labels_lose_lines_before_columns_are_lost() -> None:
-    text = "\n".join(line.plain for line in render_text(FIGURES["threads"], 44))
-    assert "T3" in text and "V0" not in text
-    assert "For want of width, labels lack the value." in text
-    assert "V5" in "\n".join(line.plain for line in render_text(FIGURES["threads"], 60))
+def test_columns_are_cut_before_labels_lose_lines() -> None:
+    def text(width: int) -> str:
+        return "\n".join(line.plain for line in render_text(FIGURES["threads"], width))
+
+    assert "T3 V5" in text(60) and "are drawn" not in text(60)
+    assert "T2 V0" in text(44) and "Only 0-3 of 6 (mode 1) are" in text(44)
+    # Hardly a column would be left.
+    assert "T3" in text(34) and "V0" not in text(34) and "labels lack the value." in text(34)
+
+
+@pytest.mark.parametrize("name", ["copy", "thread copy", "gemm copy-a", "gemm copy-b"])
+def test_a_copy_has_its_source_and_destination_side_by_side(name: str) -> None:
+    """Cells of the destination stand right of all of the source's, from the same height on."""
+    sides = [
+        [(float(r.get("x", "")), float(r.get("y", "")), float(r.get("width", ""))) for r in rects]
+        for rects in _cells_by_panel(name)
+    ]
+    source, destination = sides
+    assert max(x + width for x, _, width in source) + 40 < min(x for x, _, _ in destination)
+    assert min(y for _, y, _ in source) == min(y for _, y, _ in destination)
+
+
+def _cells_by_panel(name: str) -> list[list[ET.Element]]:
+    """Cells are drawn in order, panel by panel."""
+    places = [rect for place in svg(name).findall(f"{SVG}g") for rect in place.findall(f"{SVG}rect")]
+    counts = [sum(bool(cell.lines) for _, _, cell in cells(grid)) for grid in grids(drawn(name))]
+    assert sum(counts) == len(places)
+    return [places[: counts[0]], places[counts[0] :]]
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if len(FIGURES[name].panels) == 1])

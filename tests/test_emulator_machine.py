@@ -339,7 +339,7 @@ def test_a_launch_that_no_device_takes() -> None:
     ):
         with pytest.raises(ValueError, match=re.escape(says)):
             go(kernel("", 1), bound, **sizes)  # type: ignore[arg-type]
-    assert go(kernel("", 1), tensors((out, "inout")), grid=[1, 1, 1], shared=163 * 1024).ok
+    assert go(kernel("", 1), tensors((out, "inout")), grid=list(np.ones(3, int)), shared=163 * 1024).ok
     for block in (64, 16, (16, 2, 1)):  # .reqntid is to be met exactly, .maxntid bounds the number of threads
         with pytest.raises(ValueError, match="compiled for"):
             go(kernel("", 1, threads=32), bound, block=block)

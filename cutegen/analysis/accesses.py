@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Literal
 
-from tensor_layouts import Layout, compose, right_inverse, size
+from tensor_layouts import Layout, compose
 
+from cutegen.analysis.partitions import epilogue_layout, pair, plane, positions, thread_values, tiled_copy
 from cutegen.language.dtypes import Dtype
-from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import Path, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Operand, Plan, ProbePlan
 from cutegen.planning.targets import MAX_VECTOR_BITS
 
-FAR = 1 << 20  # elements between neighbours along a mode that is not contiguous: whole cache lines, more than any tile
+FAR = 1 << 20  # elements that stand for any size of a mode: whole cache lines, and more than any tile
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Access:
     """One instruction that all threads of a block execute together, and how often they do.
 
     `layout` maps (thread, value) to an element: of the buffer in shared memory, or of a tensor in global memory whose
-    tile starts at a cache line and whose other strides are large. Its values are those of one thread for one tile, for
+    tile starts at a cache line, with the strides of `strides_of`. Its values are those of one thread for one tile, for
     one k of it where the multiply-add reads shared memory; one instruction moves `vector` of them.
     """
 
@@ -36,6 +35,7 @@ class Access:
     vector: int
     layout: Layout
     path: Path  # what in the spec decides it
+    block: int | None = None  # threads of a block, where the layout has more
 
     @property
     def bytes(self) -> int:
@@ -44,7 +44,8 @@ class Access:
 
     @property
     def threads(self) -> int:
-        return layouts.mode_sizes(self.layout)[0]
+        """Of a block."""
+        return self.block or layouts.mode_sizes(self.layout)[0]
 
     @property
     def values(self) -> int:
@@ -59,7 +60,7 @@ class Access:
     def first(self) -> Layout:
         """(thread, value) of a thread's first instruction."""
         threads, values = layouts.modes_of(self.layout)
-        return _pair(threads, compose(values, Layout(self.vector, 1)))
+        return pair(threads, compose(values, Layout(self.vector, 1)))
 
 
 def accesses(plan: Plan) -> tuple[Access, ...]:
@@ -74,19 +75,30 @@ def accesses(plan: Plan) -> tuple[Access, ...]:
     raise TypeError(f"no accesses are known of a {type(plan).__name__}")
 
 
-def _pair(threads: Layout, values: Layout) -> Layout:
-    return Layout((threads.shape, values.shape), (threads.stride, values.stride))
+def strides_of(tensor: Tensor, modes: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Elements between neighbours along each of `modes`: 1 along the contiguous one, 0 where the tensor lacks it.
 
-
-def strides_of(tensor: Tensor, modes: Sequence[str]) -> tuple[int, ...]:
-    """Elements between neighbours along each of `modes`: 1 along the contiguous one, 0 where the tensor lacks it."""
-    far = [mode for mode in tensor.shape if mode != tensor.major]
-    steps = {mode: FAR**i for i, mode in enumerate(reversed(far), 1)} | {str(tensor.major): 1}
+    Along the others those of a packed tensor, as torch makes it, while `sizes` has the sizes of all modes inside: as
+    packed as the alignment allows, which the host demands of strides (it takes tensors with wider strides too). From
+    the first size on that it lacks, whole cache lines and further than any tile.
+    """
+    unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
+    steps, step = {}, 1
+    for mode in (str(tensor.major), *(mode for mode in reversed(tensor.shape) if mode != tensor.major)):
+        steps[mode] = step
+        step = -(-step * sizes.get(mode, FAR) // unit) * unit
     return tuple(steps.get(mode, 0) for mode in modes)
 
 
-def _plane(shape: Sequence[int], strides: Sequence[int]) -> Layout:
-    return Layout(shape[0], strides[0]) if len(shape) == 1 else Layout(tuple(shape), tuple(strides))
+def fixed_sizes(plan: Plan) -> Mapping[str, int]:
+    """Those that the spec fixes, without those that a tile reaches beyond.
+
+    There some threads have no element, and in packed rows they would seem to have another row's.
+    """
+    fits = {mode: size >= plan.tile.get(mode, 1) for mode, size in plan.spec.static.items()}
+    if isinstance(plan, ElementwisePlan) and plan.partition == "inner":
+        fits = {mode: size % plan.tile[mode] == 0 for mode, size in plan.spec.static.items()}
+    return {mode: size for mode, size in plan.spec.static.items() if fits[mode]}
 
 
 # ------------------------------------------------------------------------------------------------- elementwise
@@ -99,44 +111,11 @@ def _elementwise(plan: ElementwisePlan) -> tuple[Access, ...]:
 
 def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
     tensor = operand.tensor
-    strides = strides_of(tensor, plan.spec.output.shape)
+    strides = strides_of(tensor, plan.spec.output.shape, fixed_sizes(plan))
     name = f"{tensor.name} {'from' if kind == 'read' else 'to'} global memory"
     path: Path = ("schedule", {"inner": "tiler"}.get(plan.partition, "thread_layout"))
-    return Access(name, tensor.name, tensor.dtype, "global", kind, operand.vector, thread_values(plan, strides), path)
-
-
-def thread_values(plan: ElementwisePlan, strides: Sequence[int]) -> Layout:
-    """(thread, value) -> element, of a tensor with these strides along the output's modes."""
-    tile = _plane(plan.tiler, strides)
-    if plan.partition == "thread_value":
-        assert plan.tv_layout is not None
-        threads, values = (compose(tile, mode) for mode in layouts.modes_of(plan.tv_layout))
-        return _pair(threads, values)
-    if plan.partition == "inner_outer":
-        assert plan.thread_layout is not None
-        sides = layouts.mode_sizes(plan.thread_layout)
-        share = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]
-        spread = [stride * side for stride, side in zip(strides, sides, strict=True)]
-        return _pair(compose(_plane(sides, strides), right_inverse(plan.thread_layout)), _plane(share, spread))
-    values = tile if plan.value_layout is None else compose(tile, plan.value_layout)
-    return _pair(_walk(plan, strides), values)
-
-
-def _walk(plan: ElementwisePlan, strides: Sequence[int]) -> Layout:
-    """Thread -> the start of its tile, where each thread has a tile of its own.
-
-    As if there were as many tiles along a mode as there are threads, unless its size is fixed. Fixed sizes may leave
-    the layout with a few more threads than a block has.
-    """
-    modes, left = plan.spec.output.shape, plan.threads
-    shape, steps = [], []
-    for i in plan.tile_order:
-        tiles = -(-plan.spec.static[modes[i]] // plan.tiler[i]) if modes[i] in plan.spec.static else left
-        extent = left if i == plan.tile_order[-1] else min(tiles, left)
-        shape.append(extent)
-        steps.append(plan.tiler[i] * strides[i])
-        left = -(-left // extent)
-    return _plane(shape, steps)
+    layout, vector = thread_values(plan, strides), operand.vector
+    return Access(name, tensor.name, tensor.dtype, "global", kind, vector, layout, path, plan.threads)
 
 
 # --------------------------------------------------------------------------------------------------------- gemm
@@ -154,20 +133,8 @@ def _gemm(plan: GemmPlan) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def tiled_copy(x: GemmOperand, tile: Sequence[int], strides: Sequence[int]) -> Layout:
-    """(thread, value) -> element, for all that a thread copies of a tile (m or n, k)."""
-    tiler, tv = make_layout_tv(x.thread_layout, x.value_layout)
-    threads, values = (compose(Layout(tiler, tuple(strides)), mode) for mode in layouts.modes_of(tv))
-    rest = tuple(extent // covered for extent, covered in zip(tile, tiler, strict=True))
-    steps = tuple(covered * stride for covered, stride in zip(tiler, strides, strict=True))
-    return Layout(
-        (threads.shape, (values.shape, *rest)),
-        (threads.stride, (values.stride, *steps)),
-    )
-
-
 def _from_global(plan: GemmPlan, x: GemmOperand) -> Access:
-    strides = strides_of(x.tensor, (x.mode, plan.k))
+    strides = strides_of(x.tensor, (x.mode, plan.k), fixed_sizes(plan))
     layout = tiled_copy(x, (x.block, plan.tile[plan.k]), strides)
     return Access(
         f"{x.tensor.name} from global memory",
@@ -200,7 +167,7 @@ def _fragment(plan: GemmPlan, x: GemmOperand, side: int) -> Access:
     As wide as the start of every k allows. Where padding aligns some starts better than others, the compiler reads
     those k wider, and parts of the others too.
     """
-    threads, own = _positions(plan, side, (1, 0) if side == 0 else (0, 1))
+    threads, own = positions(plan, side, (1, 0) if side == 0 else (0, 1))
     run = layouts.unit_stride_run(layouts.offsets(own))
     widest = max(1, MAX_VECTOR_BITS // x.tensor.dtype.bits)
     aligned = (x.smem_stride * x.tensor.dtype.bytes) & -(x.smem_stride * x.tensor.dtype.bytes)
@@ -212,7 +179,7 @@ def _fragment(plan: GemmPlan, x: GemmOperand, side: int) -> Access:
         "shared",
         "read",
         vector,
-        _pair(threads, own),
+        pair(threads, own),
         ("schedule", "mma", "permutation", x.mode),
     )
 
@@ -225,67 +192,20 @@ def _epilogue(plan: GemmPlan, o: Operand, kind: Literal["read", "write"]) -> Acc
         "global",
         kind,
         o.vector,
-        epilogue_layout(plan, strides_of(o.tensor, (plan.m, plan.n))),
+        epilogue_layout(plan, strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan))),
         ("schedule", "mma", "permutation", str(plan.spec.output.major)),
     )
-
-
-def epilogue_layout(plan: GemmPlan, strides: Sequence[int]) -> Layout:
-    """(thread, accumulator) -> element, of a tensor with these strides along m and n; in the order of the epilogue."""
-    threads, along_m = _positions(plan, 0, strides)
-    _, along_n = _positions(plan, 1, strides)
-    along_m = Layout(along_m.shape, _scaled(along_m.stride, strides[0]))
-    along_n = Layout(along_n.shape, _scaled(along_n.stride, strides[1]))
-    order = (along_n, along_m) if plan.row_first else (along_m, along_n)
-    return _pair(threads, Layout(tuple(x.shape for x in order), tuple(x.stride for x in order)))
-
-
-def _positions(plan: GemmPlan, side: int, strides: Sequence[int]) -> tuple[Layout, Layout]:
-    """Of the tiled mma: thread -> element, for strides along m and n; and a thread's own positions along `side`."""
-    sides = layouts.mode_sizes(plan.thread_layout)
-    parts = [_dealt(plan, i) for i in (0, 1)]
-    shape = tuple(first.shape for first, _ in parts)
-    steps = tuple(_scaled(first.stride, stride) for (first, _), stride in zip(parts, strides, strict=True))
-    plane = Layout(shape, steps)
-    places = right_inverse(_flat_k(plan.thread_layout))
-    assert int(size(plane)) == prod(sides[:2])
-    return compose(plane, places), parts[side][1]
-
-
-def _flat_k(threads: Layout) -> Layout:
-    """Without the mode of k, which has one thread."""
-    m, n, _ = layouts.modes_of(threads)
-    return Layout((m.shape, n.shape), (m.stride, n.stride))
-
-
-def _dealt(plan: GemmPlan, side: int) -> tuple[Layout, Layout]:
-    """Along m (`side` 0) or n (1): coordinate of a thread -> its first position, and its positions from there on."""
-    threads = layouts.mode_sizes(plan.thread_layout)[side]
-    permutation = (plan.permutation_m, plan.permutation_n)[side] or Layout(threads, 1)
-    reach, block = int(size(permutation)), plan.tile[(plan.m, plan.n)[side]]
-    first = compose(permutation, Layout(threads, 1))
-    own = compose(permutation, Layout(reach // threads, threads))
-    if block == reach:
-        return first, own
-    return first, Layout((own.shape, block // reach), (own.stride, reach))
-
-
-def _scaled(stride: object, factor: int) -> object:
-    if isinstance(stride, tuple):
-        return tuple(_scaled(s, factor) for s in stride)
-    assert isinstance(stride, int)
-    return stride * factor
 
 
 # -------------------------------------------------------------------------------------------------------- probe
 
 
 def _probe(plan: ProbePlan) -> tuple[Access, ...]:
-    tile = _plane(plan.tiler, strides_of(plan.source, plan.source.shape))
+    tile = plane(plan.tiler, strides_of(plan.source, plan.source.shape, fixed_sizes(plan)))
     threads, values = (compose(tile, mode) for mode in layouts.modes_of(plan.tv_layout))
     out = plan.spec.output
     shape = layouts.mode_sizes(plan.tv_layout)
-    written = _plane(shape, strides_of(out, out.shape))
+    written = plane(shape, strides_of(out, out.shape, fixed_sizes(plan)))
     where: Path = ("schedule", "tv_layout")
     return (
         Access(
@@ -295,7 +215,7 @@ def _probe(plan: ProbePlan) -> tuple[Access, ...]:
             "global",
             "read",
             1,
-            _pair(threads, values),
+            pair(threads, values),
             where,
         ),
         Access(f"{out.name} to global memory", out.name, out.dtype, "global", "write", 1, written, where),

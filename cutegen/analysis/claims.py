@@ -1,11 +1,12 @@
 """What is proved of a plan for every size it takes: each element exactly once, and no access out of bounds.
 
 Nothing is taken from how the plan was made: every claim is checked by counting through the layouts that the kernel is
-printed with.
+printed with. It is the plan that is proved, not the printed text.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -13,12 +14,16 @@ from typing import Literal
 
 from tensor_layouts import Layout, size
 
-from cutegen.analysis.accesses import epilogue_layout, thread_values, tiled_copy
+from cutegen.analysis.last_block import astray, small_sizes
+from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy
+from cutegen.analysis.words import count
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import Path
 from cutegen.planning import layouts
 from cutegen.planning.common import known_divisor
 from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan, ProbePlan
+
+_SHOWN = 3  # threads that go wrong
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,10 @@ def _once(
     counted, values = layouts.mode_sizes(layout)
     elements = prod(shape)
     missing, twice = layouts.coverage(layout, elements)
-    because = [f"{counted} threads * {values} values = {counted * values}, and {_sides(shape)} = {elements}"]
-    found = [] if counted == threads else [f"{threads} threads run"]
+    because = [
+        f"{count(counted, 'thread')} * {count(values, 'value')} = {counted * values}, and {_sides(shape)} = {elements}"
+    ]
+    found = [] if counted == threads else [f"{count(threads, 'thread')} run{'s' * (threads == 1)}"]
     for label, places in (("never met", missing), ("met twice or outside", twice)):
         if places:
             found.append(f"{label}: {', '.join(str(layouts.coordinates(p, shape)) for p in places)}")
@@ -93,9 +100,9 @@ def _miscounted(plan: Plan, layout: Layout) -> Iterator[str]:
     """The kernel's own count of a thread's values is that of the layout, in whole accesses."""
     values = layouts.mode_sizes(layout)[1]
     if plan.pointwise.values != values:
-        yield f"{plan.pointwise.values} values are stored"
+        yield f"the kernel stores {count(plan.pointwise.values, 'value')}"
     if values % plan.pointwise.vector:
-        yield f"{values} values are no whole number of accesses of {plan.pointwise.vector}"
+        yield f"{count(values, 'value')}: no whole number of accesses of {plan.pointwise.vector}"
 
 
 def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
@@ -109,7 +116,7 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
         assert plan.thread_layout is not None
         for side, extent in zip(layouts.mode_sizes(plan.thread_layout), plan.tiler, strict=True):
             if extent % side:
-                yield f"{extent} is no multiple of {side} threads"
+                yield f"{extent} is no multiple of {count(side, 'thread')}"
 
 
 def _bounds(plan: ElementwisePlan) -> Iterator[Claim]:
@@ -133,14 +140,16 @@ def _surplus(plan: ElementwisePlan) -> Claim:
     """That the threads of the last block that have no tile make no access."""
     mode = plan.spec.output.shape[plan.tile_order[-1]]
     tile, path = plan.tile[mode], ("schedule", "predication", mode)
-    text = "threads beyond the last tile make no access"
+    text, told = "threads beyond the last tile make no access", f"their coordinate is not below {mode}"
     if mode not in plan.pointwise.masked:
-        because = f"the host takes whole blocks of {plan.threads} tiles only"
+        because = f"the host takes whole blocks of {count(plan.threads, 'tile')} only"
         return Claim("bounds", text, (because,), plan.check_threads, path)
-    if plan.spec.static.get(mode, tile + 1) <= tile:
-        because = f"{mode} has one tile, which a thread's number is compared with"
-        return Claim("bounds", text, (because,), plan.guard_tiles, path)
-    return Claim("bounds", text, (f"their coordinate is not below {mode}",), True, path)
+    one = plan.spec.static.get(mode, tile + 1) <= tile
+    because = f"{mode} has one tile, which a thread's number is compared with" if one else told
+    sizes = small_sizes(plan)
+    wrong = tuple(itertools.islice(itertools.chain.from_iterable(astray(plan, given) for given in sizes), _SHOWN))
+    walked = f"the last block's threads were walked through for {count(len(sizes), 'set')} of sizes"
+    return Claim("bounds", text, (because, walked, *wrong), not wrong, path)
 
 
 def _runs(layout: Layout, shape: Sequence[int], axis: int, vector: int) -> bool:
@@ -200,7 +209,7 @@ def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
     if counted != x.copies or values % x.vector:
         yield f"({_sides(x.copies)}) accesses of {x.vector} are made"
     if x.smem_stride < shape[0]:
-        yield f"columns of shared memory start every {x.smem_stride} elements"
+        yield f"columns of shared memory start every {count(x.smem_stride, 'element')}"
 
 
 def _gemm_bounds(plan: GemmPlan) -> Iterator[Claim]:
@@ -243,8 +252,9 @@ def _summed(plan: GemmPlan) -> Claim:
 def _probe(plan: ProbePlan) -> tuple[Claim, ...]:
     spec, tile = plan.spec, prod(plan.tiler)
     reach = max(layouts.offsets(plan.tv_layout)) + 1
+    made_of = f"{count(plan.threads, 'thread')} * {count(plan.values, 'value')}"
     text = "every (thread, value) reads inside the tile, and writes an element of its own"
-    because = (f"the layout reaches {reach} of {tile} elements", f"{plan.threads} threads * {plan.values} values")
+    because = (f"the layout reaches {reach} of {count(tile, 'element')}", made_of)
     sizes = tuple(tuple(spec.static[mode] for mode in tensor.shape) for tensor in (plan.source, spec.output))
     made = (plan.threads, plan.values)
     holds = reach <= tile and sizes == (plan.tiler, made) and made == layouts.mode_sizes(plan.tv_layout)

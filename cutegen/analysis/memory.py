@@ -1,4 +1,4 @@
-"""Bank conflicts of shared memory and sectors of global memory, counted by tensor-layouts on an access's layout.
+"""Bank conflicts of shared memory and sectors of global memory, counted on an access's layout.
 
 Shared memory has 32 banks of 4 bytes. A warp's instruction moves at most 128 bytes at a time: accesses of 8 bytes take
 two halves of the warp after each other, accesses of 16 bytes four quarters, and lanes conflict only within one of those
@@ -8,13 +8,15 @@ memory moves in sectors of 32 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tensor_layouts import Layout
-from tensor_layouts.analysis import per_group_bank_conflicts, segment_analysis
+from tensor_layouts.analysis import per_group_bank_conflicts
 
 from cutegen.analysis.accesses import Access
+from cutegen.planning import layouts
 from cutegen.planning.targets import WARP
 
 BANKS, BANK_BYTES, SECTOR = 32, 4, 32
@@ -45,13 +47,17 @@ class Conflicts:
 
 @dataclass(frozen=True)
 class Sectors:
-    """Of the first warp's first instruction. `over_tile` counts what all its instructions for one tile touch."""
+    """Of a warp's first instruction. `over_tile` counts what all its instructions for one tile touch.
+
+    The tile starts at a sector; its rows lie as `strides_of` has them.
+    """
 
     sectors: int
     least: int  # that hold as many bytes
     bytes: int  # that the warp asks for, each counted once
     over_tile: int
     least_over_tile: int
+    warp: int  # the worst one: with most sectors for the least that it needs
 
     @property
     def ratio(self) -> float:
@@ -92,7 +98,7 @@ def _worst_bank(
     for bank, threads in sorted(users.items()):
         words: dict[int, int] = {}
         for thread in dict.fromkeys(threads):
-            for value in range(_values(layout)):
+            for value in range(layouts.mode_sizes(layout)[1]):
                 word = int(layout(thread, value)) * element_bytes // BANK_BYTES
                 if word % BANKS == bank:
                     words.setdefault(word, thread)
@@ -101,25 +107,29 @@ def _worst_bank(
     return best[0], tuple(best[1].values()), tuple(best[1])
 
 
-def _values(layout: Layout) -> int:
-    from tensor_layouts import mode, size
-
-    return int(size(mode(layout, 1)))
-
-
 def sectors(access: Access) -> Sectors:
-    """Of an access to global memory. Raises ValueError for another one."""
+    """The worst warp of the block, of an access to global memory. Raises ValueError for another one."""
     if access.space != "global":
         raise ValueError(f"{access.name}: only global memory has sectors")
-    one = _segments(access.first, access.dtype.bytes)
-    whole = _segments(access.layout, access.dtype.bytes)
-    return Sectors(one[0], _least(one[1]), one[1], whole[0], _least(whole[1]))
+    return _sectors(access.layout, access.vector, access.dtype.bytes, access.threads)
 
 
 @lru_cache(maxsize=512)
-def _segments(layout: Layout, element_bytes: int) -> tuple[int, int]:
-    found = segment_analysis(layout, element_bytes=element_bytes, warp_size=WARP, segment_bytes=SECTOR)
-    return int(found["segments"]), int(found["unique_bytes"])
+def _sectors(layout: Layout, vector: int, element_bytes: int, threads: int) -> Sectors:
+    # tensor-layouts' segment_analysis knows the first warp only, and moves its least address to the start of a sector.
+    starts, values = (layouts.offsets(mode) for mode in layouts.modes_of(layout))
+    starts = starts[:threads]
+    warps = [starts[i : i + WARP] for i in range(0, len(starts), WARP)]
+    found = [_touched(warp, values[:vector], element_bytes) for warp in warps]
+    worst = max(range(len(warps)), key=lambda i: (found[i][0] / _least(found[i][1]), -i))
+    (one, asked), (whole, over_tile) = found[worst], _touched(warps[worst], values, element_bytes)
+    return Sectors(one, _least(asked), asked, whole, _least(over_tile), worst)
+
+
+def _touched(starts: Sequence[int], values: Sequence[int], element_bytes: int) -> tuple[int, int]:
+    """Sectors, and bytes in them, of every value behind every start. An element lies in one sector."""
+    elements = {start + value for start in dict.fromkeys(starts) for value in values}
+    return len({element * element_bytes // SECTOR for element in elements}), len(elements) * element_bytes
 
 
 def _least(count: int) -> int:

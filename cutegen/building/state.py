@@ -60,10 +60,6 @@ class FileState:
     found: bytes | None
     spec: str  # path of the spec that makes or made it, from the project's root
 
-    @property
-    def loses_edits(self) -> bool:
-        return self.state == "edited"
-
 
 def read_header(data: bytes) -> Header | None:
     """The header of a file that cutegen generated, also if it was edited later; None for any other file."""

@@ -48,7 +48,7 @@ def build(
     else the one that holds `specs`.
 
     JSON of a build: {verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}; of --check and --diff:
-    {verb, ok, diagnostics, files}.
+    {verb, ok, exit_code, diagnostics, files}.
     """
     if check and diff:
         raise click.UsageError("--check and --diff exclude each other")
@@ -85,9 +85,10 @@ def _compare(selection: Selection, *, diff: bool, form: str) -> None:
         states = compare(gathered.units, selection.scopes)
     except OSError as error:
         raise Refusal(f"{error.filename}: {error.strerror}") from None
+    code = OK if all(state.state == "current" for state in states) else FINDINGS
     if form == "json":
         verb = "build --diff" if diff else "build --check"
-        print_json(states_json(verb, states, gathered.units, gathered.diagnostics, diff=diff))
+        print_json(states_json(verb, states, gathered.units, gathered.diagnostics, diff=diff), code)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
         if diff:
@@ -95,4 +96,4 @@ def _compare(selection: Selection, *, diff: bool, form: str) -> None:
                 click.echo(unified_diff(state), nl=False)
         else:
             print_check(states, gathered.units)
-    click.get_current_context().exit(OK if all(state.state == "current" for state in states) else FINDINGS)
+    click.get_current_context().exit(code)

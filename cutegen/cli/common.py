@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cutegen.cli.guard import BROKEN, Refusal
+from cutegen.cli.guard import BROKEN, OK, Refusal
 
 if TYPE_CHECKING:
     from cutegen.building.project import Selection
@@ -65,7 +65,10 @@ def gather_specs(selection: Selection, form: str) -> Gathered:
     return gathered
 
 
-def print_json(data: dict[str, Any]) -> None:
+def print_json(data: dict[str, Any], code: int | None = None) -> None:
+    """The JSON of a verb; with `code`, how it ends, `ok` and `exit_code` are said after the verb's name."""
     from cutegen.building.output import print_json
 
+    if code is not None:
+        data = {"verb": data["verb"], "ok": code == OK, "exit_code": code, **data}
     print_json(data)

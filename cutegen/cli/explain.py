@@ -31,9 +31,11 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
     tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared memory, occupancy and, for given
     sizes (or those that the spec fixes), the roofline. Exit 1 where a proof fails.
 
-    JSON: {verb, spec, ok, kernels: [{kernel, text, inferred: [{path, why}], proof}]}.
+    JSON: {verb, ok, exit_code, spec, kernels: [{kernel, text, inferred: [{path, why}], proof}]}.
     """
-    from cutegen.analysis.report import as_json, as_lines, prove
+    from cutegen.analysis.proof import prove
+    from cutegen.analysis.report_json import as_json
+    from cutegen.analysis.report_text import as_lines
     from cutegen.building.output import print_diagnostics
     from cutegen.cli.guard import FINDINGS, OK
     from cutegen.language.writer import write_spec
@@ -59,7 +61,7 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
             }
             for unit, proof in zip(units, proofs, strict=True)
         ]
-        print_json({"verb": "explain", "spec": units[0].source.shown, "ok": holds, "kernels": entries})
+        print_json({"verb": "explain", "spec": units[0].source.shown, "kernels": entries}, OK if holds else FINDINGS)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
         texts = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cutegen.cli.common import print_json, with_format
-from cutegen.cli.guard import Refusal
+from cutegen.cli.guard import OK, Refusal
 
 
 @click.command()
@@ -18,7 +18,7 @@ from cutegen.cli.guard import Refusal
 def init(name: str, op: str, out: Path | None, form: str) -> None:
     """Write a starter spec that builds as it is, with the line that lets editors check it.
 
-    JSON: {verb, spec, schema}.
+    JSON: {verb, ok, exit_code, spec, schema}.
     """
     from cutegen.building.project import quoted, readable
     from cutegen.building.starter import StarterError, write_starter
@@ -29,7 +29,7 @@ def init(name: str, op: str, out: Path | None, form: str) -> None:
         raise Refusal(str(error), error.help) from None
     spec, schema = (readable(path.as_posix()) for path in (starter.spec, starter.schema))
     if form == "json":
-        print_json({"verb": "init", "spec": spec, "schema": schema})
+        print_json({"verb": "init", "spec": spec, "schema": schema}, OK)
     else:
         click.echo(f"wrote {spec}, and {schema} for editors")
         click.echo(f"next: cutegen build {quoted(spec)}")

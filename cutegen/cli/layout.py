@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import with_format
-from cutegen.cli.guard import BROKEN, Refusal
+from cutegen.cli.guard import BROKEN, OK, Refusal
 
 if TYPE_CHECKING:
     from cutegen.algebra import AlgebraError
@@ -42,9 +42,9 @@ def layout(expression: str, threads: bool, form: str) -> None:
     layout that is not what the operation is defined to be, the expression is refused, and what goes on beyond the end
     of a layout is noted.
 
-    JSON: {verb, expression, result: {kind, text, shape, stride, size, cosize, injective, surjective}, notes, steps:
-    [{expression, value, why, depth}]}, with --threads also threads: {count, values, offsets}; of a wrong expression
-    {verb, ok, exit_code, expression, error, offset, length, help}.
+    JSON: {verb, ok, exit_code, expression, result: {kind, text, shape, stride, size, cosize, injective, surjective},
+    notes, steps: [{expression, value, why, depth}]}, with --threads also threads: {count, values, offsets};
+    of a wrong expression {verb, ok, exit_code, expression, error, offset, length, help}.
     """
     import json
 
@@ -60,7 +60,7 @@ def layout(expression: str, threads: bool, form: str) -> None:
     except NotDefined as error:
         raise Refusal(error.message, error.help) from None
     if form == "json":
-        data = {"verb": "layout", **show.as_json(evaluation)}
+        data = {"verb": "layout", "ok": True, "exit_code": OK, **show.as_json(evaluation)}
         if found is not None:
             data["threads"] = dict(zip(("count", "values", "offsets"), found, strict=True))
         click.echo(json.dumps(data, indent=2))

@@ -48,8 +48,9 @@ def lint(
     --select and --ignore choose among what is printed here, and so among what the exit code is about. What keeps other
     rules from being asked is always printed, and `cutegen build` knows neither flag.
 
-    JSON: {verb, ok, exit_code, diagnostics, left_out: {CODE: number}}; of --explain: {verb, code, title, severity,
-    kind, text, bad, good}; of --rules: {verb, rules: [{code, title, severity, kind}]}.
+    JSON: {verb, ok, exit_code, diagnostics, left_out: {CODE: number}}; of --explain: {verb, ok, exit_code,
+    code, title, severity, kind, text, bad, good}; of --rules: {verb, ok, exit_code, rules: [{code, title, severity,
+    kind}]}.
     """
     if explain is not None or rules:
         given = {"SPEC": specs, "--select": select, "--ignore": ignore, "--strict": strict}
@@ -115,7 +116,7 @@ def _print_page(wanted: str, form: str) -> None:
     found = page.read(code)
     if form == "json":
         fields = ("code", "title", "severity", "kind", "text", "bad", "good")
-        print_json({"verb": "lint", **{name: getattr(found, name) for name in fields}})
+        print_json({"verb": "lint", **{name: getattr(found, name) for name in fields}}, OK)
     else:
         print_markdown(found.text)
 
@@ -127,6 +128,6 @@ def _print_rules(form: str) -> None:
     pages = [page.read(code) for code in page.codes()]
     if form == "json":
         fields = ("code", "title", "severity", "kind")
-        print_json({"verb": "lint", "rules": [{name: getattr(p, name) for name in fields} for p in pages]})
+        print_json({"verb": "lint", "rules": [{name: getattr(p, name) for name in fields} for p in pages]}, OK)
     else:
         print_table(("code", "severity", "kind", "title"), [[p.code, p.severity, p.kind, p.title] for p in pages])

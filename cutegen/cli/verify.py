@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
-from cutegen.cli.guard import FINDINGS, OK, Refusal
+from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
 
 
 @click.command()
@@ -23,7 +23,7 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None,
 
     Exit 1 where a kernel fails, 2 where one could not be executed.
 
-    JSON: {verb, on, ok, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}]}.
+    JSON: {verb, ok, exit_code, on, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}]}.
     """
     from cutegen.building.build import Verification, run_verification
     from cutegen.building.checks import emulator_missing
@@ -37,18 +37,19 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None,
     if reason is not None:
         if form == "json":
             not_run = [Verification("not executed", reason)] * len(units)
-            print_json(verify_json(on, units, not_run, gathered.diagnostics))
+            print_json(verify_json(on, units, not_run, gathered.diagnostics), BROKEN)
         help = "install what is missing" if on == "cpu" else "run it where there is a CUDA GPU, or with --on cpu"
         raise Refusal(f"nothing was executed: {reason}", help, told=True)
     verifications, found = run_verification(units, on, jobs, make_progress())
     diagnostics = [*gathered.diagnostics, *found]
+    idle = [v for v in verifications if v.verdict == "not executed"]
+    code = FINDINGS if found else BROKEN if idle else OK
     if form == "json":
-        print_json(verify_json(on, units, verifications, diagnostics))
+        print_json(verify_json(on, units, verifications, diagnostics), code)
     else:
         print_diagnostics(diagnostics, gathered.texts)
         print_verify(units, verifications)
-    idle = [v for v in verifications if v.verdict == "not executed"]
-    if idle and not found:
+    if code == BROKEN:
         what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
         raise Refusal(f"{what} executed: {idle[0].why}", told=True)
-    click.get_current_context().exit(FINDINGS if found else OK)
+    click.get_current_context().exit(code)

@@ -5,7 +5,7 @@ Pure: no GPU, clock, environment, network or file is asked. The same text and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
@@ -50,14 +50,13 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
     Raises `SpecError` with all errors and warnings if any of its kernels has an error.
     """
     planned: list[tuple[KernelSpec, Report]] = []
-    found: list[Diagnostic] = []
     for spec in read_specs(text, path):
         report = Report(spec.source)
         resolved = resolve(spec, report)
         if not report.failed:
             check(resolved, report, performance=performance)
-        found += report.diagnostics
         planned.append((resolved, report))
+    found = _said_of_some(planned)
     if has_errors(found):
         raise SpecError(found)
     modules = []
@@ -66,3 +65,15 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
         module, regions = render(plan, path)
         modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
     return Generated(tuple(modules), tuple(ordered(found)))
+
+
+def _said_of_some(planned: list[tuple[KernelSpec, Report]]) -> list[Diagnostic]:
+    """What was said of the kernels of a matrix; with their names, where it was not said of all of them."""
+    names: dict[Diagnostic, list[str]] = {}
+    for spec, report in planned:
+        for diagnostic in dict.fromkeys(report.diagnostics):
+            names.setdefault(diagnostic, []).append(spec.kernel)
+    return [
+        d if len(kernels) == len(planned) else replace(d, notes=(*d.notes, f"in {', '.join(kernels)}"))
+        for d, kernels in names.items()
+    ]

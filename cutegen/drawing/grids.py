@@ -38,6 +38,12 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
 
 
+def slice_text(modes: Sequence[str], extents: Sequence[int]) -> tuple[str, ...]:
+    """What must be said of modes of which coordinate 0 alone is drawn; nothing if there are none."""
+    parts = [f"of {mode} (size {extent})" for mode, extent in zip(modes, extents, strict=True)]
+    return (f"A slice: only coordinate 0 {' and '.join(parts)} is drawn.",) if parts else ()
+
+
 def shape_text(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
 
@@ -107,9 +113,8 @@ class Sheet:
             raise DrawingError("a layout without modes has nothing to draw")
         self.rows = mode_axis("mode 0", shape[0], MOST_ROWS)
         self.columns = mode_axis("mode 1", shape[1], MOST_COLUMNS)
-        hidden = [f"mode {i} of {size(part)}" for i, part in enumerate(shape) if i > 1 and size(part) > 1]
-        if hidden:
-            self.notes = (f"A slice: {' and '.join(hidden)} {'is' if len(hidden) == 1 else 'are'} at 0.",)
+        hidden = [i for i, part in enumerate(shape) if i > 1 and size(part) > 1]
+        self.notes = slice_text([f"mode {i}" for i in hidden], [int(size(shape[i])) for i in hidden])
 
     def place(self, row: int, column: int) -> tuple[Any, int] | None:
         """The coordinate in a row and column of cells, and what the layout makes of it; None beyond its end."""

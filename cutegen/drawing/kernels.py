@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from cutegen.analysis.accesses import Access, accesses, epilogue_layout, thread_values, tiled_copy
+from cutegen.analysis.accesses import Access, accesses
 from cutegen.analysis.claims import compact
 from cutegen.analysis.memory import sectors
+from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy
 from cutegen.drawing.colours import thread_colours
 from cutegen.drawing.grids import count, images
 from cutegen.drawing.model import Figure, Subject
@@ -48,7 +49,7 @@ def _elementwise(plan: ElementwisePlan) -> Figure:
         f"Threads and values of {whose}",
         found,
         modes,
-        _access_texts(accesses(plan)),
+        accesses(plan),
         (*(Subject(("schedule", key)) for key in keys), *(Subject(name=name) for name in names)),
     )
 
@@ -56,14 +57,20 @@ def _elementwise(plan: ElementwisePlan) -> Figure:
 def _probe(plan: ProbePlan) -> Figure:
     found = partition(plan.threads, images(plan.tv_layout), plan.tiler)
     title = f"What each thread of the probe reads of {plan.source.name}"
-    return _threads("threads", title, found, plan.source.shape, (), (Subject(("schedule", "tv_layout")),))
+    return _threads("threads", title, found, plan.source.shape, accesses(plan), (Subject(("schedule", "tv_layout")),))
 
 
 def _threads(
-    name: str, title: str, found: Partition, modes: Sequence[str], texts: Sequence[str], subjects: tuple[Subject, ...]
+    name: str,
+    title: str,
+    found: Partition,
+    modes: Sequence[str],
+    moves: Sequence[Access],
+    subjects: tuple[Subject, ...],
 ) -> Figure:
+    """`moves` are the accesses that a cell is one of, or a part of one."""
     colours = thread_colours(found.threads)
-    grid = tile_grid(title, found, colours, modes)
+    grid = tile_grid(title, found, colours, modes, min(access.vector for access in moves))
     values = sum(map(len, found.owners.values())) // found.threads
     sides = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, found.shape, strict=True))
     return Figure(
@@ -73,7 +80,7 @@ def _threads(
         colours.palette,
         thread_legend(found.threads, colours),
         caption=f"{found.threads} threads with {values} values each on {sides}.",
-        notes=(*texts, *slice_note(found.shape, modes), *sharing_notes([grid])),
+        notes=(*_access_texts(moves), *slice_note(found.shape, modes), *sharing_notes([grid])),
         subjects=subjects,
     )
 
@@ -114,7 +121,7 @@ def _gemm(plan: GemmPlan) -> tuple[Figure, ...]:
             f"Which thread accumulates which elements of {plan.spec.output.name}",
             partition(plan.threads, images(epilogue_layout(plan, compact(tile))), tile),
             (plan.m, plan.n),
-            _access_texts(outputs),
+            outputs,
             (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {plan.spec.output.name}")),
         )
     )
@@ -136,8 +143,10 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     padding = x.smem_stride - x.block
     along = f"{x.mode} and {padding} of padding" if padding else x.mode
     grids = (
-        tile_grid(f"{name} in global memory, {x.tensor.major}-major", source, colours, modes),
-        tile_grid(f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along)),
+        tile_grid(f"{name} in global memory, {x.tensor.major}-major", source, colours, modes, x.vector),
+        tile_grid(
+            f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along), x.vector
+        ),
     )
     bits = x.bits
     how = f"cp.async, {bits} bits" if x.atom == "cp_async" else f"through registers, {bits} bits"

@@ -8,11 +8,12 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cutegen.analysis.report import as_lines, prove
+from cutegen.analysis.proof import prove
+from cutegen.analysis.report_text import as_lines
 from cutegen.codegen import Module, Region
-from cutegen.drawing.colours import OKABE_ITO
+from cutegen.drawing.colours import OKABE_ITO, ink_on
 from cutegen.drawing.model import Figure
-from cutegen.drawing.svg import svg_element, svg_text
+from cutegen.drawing.svg import BARE_ALONE, BARE_HALF, BARE_WIDTH, GAP, arrow_room, fitted, panel_elements, svg_text
 from cutegen.language.writer import write_spec
 from cutegen.planning.plan import ElementwisePlan, GemmPlan
 
@@ -33,8 +34,14 @@ class Place:
 class Picture:
     name: str
     title: str
-    svg: str
-    width: int  # pixels
+    svgs: tuple[str, ...]  # of panels
+    arrows: tuple[str, ...]
+    room: int  # pixels from a panel to the next one
+    width: int  # that its panels take side by side
+    least: int  # and those that they take if they are as small as can be read
+    legend: str  # the title; empty if there is none
+    apart: bool
+    swatches: tuple[tuple[str, str, str], ...]  # colour, ink, text
     remarks: tuple[str, ...]
     places: tuple[Place, ...]
 
@@ -97,12 +104,30 @@ def places_of(figure: Figure, regions: Sequence[Region]) -> tuple[Place, ...]:
 
 
 def _picture(figure: Figure, places: tuple[Place, ...]) -> Picture:
-    """Scaled down where there is less room, but never so far that it cannot be read."""
-    element = svg_element(figure, bare=True)
-    width = round(float(element.get("width", "0")))
-    least = round(LEAST_SCALE * width)
-    element.set("style", f"width: 100%; max-width: {width}px; min-width: {least}px")
-    return Picture(figure.name, figure.title, svg_text(element), width, figure.remarks(), places)
+    """Its panels are scaled down where there is less room, but never so far that they cannot be read."""
+    figure = fitted(figure, BARE_WIDTH if len(figure.panels) > 1 else BARE_ALONE, BARE_HALF)
+    elements = panel_elements(figure)
+    widths = [float(element.get("width", "0")) for element in elements]
+    for element, width in zip(elements, widths, strict=True):
+        element.set("style", f"width: {width:.0f}px; min-width: {LEAST_SCALE * width:.0f}px")
+    room = arrow_room(figure) if figure.arrows else GAP
+    between = room * (len(elements) - 1)
+    legend = figure.legend
+    shown = legend.swatches if legend is not None else ()
+    return Picture(
+        figure.name,
+        figure.title,
+        tuple(map(svg_text, elements)),
+        figure.arrows,
+        round(room),
+        round(sum(widths) + between),
+        round(LEAST_SCALE * sum(widths) + between),
+        legend.title if legend is not None else "",
+        legend is not None and legend.apart,
+        tuple((figure.palette[s.colour], ink_on(figure.palette[s.colour]), s.text) for s in shown),
+        figure.remarks(),
+        places,
+    )
 
 
 def _highlighted(text: str) -> tuple[list[str], str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cutegen.analysis.accesses import Access
 from cutegen.analysis.memory import BANK_BYTES, BANKS, Conflicts, conflicts, lanes_of_pass
@@ -18,9 +19,14 @@ ROW = BANKS * BANK_BYTES  # bytes
 def draw_bank_use(found: Sequence[Access], tensor: str, subjects: tuple[Subject, ...]) -> Figure:
     """A tensor's accesses to shared memory side by side, each by the warp that meets most conflicts."""
     palette = tuple(mix(hue, white) for hue in OKABE_ITO for white in SHADES[:2])
-    panels = tuple(_grid(access, conflicts(access)) for access in found)
-    passes = max(-(-min(WARP, access.threads) // lanes_of_pass(access)) for access in found)
-    legend = Legend("passes", tuple(Swatch(2 * i, f"pass {i}") for i in range(passes)))
+    panels = [_grid(access, conflicts(access)) for access in found]
+    met = {tuple(cell.facts["passes"]) for panel in panels for row in panel.cells for cell in row} - {()}
+    hues = _hues(sorted(met, key=lambda passes: (len(passes), passes)))
+    panels = [_coloured(panel, hues) for panel in panels]
+    meanings: dict[int, list[tuple[int, ...]]] = {}
+    for passes, hue in hues.items():
+        meanings.setdefault(hue, []).append(passes)
+    legend = Legend("passes", tuple(Swatch(2 * hue, _passes_text(which)) for hue, which in meanings.items()))
     name = f"banks-{tensor.lower()}"
     title = f"{tensor} in the banks of shared memory"
     notes = [
@@ -29,7 +35,28 @@ def draw_bank_use(found: Sequence[Access], tensor: str, subjects: tuple[Subject,
     ]
     if any("way" in line for panel in panels for row in panel.cells for cell in row for line in cell.lines):
         notes.append("2-way: two different words of that bank are wanted in one pass.")
-    return Figure(name, title, panels, palette, legend, notes=tuple(notes), subjects=subjects)
+    return Figure(name, title, tuple(panels), palette, legend, notes=tuple(notes), subjects=subjects)
+
+
+def _hues(met: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+    """A hue for each set of passes that touches a word; the last one for all others if there are too many."""
+    return {passes: min(i, len(OKABE_ITO) - 1) for i, passes in enumerate(met)}
+
+
+def _passes_text(which: Sequence[tuple[int, ...]]) -> str:
+    if len(which) > 1:
+        return "other passes"
+    return f"pass{'es' * (len(which[0]) > 1)} {numbers(which[0])}"
+
+
+def _coloured(panel: Grid, hues: Mapping[tuple[int, ...], int]) -> Grid:
+    """A cell's hue says its passes, its shade tells neighbouring lanes apart."""
+
+    def coloured(cell: Cell) -> Cell:
+        threads, passes = cell.facts["threads"], tuple(cell.facts["passes"])
+        return replace(cell, colour=2 * hues[passes] + threads[0] % 2) if threads else cell
+
+    return replace(panel, cells=tuple(tuple(map(coloured, row)) for row in panel.cells))
 
 
 def _grid(access: Access, cost: Conflicts) -> Grid:
@@ -59,7 +86,7 @@ def _grid(access: Access, cost: Conflicts) -> Grid:
         lines = (f"T{numbers(threads)}", *([f"{ways}-way"] if ways > 1 else []))
         about = f"{place}: threads {', '.join(map(str, threads))} in pass {', '.join(map(str, passes))}"
         about += f", {ways} words of a bank in one pass" if ways > 1 else ""
-        return Cell(lines, passes[0] % len(OKABE_ITO) * 2 + threads[0] % 2, about, facts)
+        return Cell(lines, None, about, facts)
 
     touched = sorted({word // BANKS for word in users})
     drawn = touched[:MOST_ROWS]
@@ -84,7 +111,10 @@ def _users(access: Access, first: int) -> dict[int, tuple[int, ...]]:
 
 
 def _cost(access: Access, cost: Conflicts) -> str:
-    done, passes = "is written" if access.kind == "write" else "is read", count(cost.passes, "pass")
+    done, passes = (
+        "is written" if access.kind == "write" else "is read",
+        f"{count(cost.passes, 'pass')} of {lanes_of_pass(access)} lanes",
+    )
     if cost.free:
         return f"{access.tensor} {done} without bank conflicts: {passes}, as few as there can be."
     words = f"{cost.ways} words of bank {cost.bank} are wanted in one pass"

@@ -19,7 +19,10 @@ from cutegen.drawing.svg_parts import FONTS, SOFT_INK, line, number, rect, text,
 MARGIN, GAP, LINE = 24.0, 28.0, 18.0  # around a figure; between its parts; of text
 ARROW, REACH = 76.0, 16.0  # the room of an arrow between two panels, and how far it stays away from them
 HEADLINE, REMARK, SWATCH = 17.0, 12.0, 22.0  # font sizes, and the side of a legend's box
-MOST_WIDTH, BARE_WIDTH = 1760.0, 1540.0  # of a panel, and of panels in a row; where code stands beside it
+MOST_WIDTH, BARE_WIDTH = 1760.0, 1540.0  # of panels in a row, and of one; where code stands beside them
+BARE_ALONE = 980.0  # of a panel alone, where code stands beside it
+BARE_HALF = 690.0  # of a panel of several that an arrow joins, where code stands beside them
+LEAST_COLUMNS = 8  # of a grid that is cut so that two stand side by side
 MOST_ROWS, FEWER_ROWS = 32, 16  # of cells, in a panel alone and in one of several
 LEAST_WIDTH, TITLE_WIDTH = 400.0, 760.0  # so that captions are no columns; that titles and legends may ask for
 
@@ -35,54 +38,88 @@ def svg_text(element: ET.Element) -> str:
     return ET.tostring(element, encoding="unicode") + "\n"
 
 
-def svg_element(figure: Figure, *, bare: bool = False) -> ET.Element:
-    """The figure as an element with its size in pixels. `bare`: without title, caption and notes, which its place has;
-    they stay as the description for those who do not see it."""
-    titled, most = len(figure.panels) > 1, BARE_WIDTH if bare else MOST_WIDTH
-    figure = replace(figure, panels=tuple(_fit(panel, titled, most) for panel in figure.panels))
-    boxes = [_box(panel, titled) for panel in figure.panels]
-    words = [word for label in figure.arrows for word in label.split()]
-    between = max([ARROW, *(text_width(word, LABEL) + 2 * REACH for word in words)]) if figure.arrows else GAP
+def svg_element(figure: Figure) -> ET.Element:
+    """The figure as an element with its size in pixels."""
+    between = arrow_room(figure) if figure.arrows else GAP
+    figure = fitted(figure, MOST_WIDTH, (MOST_WIDTH - between * len(figure.arrows)) / len(figure.panels))
+    boxes = _boxes(figure)
     across = sum(box.width for box in boxes) + between * (len(boxes) - 1)
-    side_by_side = across <= most
-    wide = 0 if bare else max(LEAST_WIDTH, min(TITLE_WIDTH, text_width(figure.title, HEADLINE)))
+    side_by_side = across <= MOST_WIDTH
     inner = max(
-        wide,
+        max(LEAST_WIDTH, min(TITLE_WIDTH, text_width(figure.title, HEADLINE))),
         min(TITLE_WIDTH, _legend_width(figure.legend)),
         across if side_by_side else max(box.width for box in boxes),
     )
 
-    root = _root(figure)
+    root = _root(figure.name, figure.title, " ".join(figure.remarks()))
     background = rect(root, 0, 0, 0, 0, PAPER)
-    y = MARGIN
-    if not bare:
-        y = _lines(root, wrap(figure.title, inner, HEADLINE), y, HEADLINE, 24, INK, "600") + GAP / 2
+    y = _lines(root, wrap(figure.title, inner, HEADLINE), MARGIN, HEADLINE, 24, INK, "600") + GAP / 2
     y = _panels(root, figure, boxes, y, between, side_by_side)
     if figure.legend is not None:
         y = _legend(root, figure.legend, figure.palette, y + GAP, inner)
-    if figure.remarks() and not bare:
+    if figure.remarks():
         lines = [part for remark in figure.remarks() for part in wrap(remark, inner, REMARK)]
         y = _lines(root, lines, y + GAP / 2, REMARK, LINE, SOFT_INK, "400")
-    width, height = number(inner + 2 * MARGIN), number(y + MARGIN)
-    for element in (root, background):
-        element.set("width", width)
-        element.set("height", height)
-    root.set("viewBox", f"0 0 {width} {height}")
+    _size(inner + 2 * MARGIN, y + MARGIN, root, background)
     return root
 
 
-def _root(figure: Figure) -> ET.Element:
+def panel_elements(figure: Figure) -> list[ET.Element]:
+    """Each panel of a figure that is `fitted`, as an element with its size in pixels. Their place has all the rest:
+    title, legend, arrows and remarks."""
+    elements = []
+    for i, (panel, box) in enumerate(zip(figure.panels, _boxes(figure), strict=True)):
+        about = " ".join(figure.remarks()) if i == 0 else ""
+        root = _root(f"{figure.name}-{i}", panel.title, about)
+        box.draw(root, 1, 1, figure.palette)
+        _size(box.width + 2, box.height + 2, root)
+        elements.append(root)
+    return elements
+
+
+def arrow_room(figure: Figure) -> float:
+    """Pixels between panels that an arrow joins: for its tip, and for the longest word of its label."""
+    words = [word for label in figure.arrows for word in label.split()]
+    return max([ARROW, *(text_width(word, LABEL) + 2 * REACH for word in words)])
+
+
+def fitted(figure: Figure, most: float, side: float) -> Figure:
+    """With panels cut to so many pixels, `most` for one alone. Panels that arrows join are cut to stand side by side,
+    in `side` each, as far as that leaves enough of them."""
+    titled = len(figure.panels) > 1
+    wide = tuple(_fit(panel, titled, most) for panel in figure.panels)
+    if not figure.arrows:
+        return replace(figure, panels=wide)
+    narrow = tuple(_fit(panel, titled, side) for panel in wide)
+    enough = all(
+        isinstance(n, Grid)
+        and isinstance(w, Grid)
+        and len(n.columns.labels) >= min(LEAST_COLUMNS, len(w.columns.labels))
+        for n, w in zip(narrow, wide, strict=True)
+    )
+    return replace(figure, panels=narrow if enough else wide)
+
+
+def _size(width: float, height: float, root: ET.Element, *others: ET.Element) -> None:
+    for element in (root, *others):
+        element.set("width", number(width))
+        element.set("height", number(height))
+    root.set("viewBox", f"0 0 {number(width)} {number(height)}")
+
+
+def _boxes(figure: Figure) -> list[Box]:
+    titled = len(figure.panels) > 1
+    return [GridBox(p, titled) if isinstance(p, Grid) else TimelineBox(p, titled) for p in figure.panels]
+
+
+def _root(name: str, title: str, description: str) -> ET.Element:
     """With a title and a description for those who do not see it."""
-    names = f"{figure.name}-title", f"{figure.name}-desc"
+    names = f"{name}-title", f"{name}-desc"
     about = {"role": "img", "aria-labelledby": " ".join(names), "font-family": FONTS}
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **about})
-    ET.SubElement(root, "title", {"id": names[0]}).text = figure.title
-    ET.SubElement(root, "desc", {"id": names[1]}).text = " ".join(figure.remarks()) or figure.title
+    ET.SubElement(root, "title", {"id": names[0]}).text = title
+    ET.SubElement(root, "desc", {"id": names[1]}).text = description or title
     return root
-
-
-def _box(panel: Panel, titled: bool) -> Box:
-    return GridBox(panel, titled) if isinstance(panel, Grid) else TimelineBox(panel, titled)
 
 
 def _fit(panel: Panel, titled: bool, most: float) -> Panel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from cutegen.drawing.colours import PAPER, ink_on
 from cutegen.drawing.model import Cell, Grid, Timeline
@@ -12,6 +13,7 @@ from cutegen.drawing.svg_parts import SOFT_INK, dots, group, line, rect, text, t
 
 TITLE, LABEL, FIRST, FURTHER = 13.0, 11.0, 12.0, 10.5  # font sizes in pixels: titles, axes, lines of a cell
 LEAST_SIDE, PADDING, DOTS = 28.0, 4.0, 18.0  # of a cell; of its text; of the place for three dots
+BOLD = 1.15  # how much wider titles are for their weight
 HEADING = 24.0  # the height of a panel's title
 LANE, TICK = 34.0, 24.0  # heights of a lane and of the row of ticks
 BLANK = "#f2f2f2"  # a cell that is nobody's
@@ -24,7 +26,7 @@ class GridBox:
     grid: Grid
     titled: bool
 
-    @property
+    @cached_property
     def cell_width(self) -> float:
         sizes = (FIRST, *(FURTHER for _ in self.grid.line_names[1:]))
         widest = max(
@@ -34,12 +36,12 @@ class GridBox:
         labels = max((text_width(label, LABEL) for label in self.grid.columns.labels), default=0.0)
         return max(LEAST_SIDE, widest + 2 * PADDING, labels + 3)
 
-    @property
+    @cached_property
     def cell_height(self) -> float:
         lines = max(len(cell.lines) for row in self.grid.cells for cell in row)
         return LEAST_SIDE if lines < 2 else 36.0
 
-    @property
+    @cached_property
     def left(self) -> float:
         """The room of the row labels and of the axis' name, which stands upright."""
         return 20 + max((text_width(label, LABEL) for label in self.grid.rows.labels), default=0.0) + 6
@@ -51,7 +53,7 @@ class GridBox:
     @property
     def width(self) -> float:
         cells = self.cell_width * len(self.grid.columns.labels) + (0 if self.grid.columns.whole else DOTS)
-        title = text_width(self.grid.title, TITLE) if self.titled else 0
+        title = BOLD * text_width(self.grid.title, TITLE) if self.titled else 0
         return max(self.left + cells, title)
 
     @property
@@ -122,8 +124,9 @@ class TimelineBox:
 
     @property
     def width(self) -> float:
-        title = text_width(self.timeline.title, TITLE) if self.titled else 0
-        return max(self.left + self.tick_width * len(self.timeline.ticks), title)
+        title = BOLD * text_width(self.timeline.title, TITLE) if self.titled else 0
+        marks = (self.tick_width * mark.at + 3 + text_width(mark.label, LABEL) for mark in self.timeline.marks)
+        return max(self.left + max([self.tick_width * len(self.timeline.ticks), *marks]), title)
 
     @property
     def height(self) -> float:

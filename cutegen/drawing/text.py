@@ -24,6 +24,7 @@ from cutegen.drawing.text_panels import (
 )
 
 MOST_ROWS = 32  # of a grid: more would not stay in sight
+LEAST_COLUMNS = 4  # that are drawn with all lines of their labels
 BETWEEN = "    "  # two panels side by side
 PLAIN = str.maketrans({"│": "|", "─": "-", "┼": "+", "·": ".", "…": "~", "→": ">", "↓": "v"})
 
@@ -64,12 +65,12 @@ def _wrap(string: str, width: int) -> list[str]:
 def _fit(panel: Panel, width: int, rows: int) -> tuple[Panel, str]:
     """A panel that fits, and what else was left out of it.
 
-    Labels lose all but their first line if all columns fit then; else columns are cut.
+    Columns are cut; but where hardly any would be left, labels lose all but their first line if all columns fit then.
     """
     if not isinstance(panel, Grid):
         return panel.first(max(1, (width - lane_width(panel)) // tick_width(panel))), ""
     count, note = len(panel.columns.labels), ""
-    if grid_width(panel, count) > width and len(panel.line_names) > 1:
+    if grid_width(panel, min(count, LEAST_COLUMNS)) > width and len(panel.line_names) > 1:
         cells = tuple(tuple(replace(cell, lines=cell.lines[:1]) for cell in row) for row in panel.cells)
         short = replace(panel, cells=cells, line_names=panel.line_names[:1])
         if grid_width(short, count) <= width:

@@ -19,7 +19,7 @@ from cutegen.drawing.grids import (
     shape_text,
 )
 from cutegen.drawing.model import Cell, Figure, Grid, Legend, Swatch
-from cutegen.drawing.tiles import NOBODY_ALONE, slice_note, spread
+from cutegen.drawing.tiles import NOBODYS, SEVERAL, code, slice_note, spread
 from cutegen.planning import layouts
 
 Owner = tuple[int, int]  # thread, value
@@ -114,15 +114,15 @@ def tile_grid(
     partition: Partition,
     colours: ThreadColours,
     modes: Sequence[str],
+    vector: int | None = None,
 ) -> Grid:
-    """The tile with its owners. `modes` names the tile's modes."""
+    """The tile with its owners. `modes` names the tile's modes; `vector` is the elements of an access, if known."""
     owners = partition.owners
-
-    soles = [NOBODY_ALONE] * prod(partition.shape)
+    values = 1 + max((value for met in owners.values() for _, value in met), default=0)
+    codes = [NOBODYS] * prod(partition.shape)
     for place, met in owners.items():
-        if len(met) == 1:
-            soles[place] = met[0][0]
-    view = spread(partition.shape, modes, soles)
+        codes[place] = code(*met[0], values) if len(met) == 1 else SEVERAL
+    view = spread(partition.shape, modes, codes, vector)
 
     def cell(row: int, column: int) -> Cell:
         places = view.places(row, column)
@@ -146,12 +146,9 @@ def owner_cell(elements: Sequence[tuple[Owner, ...]], where: str, colours: Threa
     listed = ", ".join(f"thread {t} value {v}" for t, v in met[:MOST_LISTED])
     if len(met) > MOST_LISTED:
         listed += f" and {len(met) - MOST_LISTED} more"
-    label = [f"T{numbers(threads)}"]
-    # Values of one thread that are far apart would only blur the picture.
-    if len(elements) == 1 or max(values) - min(values) == len(values) - 1:
-        label.append(f"V{numbers(values)}")
+    label = f"T{numbers(threads)}", f"V{numbers(values)}"
     facts = {"elements": len(elements), "owners": [list(owner) for owner in met]}
-    return Cell(tuple(label), colours.of(threads[0]), f"{where}: {listed}", facts)
+    return Cell(label, colours.of(threads[0]), f"{where}: {listed}", facts)
 
 
 def numbers(found: Sequence[int]) -> str:
@@ -179,7 +176,8 @@ def sharing_notes(grids: Sequence[Grid]) -> tuple[str, ...]:
     """What must be said of cells that stand for several elements, and of elements with several owners or none."""
     cells = [cell for grid in grids for row in grid.cells for cell in row if "owners" in cell.facts]
     notes = [
-        f"A cell is {count} elements of one thread." for count in sorted({c.facts["elements"] for c in cells} - {1})
+        f"A cell is {count} consecutive values of one thread."
+        for count in sorted({c.facts["elements"] for c in cells} - {1})
     ]
     if any(cell.facts["elements"] < len(cell.facts["owners"]) for cell in cells):
         notes.append("Several threads or values meet in one element.")

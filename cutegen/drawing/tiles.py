@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from cutegen.drawing.grids import MOST_COLUMNS, MOST_ROWS, number_axis
+from cutegen.drawing.grids import MOST_COLUMNS, MOST_ROWS, number_axis, slice_text
 from cutegen.drawing.model import Axis
 
-ROOM = 32  # rows or columns of single elements; of more, several elements share a cell where one thread has them
-MOST_STEP = 16  # elements that may share a cell along one side
+ROOM = 32  # rows or columns of single elements; of more, the consecutive values of a thread share a cell
+MOST_RUN = 16  # values that may share a cell where nothing says how many an access has
 
 Places = tuple[int, ...]  # of elements in a tile, first mode fastest
-Soles = Sequence[int]  # for each place of a tile the one thread that has it, or NOBODY_ALONE
-NOBODY_ALONE = -1
+Codes = Sequence[int]  # for each place of a tile `code` of who has it, or NOBODYS, or SEVERAL
+NOBODYS, SEVERAL = -1, -2
+
+
+def code(thread: int, value: int, values: int) -> int:
+    """A number for the only owner of an element. Of `values` values of a thread the next one has the next number, and
+    no other owner is within a cell's reach of these."""
+    return thread * 2 * (values + MOST_RUN) + value
 
 
 @dataclass(frozen=True)
@@ -32,28 +38,42 @@ class View:
         return [place for place in places if place < self.count]
 
 
-def spread(shape: Sequence[int], modes: Sequence[str], soles: Soles) -> View:
+def spread(shape: Sequence[int], modes: Sequence[str], codes: Codes, vector: int | None = None) -> View:
     """Over the first two modes that extend, the others at 0; one that extends along one mode only is wrapped like text.
 
-    Where there are many rows or columns, neighbours share cells if everywhere in the tile one thread has them alone.
+    A cell is the elements of one access: `vector` consecutive values of a thread, along the mode in which they are
+    neighbours. Without a `vector` these are as many as there are, but only along a mode too long for single elements.
+    Less share a cell where anywhere in the tile they are no neighbours, or not that thread's alone.
     """
     longer = [i for i, extent in enumerate(shape) if extent > 1]
     if len(longer) < 2:
-        return _line(modes[longer[0] if longer else 0], prod(shape), soles)
-    return _plane(shape, modes, longer[0], longer[1], soles)
+        return _line(modes[longer[0] if longer else 0], prod(shape), codes, vector)
+    return _plane(shape, modes, longer[0], longer[1], codes, vector)
 
 
 def slice_note(shape: Sequence[int], modes: Sequence[str]) -> tuple[str, ...]:
     """What must be said of modes that `spread` leaves at 0."""
     hidden = [i for i, extent in enumerate(shape) if extent > 1][2:]
-    return (f"A slice: {', '.join(f'{modes[i]} at 0 of {shape[i]}' for i in hidden)}.",) if hidden else ()
+    return slice_text([modes[i] for i in hidden], [shape[i] for i in hidden])
 
 
-def _line(name: str, count: int, soles: Soles) -> View:
-    alone, step = NOBODY_ALONE not in soles, 1
-    # Cells of `step` elements are known to be one thread's: only their first elements are compared.
-    while count > ROOM and step < MOST_STEP and alone and soles[:: 2 * step] == soles[step :: 2 * step]:
+def _run(lines: Sequence[Codes], vector: int | None) -> int:
+    """How many neighbours in a line are consecutive values of one thread or nobody's, in all lines: a power of 2."""
+    extent, step = len(lines[0]), 1
+    most = vector or (MOST_RUN if extent > ROOM else 1)
+    if any(SEVERAL in line for line in lines):
+        return 1
+    # Runs of `step` are known: two of them make a longer one if the second continues the first.
+    while 2 * step <= most and extent % (2 * step) == 0:
+        ahead = ([c if c == NOBODYS else c + step for c in line[:: 2 * step]] for line in lines)
+        if any(list(line[step :: 2 * step]) != found for line, found in zip(lines, ahead, strict=True)):
+            break
         step *= 2
+    return step
+
+
+def _line(name: str, count: int, codes: Codes, vector: int | None) -> View:
+    step = _run([codes], vector)
     width = min(count, ROOM * step)
     starts = range(0, min(count, MOST_ROWS * width), width)
     columns = number_axis(name, width, step, MOST_COLUMNS)
@@ -64,21 +84,14 @@ def _line(name: str, count: int, soles: Soles) -> View:
     return View(rows, columns, tuple((start,) for start in starts), _groups(columns, 1), count)
 
 
-def _plane(shape: Sequence[int], modes: Sequence[str], first: int, second: int, soles: Soles) -> View:
+def _plane(
+    shape: Sequence[int], modes: Sequence[str], first: int, second: int, codes: Codes, vector: int | None
+) -> View:
     rows, columns = shape[first], shape[second]
     across = prod(shape[:second])  # places from a column to the next; from a row to the next it is one
-    drawn = [soles[across * j : across * j + rows] for j in range(columns)]
-    alone = not any(NOBODY_ALONE in column for column in drawn)
-
-    row_step = column_step = 1
-    while columns // column_step > ROOM and column_step < MOST_STEP and alone:
-        if drawn[:: 2 * column_step] != drawn[column_step :: 2 * column_step]:
-            break
-        column_step *= 2
-    while rows // row_step > ROOM and row_step < MOST_STEP and alone:
-        if any(c[:: 2 * row_step] != c[row_step :: 2 * row_step] for c in drawn[::column_step]):
-            break
-        row_step *= 2
+    row_step = _run([codes[across * j : across * j + rows] for j in range(columns)], vector)
+    # Values are consecutive along one mode only, if along any.
+    column_step = 1 if row_step > 1 else _run([codes[i : i + across * columns : across] for i in range(rows)], vector)
     left = number_axis(modes[first], rows, row_step, MOST_ROWS)
     top = number_axis(modes[second], columns, column_step, MOST_COLUMNS)
     return View(left, top, _groups(left, 1), _groups(top, across), prod(shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from cutegen.drawing.colours import MOST_STEPS, ramp
@@ -79,7 +79,7 @@ def draw_walk(plan: Plan) -> Figure:
     """The output in tiles, with the block that has each. Of modes after the second that needs several, tile 0."""
     modes, sizes = plan.spec.output.shape, example_sizes(plan)
     walk = walk_of(plan, sizes)
-    unit, steps = walk.unit, min(walk.blocks, MOST_STEPS)
+    unit = walk.unit
     several = [i for i, (size, extent) in enumerate(zip(walk.sizes, unit, strict=True)) if size > extent]
     row, column = (several[0], several[1]) if len(several) > 1 else (None, several[0] if several else 0)
     down = Axis("", 1, ("",)) if row is None else number_axis(modes[row], walk.sizes[row], unit[row], MOST_ROWS)
@@ -96,20 +96,28 @@ def draw_walk(plan: Plan) -> Figure:
         about = ", ".join(f"{m} {at}-{end - 1}" for m, at, end in zip(modes, start, ends, strict=True))
         about = f"block {name}: {about}{', cut by the end of ' * bool(cut)}{' and '.join(cut)}"
         facts = {"block": name, "order": order, "start": dict(zip(modes, start, strict=True)), "cut": cut}
-        return Cell((name, "cut") if cut else (name,), order * steps // walk.blocks, about, facts)
+        return Cell((name, "cut") if cut else (name,), None, about, facts)
 
-    cells = tuple(tuple(cell(i, j) for j in range(len(across.labels))) for i in range(len(down.labels)))
+    plain = [[cell(i, j) for j in range(len(across.labels))] for i in range(len(down.labels))]
+    names = {c.facts["order"]: c.facts["block"] for row in plain for c in row}
+    drawn = sorted(names)
+    steps = min(len(drawn), MOST_STEPS)
+    colour = {order: i * steps // len(drawn) for i, order in enumerate(drawn)}
+    cells = tuple(tuple(replace(c, colour=colour[c.facts["order"]]) for c in row) for row in plain)
     edge = any(len(cell.lines) > 1 for cells_of_row in cells for cell in cells_of_row)
     grid = Grid("tiles", down, across, cells, ("block", "edge") if edge else ("block",))
-    hidden = [modes[i] for i in several[2:]]
+    hidden = [f"of {modes[i]}" for i in several[2:]]
+    sliced = (f"A slice: only the first tile {' and '.join(hidden)} is drawn.",) if hidden else ()
     return Figure(
         "tile-walk",
         f"Which block computes which tile of {plan.spec.output.name}",
         (grid,),
         ramp(steps),
-        scale("blocks start", "first", "last", steps),
+        scale("blocks start", f"block {names[drawn[0]]}", f"block {names[drawn[-1]]}", steps)
+        if len(drawn) < walk.blocks
+        else scale("blocks start", "first", "last", steps),
         caption=_caption(plan, walk),
-        notes=(*_example_note(plan, sizes), *(f"A slice: tile 0 of {mode}." for mode in hidden)),
+        notes=(*_example_note(plan, sizes), *_drawn_note(drawn, names, walk), *sliced),
         subjects=SUBJECTS,
     )
 
@@ -124,6 +132,16 @@ def _caption(plan: Plan, walk: Walk) -> str:
     if masked:
         return f"{text} Beyond the end of {' and '.join(masked)} accesses are masked."
     return text
+
+
+def _drawn_note(drawn: Sequence[int], names: Mapping[int, str], walk: Walk) -> tuple[str, ...]:
+    """Which blocks there are cells of, if not of all; `drawn` are their places in the start order, `names` theirs."""
+    if len(drawn) == walk.blocks:
+        return ()
+    first, last = names[drawn[0]], names[drawn[-1]]
+    if drawn[-1] - drawn[0] + 1 == len(drawn):
+        return (f"Drawn of {walk.blocks} blocks: {first} to {last}.",)
+    return (f"Drawn of {walk.blocks} blocks: {len(drawn)}, from {first} to {last}.",)
 
 
 def _example_note(plan: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
+from operator import index
 
 import numpy as np
 
@@ -181,10 +182,11 @@ def launch(
 
 
 def _triple(name: str, sizes: Triple | int) -> Triple:
-    match (sizes, 1, 1) if isinstance(sizes, int) else sizes:
-        case [int(x), int(y), int(z)]:
-            return x, y, z
-    raise ValueError(f"{name}: expected one whole number or three, got {sizes}")
+    try:
+        x, y, z = map(index, sizes if isinstance(sizes, Iterable) else (sizes, 1, 1))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected one whole number or three, got {sizes}") from None
+    return x, y, z
 
 
 def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:

@@ -261,4 +261,4 @@ def store_operation(instruction: Instruction, slots: Mapping[str, int], places: 
     return operation
 
 
-__all__ = ["AHEAD", "Pointer", "load_operation", "pointer", "store_operation"]
+__all__ = ["AHEAD", "load_operation", "pointer", "store_operation"]

@@ -113,7 +113,7 @@ CODES: dict[str, str] = {
     "CG270": "bank conflicts in shared memory",
     "CG271": "a global access that is not coalesced",
     "CG272": "an access narrower than the alignment allows",
-    "CG273": "a tile that leaves threads without work",
+    "CG273": "a tile that a fixed size does not fill",
     "CG274": "too few warps on a multiprocessor",
     "CG275": "stages that nothing fills",
     "CG276": "a predicate that nothing needs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec
+from cutegen.lint.advice import advise_on
 from cutegen.lint.performance import PERFORMANCE_RULES
 from cutegen.lint.rule import PerformanceRule, Rule, Say
 from cutegen.lint.table import RULES
@@ -28,7 +29,4 @@ def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance:
             if rule.basic is basic and spec.op in rule.ops:
                 rule.check(spec, Say(report, rule.code, rule.severity, advise))
     if performance and not report.failed:
-        plan = make_plan(spec)
-        for advice in PERFORMANCE_RULES:
-            if spec.op in advice.ops:
-                advice.check(spec, plan, Say(report, advice.code, advice.severity, advise))
+        advise_on(spec, make_plan(spec), report)

@@ -8,9 +8,8 @@ from tensor_layouts import size
 
 from cutegen.language.model import KernelSpec, Path, Tensor
 from cutegen.lint.gemm_dealing import operands, schedule_of, well_formed, where
-from cutegen.lint.rule import Say
+from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import (
-    Candidate,
     changed,
     changed_copy,
     first_that_works,

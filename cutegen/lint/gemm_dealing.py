@@ -11,9 +11,8 @@ from tensor_layouts import size
 
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Path, Tensor
-from cutegen.lint.rule import Say
+from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import (
-    Candidate,
     changed_copy,
     changed_tiler,
     first_that_works,
@@ -71,7 +70,7 @@ def _other_tile(spec: KernelSpec, mode: str, code: str) -> str | None:
     def first(changes: Iterable[Mapping[str, int]]) -> str | None:
         """The first change of the tiler without any error, as it is written there."""
         for change in changes:
-            if not has_errors(try_out(changed_tiler(spec, **change), code)[1]):
+            if not has_errors(try_out(changed_tiler(spec, **change))[1]):
                 return f"`{', '.join(f'{x}: {extent}' for x, extent in change.items() if extent != tile[x])}`"
         return None
 

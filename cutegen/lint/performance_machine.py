@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from math import prod
 
 from cutegen.analysis.gpus import GPUS
@@ -13,21 +12,22 @@ from cutegen.analysis.roofline import arithmetic, blocks_of
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec
 from cutegen.lint.gemm_dealing import schedule_of
 from cutegen.lint.gemm_mma import STAGES
-from cutegen.lint.performance_trial import first_better
-from cutegen.lint.rule import Say
-from cutegen.lint.trial import Candidate, as_written, changed, changed_tiler, first_written, written
+from cutegen.lint.rule import Accesses, Candidate, Finding
+from cutegen.lint.trial import as_written, changed, changed_tiler, first_written, written
+from cutegen.lint.whole import FULL
 from cutegen.planning import gemm, layouts
 from cutegen.planning.common import known_divisor
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan
 from cutegen.planning.targets import TARGETS
 
-WASTE = 0.25  # of a grid's threads that have nothing to do, from which on it is worth a word
+WASTE = 0.25  # of what the tiles cover, from which on it is worth a word
 SCHEDULERS = 4  # of an SM
 WARPS_A_SCHEDULER = 2  # that hide an arithmetic instruction's latency in code with independent instructions
+IDLE = 0.1  # excess of what only takes room or instructions
 STREAMING = 0.5  # of an SM's warps, for a kernel that waits for memory
 
 
-def wasted_threads(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def wasted_threads(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """Sizes that are fixed fill their tiles."""
     lost = {
         mode: 1 - spec.static[mode] / (-(-spec.static[mode] // plan.tile[mode]) * plan.tile[mode])
@@ -39,23 +39,16 @@ def wasted_threads(spec: KernelSpec, plan: Plan, say: Say) -> None:
             continue
         size, tile = spec.static[mode], plan.tile[mode]
         tiles = -(-size // tile)
-        say(
-            f"{share:.0%} of the threads have nothing to do: {mode} is {size}, and its tile {tile}",
-            *first_written(spec, ("schedule", "tiler", mode), ("schedule", "thread_layout"), ("static", mode)),
-            notes=(f"ceil({size} / {tile}) * {tile} = {tiles * tile}, of which {size} are used",),
-            help=partial(_fuller, spec, mode, share),
+        yield Finding(
+            f"{share:.0%} of what the tiles cover lies beyond {mode}, which is {size}; a tile has {tile}",
+            first_written(spec, ("schedule", "tiler", mode), ("schedule", "thread_layout"), ("static", mode)),
+            (f"ceil({size} / {tile}) * {tile} = {tiles * tile}, of which {size} are used",),
+            1 / (1 - share) - 1,
+            _smaller_tiles(spec, mode),
         )
 
 
-def _fuller(spec: KernelSpec, mode: str, share: float) -> str | None:
-    def good(_: KernelSpec, other: Plan) -> bool:
-        size, tile = spec.static[mode], other.tile[mode]
-        return 1 - size / (-(-size // tile) * tile) < min(share, WASTE)
-
-    return first_better(_smaller(spec, mode), good)
-
-
-def _smaller(spec: KernelSpec, mode: str) -> Iterator[Candidate]:
+def _smaller_tiles(spec: KernelSpec, mode: str) -> Iterator[Candidate]:
     """Smaller tiles along a mode, the nearest first; of layouts, those with the threads or values moved elsewhere."""
     schedule = spec.schedule
     if isinstance(schedule, (ElementwiseSchedule, GemmSchedule)) and schedule.tiler is not None:
@@ -79,7 +72,7 @@ def _smaller(spec: KernelSpec, mode: str) -> Iterator[Candidate]:
 # ---------------------------------------------------------------------------------------------------- occupancy
 
 
-def low_occupancy(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def low_occupancy(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """An SM holds enough warps to hide what they wait for."""
     smem = plan.smem_bytes if isinstance(plan, GemmPlan) else 0
     found = [occupancy(target, plan.threads, smem) for target in spec.targets]
@@ -92,11 +85,13 @@ def low_occupancy(spec: KernelSpec, plan: Plan, say: Say) -> None:
         for o in few
     ]
     path = ("schedule", "pipeline", "stages") if "shared memory" in worst.binds else ("schedule", "threads")
-    say(
+    paths = (path, ("schedule", "mma", "thread_layout"), ("schedule", "thread_layout"), ("schedule", "tiler"), ("op",))
+    yield Finding(
         f"an SM of {worst.target} holds {worst.warps} warps, and {_wanted(plan, worst.target)} hide what they wait for",
-        *first_written(spec, path, ("schedule", "mma", "thread_layout"), ("schedule", "thread_layout"), ("schedule",)),
-        notes=tuple(notes),
-        help=partial(_more_warps, spec, plan),
+        first_written(spec, *paths),
+        tuple(notes),
+        _wanted(plan, worst.target) / max(worst.warps, 1) - 1,
+        _smaller_blocks(spec, plan),
     )
 
 
@@ -107,16 +102,7 @@ def _wanted(plan: Plan, target: str) -> int:
     return int(STREAMING * TARGETS[target].threads_per_sm) // 32
 
 
-def _enough(spec: KernelSpec, plan: Plan) -> bool:
-    smem = plan.smem_bytes if isinstance(plan, GemmPlan) else 0
-    return all(occupancy(t, plan.threads, smem).warps >= _wanted(plan, t) for t in spec.targets)
-
-
-def _more_warps(spec: KernelSpec, plan: Plan) -> str | None:
-    return first_better(_roomier(spec, plan), _enough)
-
-
-def _roomier(spec: KernelSpec, plan: Plan) -> Iterator[Candidate]:
+def _smaller_blocks(spec: KernelSpec, plan: Plan) -> Iterator[Candidate]:
     schedule = as_written(spec).schedule
     if isinstance(plan, GemmPlan):
         for stages in range(plan.stages - 1, 1, -1):
@@ -143,7 +129,7 @@ def _roomier(spec: KernelSpec, plan: Plan) -> Iterator[Candidate]:
                 yield written(text), more
 
 
-def idle_stages(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def idle_stages(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """Where k is fixed it has a tile for every stage of the pipeline."""
     assert isinstance(plan, GemmPlan)
     if plan.k_tiles is None:
@@ -152,21 +138,22 @@ def idle_stages(spec: KernelSpec, plan: Plan, say: Say) -> None:
     if plan.stages <= useful:
         return
     k, fewer = plan.k, replace(spec, schedule=replace(schedule_of(spec), stages=useful))
-    say(
+    yield Finding(
         f"{plan.stages} stages, and {k} has {plan.k_tiles} tile{'s' * (plan.k_tiles != 1)} to fill them",
-        *first_written(spec, ("schedule", "pipeline", "stages"), ("static", k)),
-        notes=(
+        first_written(spec, ("schedule", "pipeline", "stages"), ("static", k)),
+        (
             f"ceil({spec.static[k]} / {plan.tile[k]}) = {plan.k_tiles} < {plan.stages}",
             f"a block takes {plan.smem_bytes} bytes of shared memory, and {gemm.smem_bytes(fewer)[1]} would do",
         ),
-        help=f"write `stages: {useful}`",
+        IDLE * (plan.stages - useful),
+        ((written(f"write `stages: {useful}`"), changed(spec, stages=useful)),),
     )
 
 
 # ----------------------------------------------------------------------------------------- predicates and grids
 
 
-def needless_predicate(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def needless_predicate(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """Coordinates are compared with a size only where a tile may reach beyond it."""
     schedule = spec.schedule
     assert isinstance(schedule, (ElementwiseSchedule, GemmSchedule))
@@ -176,20 +163,22 @@ def needless_predicate(spec: KernelSpec, plan: Plan, say: Say) -> None:
             continue
         if isinstance(plan, ElementwisePlan) and plan.partition == "inner" and _walked_last(plan) == mode:
             continue  # it tells threads beyond the last tile from the others
-        say(
+        of = "" if mode in spec.static else "a multiple of "
+        without = {**{m: p for m, p in schedule.predication.items() if m != mode}, mode: "none"}
+        yield Finding(
             f"`{kind}` guards {mode}, whose tiles are always whole",
-            *("schedule", "predication", mode),
-            notes=(f"{mode} is {'' if mode in spec.static else 'a multiple of '}{known} = {known // plan.tile[mode]} * "
-                   f"{plan.tile[mode]}",),
-            help=f"write `{mode}: none`, or leave it out",
-        )  # fmt: skip
+            ("schedule", "predication", mode),
+            (f"{mode} is {of}{known} = {known // plan.tile[mode]} * {plan.tile[mode]}",),
+            IDLE,
+            ((written(f"write `{mode}: none`, or leave it out"), changed(spec, predication=without)),),
+        )
 
 
 def _walked_last(plan: ElementwisePlan) -> str:
     return plan.spec.output.shape[plan.tile_order[-1]]
 
 
-def small_grid(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def small_grid(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """Where all sizes are fixed, every SM of the chip has a block."""
     if not all(mode in spec.static for mode in spec.output.shape):
         return
@@ -200,40 +189,33 @@ def small_grid(spec: KernelSpec, plan: Plan, say: Say) -> None:
     sizes = ", ".join(f"{mode} = {spec.static[mode]}" for mode in spec.output.shape)
     notes = [f"ceil({spec.static[m]} / {plan.tile[m]}) tiles along {m}" for m in spec.output.shape if m in plan.tile]
     notes += [f"{GPUS[t].name} ({t}) has {GPUS[t].sms} SMs, of which {GPUS[t].sms - blocks} stay idle" for t in idle]
-    say(
+    yield Finding(
         f"a grid of {blocks} block{'s' * (blocks != 1)} for {sizes} is smaller than the GPU",
-        *first_written(spec, ("schedule", "tiler"), ("schedule", "thread_layout"), ("static", spec.output.shape[0])),
-        notes=tuple(notes),
-        help=partial(_more_blocks, spec, blocks),
+        first_written(spec, ("schedule", "tiler"), ("schedule", "thread_layout"), ("static", spec.output.shape[0])),
+        tuple(notes),
+        max(1 - blocks / GPUS[t].sms for t in idle),
+        _more_blocks(spec),
     )
 
 
-def _more_blocks(spec: KernelSpec, blocks: int) -> str | None:
-    most = max(GPUS[target].sms for target in spec.targets)
-
-    def good(other: KernelSpec, plan: Plan) -> bool:
-        return blocks_of(plan, other.static) >= most
-
-    def candidates() -> Iterator[Candidate]:
-        schedule = spec.schedule
-        if isinstance(schedule, GemmSchedule) and schedule.tiler is not None:
-            tile = {mode: schedule.tiler[mode] for mode in spec.output.shape}
-            while max(tile.values()) > 16:
-                wide = max(tile, key=lambda mode: tile[mode])
-                tile = {**tile, wide: tile[wide] // 2}
-                text = ", ".join(f"{mode}: {extent}" for mode, extent in tile.items())
-                yield written(f"take {text} in the tiler"), changed_tiler(spec, **tile)
-        elif isinstance(schedule, ElementwiseSchedule) and schedule.partition == "inner":
-            for threads in (128, 64):
-                yield written(f"write `threads: {threads}`"), changed(spec, threads=threads)
-
-    return first_better(candidates(), good)
+def _more_blocks(spec: KernelSpec) -> Iterator[Candidate]:
+    schedule = spec.schedule
+    if isinstance(schedule, GemmSchedule) and schedule.tiler is not None:
+        tile = {mode: schedule.tiler[mode] for mode in spec.output.shape}
+        while max(tile.values()) > 16:
+            wide = max(tile, key=lambda mode: tile[mode])
+            tile = {**tile, wide: tile[wide] // 2}
+            text = ", ".join(f"{mode}: {extent}" for mode, extent in tile.items())
+            yield written(f"take {text} in the tiler"), changed_tiler(spec, **tile)
+    elif isinstance(schedule, ElementwiseSchedule) and schedule.partition == "inner":
+        for threads in (128, 64):
+            yield written(f"write `threads: {threads}`"), changed(spec, threads=threads)
 
 
 # ---------------------------------------------------------------------------------------------------- intensity
 
 
-def low_intensity(spec: KernelSpec, plan: Plan, say: Say) -> None:
+def low_intensity(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """A gemm's tile does enough arithmetic on each byte that it reads."""
     assert isinstance(plan, GemmPlan)
     found = _intensity(plan)
@@ -249,12 +231,13 @@ def low_intensity(spec: KernelSpec, plan: Plan, say: Say) -> None:
         f"{GPUS[t].balance(dtype):.3g}"
         for t in short
     ]
-    say(
+    yield Finding(
         f"the tile does {found:.3g} operations on each byte of A and B, and {short[0]} could do "
         f"{GPUS[short[0]].balance(dtype):.3g} while its memory delivers one",
-        *first_written(spec, ("schedule", "tiler"), ("schedule",)),
-        notes=(*notes, "what is missing has to come from the second-level cache"),
-        help=partial(_denser, spec, plan),
+        first_written(spec, ("schedule", "tiler"), ("op",)),
+        (*notes, "what is missing has to come from the second-level cache"),
+        max(GPUS[t].balance(dtype) for t in short) / found - 1,
+        _larger_tiles(spec, plan),
     )
 
 
@@ -264,23 +247,11 @@ def _intensity(plan: GemmPlan) -> float:
     return 2 * m * n / (m * plan.a.tensor.dtype.bytes + n * plan.b.tensor.dtype.bytes)
 
 
-def _denser(spec: KernelSpec, plan: GemmPlan) -> str | None:
-    most = max(GPUS[target].balance(arithmetic(spec)) for target in spec.targets)
-
-    def good(other: KernelSpec, better: Plan) -> bool:
-        assert isinstance(better, GemmPlan)
-        values = prod((better.tile[better.m], better.tile[better.n])) // better.threads
-        return _intensity(better) >= most and values <= _VALUES
-
-    def candidates() -> Iterator[Candidate]:
-        tile = {plan.m: plan.tile[plan.m], plan.n: plan.tile[plan.n]}
-        while max(tile.values()) < 256:
-            narrow = min(tile, key=lambda mode: tile[mode])
-            tile = {**tile, narrow: tile[narrow] * 2}
+def _larger_tiles(spec: KernelSpec, plan: GemmPlan) -> Iterator[Candidate]:
+    tile = {plan.m: plan.tile[plan.m], plan.n: plan.tile[plan.n]}
+    while max(tile.values()) < 256:
+        small = min(tile, key=lambda mode: tile[mode])
+        tile = {**tile, small: tile[small] * 2}
+        if prod(tile.values()) // plan.threads <= FULL:
             text = ", ".join(f"{mode}: {extent}" for mode, extent in tile.items())
             yield written(f"take {text} in the tiler"), changed_tiler(spec, **tile)
-
-    return first_better(candidates(), good)
-
-
-_VALUES = 128  # accumulators of a thread that fit its registers

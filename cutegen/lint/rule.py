@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from cutegen.analysis import Access
 from cutegen.language.codes import CODES
 from cutegen.language.diagnostics import Severity
 from cutegen.language.model import KernelSpec, Op, Path
@@ -14,6 +15,8 @@ from cutegen.planning.report import Report
 
 Help = str | Callable[[], str | None] | None
 Kind = Literal["correctness", "performance"]
+Accesses = tuple[Access, ...]  # all that the plan makes
+Candidate = tuple[Callable[[KernelSpec], str], KernelSpec]  # the words that suggest it, and the changed kernel
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,18 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Something that costs speed. `excess` measures it, 0 being none at all: what is spent beyond what would do, as a
+    multiple of that. `others` are changed kernels that may be better, each with the words that suggest it."""
+
+    message: str
+    path: Path
+    notes: tuple[str, ...]
+    excess: float
+    others: Iterable[Candidate] = ()
+
+
+@dataclass(frozen=True)
 class PerformanceRule:
     """Advice on speed, about a kernel that is right: always a warning, and only where somebody asks for it."""
 
@@ -64,7 +79,7 @@ class PerformanceRule:
     severity: ClassVar[Severity] = "warning"
 
     code: str
-    check: Callable[[KernelSpec, Plan, Say], None]
+    find: Callable[[KernelSpec, Plan, Accesses], Iterable[Finding]]
     ops: tuple[Op, ...]
 
     @property

@@ -11,17 +11,16 @@ from tensor_layouts import Layout
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import Copy, ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Path
+from cutegen.lint.rule import Candidate
 from cutegen.planning import layouts, resolve
 from cutegen.planning.report import Report
-
-Candidate = tuple[Callable[[KernelSpec], str], KernelSpec]
 
 
 def first_that_works(code: str, candidates: Iterable[Candidate]) -> str | None:
     """The text of the first candidate without any error; else of the first that breaks other rules than `code`."""
     second = None
     for text, spec in candidates:
-        resolved, found = try_out(spec, code)
+        resolved, found = try_out(spec)
         errors = {d.code for d in found if d.severity == "error"}
         if code in {d.code for d in found}:
             continue
@@ -32,14 +31,14 @@ def first_that_works(code: str, candidates: Iterable[Candidate]) -> str | None:
     return second
 
 
-def try_out(spec: KernelSpec, code: str) -> tuple[KernelSpec, list[Diagnostic]]:
-    """A candidate as planning completes it, and what is said about it; advice on speed only if `code` is such."""
-    from cutegen.lint import PERFORMANCE_RULES, check  # the rules ask for trials, and trials for the rules
+def try_out(spec: KernelSpec) -> tuple[KernelSpec, list[Diagnostic]]:
+    """A candidate as planning completes it, and what is said about it; nothing about speed."""
+    from cutegen.lint import check  # the rules ask for trials, and trials for the rules
 
     report = Report(spec.source)
     resolved = resolve(spec, report)
     if not report.failed:
-        check(resolved, report, advise=False, performance=any(rule.code == code for rule in PERFORMANCE_RULES))
+        check(resolved, report, advise=False)
     return resolved, report.diagnostics
 
 

@@ -1,0 +1,84 @@
+"""The proof of a kernel: claims, accesses, shared memory, occupancy and roofline.
+
+Of the plan that the kernel is printed from, not of the printed text; that one is for the emulator and the GPU to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutegen.analysis.accesses import Access, accesses
+from cutegen.analysis.claims import Claim, claims
+from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
+from cutegen.analysis.occupancy import Occupancy, occupancy
+from cutegen.analysis.roofline import Roofline, roofline
+from cutegen.analysis.widths import Width, width
+from cutegen.planning.plan import GemmPlan, Plan
+
+
+@dataclass(frozen=True)
+class Row:
+    """One access with what it costs: `conflicts` in shared memory, `sectors` and `width` in global memory."""
+
+    access: Access
+    conflicts: Conflicts | None
+    sectors: Sectors | None
+    width: Width | None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor's part of shared memory. `stride` is elements between neighbours in k, padding included."""
+
+    tensor: str
+    rows: int
+    stride: int
+    depth: int
+    stages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Everything that is known of a kernel before it is compiled, of the plan that it is printed from."""
+
+    kernel: str
+    claims: tuple[Claim, ...]
+    rows: tuple[Row, ...]
+    buffers: tuple[Buffer, ...]
+    shared_memory: int
+    occupancy: tuple[Occupancy, ...]
+    rooflines: tuple[Roofline, ...]
+
+    @property
+    def holds(self) -> bool:
+        return all(claim.holds for claim in self.claims)
+
+
+def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
+    """Of a plan, with a roofline for each of `sizes` on each target. Raises KeyError for sizes that miss a mode."""
+    spec, smem = plan.spec, plan.smem_bytes if isinstance(plan, GemmPlan) else 0
+    return Proof(
+        kernel=spec.kernel,
+        claims=claims(plan),
+        rows=tuple(_row(plan, access) for access in accesses(plan)),
+        buffers=tuple(_buffers(plan)) if isinstance(plan, GemmPlan) else (),
+        shared_memory=smem,
+        occupancy=tuple(occupancy(target, plan.threads, smem) for target in spec.targets),
+        rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
+    )
+
+
+def _row(plan: Plan, access: Access) -> Row:
+    if access.space == "shared":
+        return Row(access, conflicts(access), None, None)
+    return Row(access, None, sectors(access), width(plan.spec, access))
+
+
+def _buffers(plan: GemmPlan) -> Iterator[Buffer]:
+    depth = plan.tile[plan.k]
+    for x in (plan.a, plan.b):
+        # Behind the last column of the last stage no padding is needed.
+        elements = x.smem_stride * (depth * plan.stages - 1) + x.block
+        yield Buffer(x.tensor.name, x.block, x.smem_stride, depth, plan.stages, elements * x.tensor.dtype.bytes)

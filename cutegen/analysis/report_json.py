@@ -1,0 +1,42 @@
+"""A proof as data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from cutegen.analysis.occupancy import as_json as occupancy_json
+from cutegen.analysis.proof import Proof, Row
+from cutegen.language.layouts import format_layout
+
+
+def as_json(proof: Proof) -> dict[str, Any]:
+    """`{holds, claims, accesses, shared_memory: {bytes, buffers}, occupancy, roofline}`; seconds and bytes."""
+    return {
+        "holds": proof.holds,
+        "claims": [{**asdict(claim), "path": list(claim.path)} for claim in proof.claims],
+        "accesses": [_access_json(row) for row in proof.rows],
+        "shared_memory": {"bytes": proof.shared_memory, "buffers": [asdict(b) for b in proof.buffers]},
+        "occupancy": [occupancy_json(o) for o in proof.occupancy],
+        "roofline": [
+            {**asdict(r), "intensity": r.intensity, "bound": r.bound, "seconds": r.seconds, "waves": r.waves}
+            for r in proof.rooflines
+        ],
+    }
+
+
+def _access_json(row: Row) -> dict[str, Any]:
+    a = row.access
+    return {
+        "name": a.name,
+        "tensor": a.tensor,
+        "space": a.space,
+        "kind": a.kind,
+        "bytes": a.bytes,
+        "instructions": a.instructions,
+        "layout": format_layout(a.layout),
+        "path": list(a.path),
+        "conflicts": None if row.conflicts is None else asdict(row.conflicts),
+        "sectors": None if row.sectors is None else asdict(row.sectors),
+        "width": None if row.width is None else {**asdict(row.width), "why": row.width.why},
+    }

@@ -1,0 +1,82 @@
+"""A proof as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cutegen.analysis.claims import Claim
+from cutegen.analysis.occupancy import Occupancy, most_registers
+from cutegen.analysis.proof import Proof, Row
+from cutegen.analysis.roofline import Roofline
+from cutegen.analysis.words import count, duration
+
+_BLOCKS = 4  # for which the most registers a thread are told
+_ASSUMED = (
+    "    sectors: a tile starts at one, and rows are whole sectors apart; where their size is fixed, a packed tensor's"
+)
+
+
+def as_lines(proof: Proof) -> list[str]:
+    """The report as a person reads it, without a line's end or a comment sign."""
+    lines = [f"proof of {proof.kernel}, of the plan that it is printed from"]
+    titles = {"coverage": "coverage", "bounds": "bounds, for every size that the host accepts"}
+    for kind, title in titles.items():
+        found = [claim for claim in proof.claims if claim.kind == kind]
+        if found:
+            lines += ["", f"  {title}", *(line for claim in found for line in _claim(claim))]
+    lines += ["", "  accesses, one instruction of one warp", *_table([_cells(row) for row in proof.rows]), _ASSUMED]
+    if proof.buffers:
+        lines += ["", "  shared memory", *_shared(proof)]
+    lines += ["", "  occupancy", *(f"    {_occupied(o)}" for o in proof.occupancy)]
+    if proof.rooflines:
+        lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]
+    return lines
+
+
+def _claim(claim: Claim) -> Iterator[str]:
+    yield f"    {'holds' if claim.holds else 'FAILS'}: {claim.text}"
+    yield from (f"           {line}" for line in claim.because)
+
+
+def _cells(row: Row) -> list[str]:
+    access = row.access
+    times = "once" if access.instructions == 1 else count(access.instructions, "time")
+    cells = [access.name, f"{access.bytes} B a thread, {times}"]
+    if row.conflicts is not None:
+        c = row.conflicts
+        cost = "no bank conflicts" if c.free else f"{c.ways}-way bank conflicts in warp {c.warp}"
+        cells.append(f"{cost} ({count(c.passes, 'pass')}, least {c.least})")
+    if row.sectors is not None and row.width is not None:
+        s = row.sectors
+        warp = f" in warp {s.warp}" if s.sectors > s.least else ""
+        cells.append(f"{count(s.sectors, 'sector')} (least {s.least}){warp}; {row.width.why}")
+    return cells
+
+
+def _shared(proof: Proof) -> Iterator[str]:
+    for b in proof.buffers:
+        padded = f" + {b.stride - b.rows}" if b.stride > b.rows else ""
+        stages, size = count(b.stages, "stage"), count(b.bytes, "byte")
+        yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} of k * {stages}, {size}"
+    yield f"    together {count(proof.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
+
+
+def _occupied(o: Occupancy) -> str:
+    registers = [most_registers(o.target, o.threads, blocks) for blocks in range(1, min(o.blocks, _BLOCKS) + 1)]
+    needs = ", ".join(f"{count} for {blocks}" for blocks, count in enumerate(registers, 1))
+    return f"{o.target}: {o.text}; registers a thread at most {needs}"
+
+
+def _roof(r: Roofline) -> list[str]:
+    sizes = " ".join(f"{mode}={size}" for mode, size in r.sizes.items())
+    return [
+        f"{sizes} on {r.gpu} ({r.target})",
+        f"{count(f'{r.intensity:.3g}', 'operation')} a byte",
+        f"bound by {r.bound}: at least {duration(r.seconds)}",
+        f"{count(r.blocks, 'block')}, {r.waves:.3g} for each of {r.sms} SMs",
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
