@@ -46,7 +46,10 @@ def _hues(met: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
 def _passes_text(which: Sequence[tuple[int, ...]]) -> str:
     if len(which) > 1:
         return "other passes"
-    return f"pass{'es' * (len(which[0]) > 1)} {numbers(which[0])}"
+    first, last = which[0][0], which[0][-1]
+    if first == last:
+        return f"pass {first}"
+    return f"passes {f'{first}-{last}' if last - first + 1 == len(which[0]) else ','.join(map(str, which[0]))}"
 
 
 def _coloured(panel: Grid, hues: Mapping[tuple[int, ...], int]) -> Grid:
