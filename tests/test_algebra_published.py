@@ -1,5 +1,5 @@
-"""Figures of the published texts that teach CuTe's layouts: the elementwise-add notebook, the partition post and the
-thread-value post. Each was printed there by CuTeDSL.
+"""Figures of the published texts that teach CuTe's layouts: the elementwise-add notebook, the partition post, the
+thread-value post and the SGEMM post. Each was printed there by CuTeDSL.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ MATRIX = "(8192,4096):(4096,1)"
         (f"product_each({RAKED}.shape)", "(16,128)"),
         (f"{TV}[0]", "(16,128)"),
         (f"{TV}[1]", "((32,4),(4,4)):((64,4),(16,1))"),
+        # the SGEMM post, for 256 x 128 x 64: what a block has of A, B and C, and the tiled copy of A
+        ("local_tile((256,64):(1,256), (128,128,8), (0,0,_), proj=(1,_,1))", "(128,8,8):(1,256,2048)"),
+        ("local_tile((128,64):(1,128), (128,128,8), (0,0,_), proj=(_,1,1))", "(128,8,8):(1,128,1024)"),
+        ("local_tile((256,128):(1,256), (128,128,8), (0,0,_), proj=(1,1,_))", "(128,128):(1,256)"),
+        ("make_layout_tv((32,8):(1,32), (4,1):(1,4))[0]", "(128,8)"),
+        ("make_layout_tv((32,8):(1,32), (4,1):(1,4))[1]", "(256,4):(4,1)"),
         # the thread-value kernel
         (f"zipped_divide({MATRIX}, {TV}[0])", "((16,128),(512,32)):((4096,1),(65536,128))"),
         (f"size(zipped_divide({MATRIX}, {TV}[0]), mode=[1])", "16384"),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from tensor_layouts import Layout, flat_divide, logical_divide, raked_product, tiled_divide, zipped_divide
 
+from cutegen.cli import cli
 from cutegen.codegen import Module, generate
 from cutegen.language import format_layout, make_layout_tv, parse_layout
 from cutegen.planning.layouts import offsets
@@ -86,6 +88,15 @@ def test_sgemm_copies() -> None:
     text = module("sgemm_mmajor").text
     for line in ("tAgA: ((4,1),1,1,k), tAsA: ((4,1),1,1,3)", "tBgB: ((4,1),1,1,k), tBsB: ((4,1),1,1,3)"):
         assert line in text
+
+
+def test_partitions_of_the_sgemm_post(tmp_path: Path) -> None:
+    """With K = 64, eight tiles along k, as a command prints them."""
+    text = (ROOT / "specs" / "sgemm_mmajor.yaml").read_text()
+    (tmp_path / "sgemm.yaml").write_text(f"{text}static: {{K: 64}}\n")
+    printed = CliRunner().invoke(cli, ["build", "--diff", str(tmp_path / "sgemm.yaml"), "--out", str(tmp_path / "out")])
+    for line in ("tAgA: ((4,1),1,1,8), tAsA: ((4,1),1,1,3)", "tBgB: ((4,1),1,1,8), tBsB: ((4,1),1,1,3)"):
+        assert line in printed.stdout
 
 
 def test_predication_examples() -> None:
