@@ -29,7 +29,7 @@ from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out, is_finish
 
 THREADS_SIDE = 16  # 16 x 16 threads
 STAGES, LEAST_STAGES = 3, 2
-FRAGMENT_BYTES = 16  # of neighbours that a thread owns along m and n: one read of shared memory
+FRAGMENT_BYTES = 16  # of neighbours that a thread owns along m and n: one access, also of the output
 SECTOR, BANKS, BANK_BYTES = 32, 32, 4  # bytes of global memory that move together; shared memory
 
 
@@ -104,7 +104,8 @@ def _infer_mma(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mma:
     permutation = dict(mma.permutation)
     for mode, threads, operand in zip((m, n), sides, (a, b), strict=False):
         if mode not in permutation:
-            run = FRAGMENT_BYTES // operand.dtype.bytes
+            widest = max(operand.dtype.bytes, spec.output.dtype.bytes if mode == spec.output.major else 1)
+            run = FRAGMENT_BYTES // widest
             while run > 1 and tile_of(schedule, mode) % (threads * run):
                 run //= 2
             permutation[mode] = Layout((threads, run), (run, 1))
