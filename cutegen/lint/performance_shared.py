@@ -20,7 +20,6 @@ _RUNS = (8, 4, 2, 1)  # neighbours of a thread, to suggest
 _PADS = (0, 1, 2, 4, 8, 16)  # elements
 _SHOWN = 4
 _IDLE = 0.1  # excess of what only takes room
-_READ = 0.5  # of the excess of more instructions than needed, in the main loop
 
 
 def bank_conflicts(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Finding]:
@@ -89,14 +88,10 @@ def shared_cost(made: Accesses) -> tuple[int, int]:
 
 
 def narrow_reads(made: Accesses) -> float:
-    """What fragments spend on reads narrower than 16 bytes of neighbours: no finding of its own, since a permutation or
-    a padding is always its cause, but a price that a change of these must not pay unseen."""
-    spent = 0.0
-    for access in made:
-        if access.space == "shared" and access.kind == "read":
-            run = layouts.unit_stride_run(layouts.offsets(layouts.modes_of(access.layout)[1]))
-            spent += min(run, MAX_VECTOR_BITS // access.dtype.bits) / access.vector - 1
-    return spent * _READ
+    """What fragments spend on reads narrower than 16 bytes: no finding of its own, since a permutation or a padding is
+    always its cause, but a price that a change of these must not pay unseen."""
+    reads = [access for access in made if access.space == "shared" and access.kind == "read"]
+    return sum(MAX_VECTOR_BITS / (access.vector * access.dtype.bits) - 1 for access in reads)
 
 
 def _written_padding(spec: KernelSpec) -> dict[str, int]:
