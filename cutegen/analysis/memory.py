@@ -17,9 +17,8 @@ from tensor_layouts.analysis import per_group_bank_conflicts
 
 from cutegen.analysis.accesses import Access
 from cutegen.planning import layouts
-from cutegen.planning.targets import WARP
+from cutegen.planning.targets import BANK_BYTES, BANKS, SECTOR, WARP
 
-BANKS, BANK_BYTES, SECTOR = 32, 4, 32
 _PASS = BANKS * BANK_BYTES  # bytes
 
 

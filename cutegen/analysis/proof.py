@@ -14,6 +14,7 @@ from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 from cutegen.analysis.occupancy import Occupancy, occupancy
 from cutegen.analysis.roofline import Roofline, roofline
 from cutegen.analysis.widths import Width, width
+from cutegen.planning import gemm
 from cutegen.planning.plan import GemmPlan, Plan
 
 
@@ -77,8 +78,7 @@ def _row(plan: Plan, access: Access) -> Row:
 
 
 def _buffers(plan: GemmPlan) -> Iterator[Buffer]:
-    depth = plan.tile[plan.k]
+    used, _ = gemm.smem_bytes(plan.spec)
     for x in (plan.a, plan.b):
-        # Behind the last column of the last stage no padding is needed.
-        elements = x.smem_stride * (depth * plan.stages - 1) + x.block
-        yield Buffer(x.tensor.name, x.block, x.smem_stride, depth, plan.stages, elements * x.tensor.dtype.bytes)
+        name = x.tensor.name
+        yield Buffer(name, x.block, x.smem_stride, plan.tile[plan.k], plan.stages, used[name])

@@ -8,11 +8,10 @@ from tensor_layouts import cosize, rank, size
 from tensor_layouts.analysis import bank_conflicts
 
 from cutegen.algebra.values import text_of
-from cutegen.analysis.memory import BANK_BYTES, BANKS
 from cutegen.drawing.colours import MOST_STEPS, ramp
 from cutegen.drawing.grids import NOBODY, LayoutExpr, Sheet, coordinate, scale
 from cutegen.drawing.model import Cell, Figure, Grid, Legend, Swatch
-from cutegen.planning.targets import WARP
+from cutegen.planning.targets import BANK_BYTES, BANKS, WARP
 
 
 def draw_layout(layout: LayoutExpr) -> Figure:

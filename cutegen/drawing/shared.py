@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutegen.analysis.accesses import Access
-from cutegen.analysis.memory import BANK_BYTES, BANKS, Conflicts, conflicts, lanes_of_pass
+from cutegen.analysis.memory import Conflicts, conflicts, lanes_of_pass
 from cutegen.drawing.colours import OKABE_ITO, SHADES, mix
 from cutegen.drawing.grids import MOST_ROWS, count, images, number_axis
 from cutegen.drawing.model import Axis, Cell, Figure, Grid, Legend, Subject, Swatch
 from cutegen.drawing.threads import numbers
-from cutegen.planning.targets import WARP
+from cutegen.planning.targets import BANK_BYTES, BANKS, WARP
 
 ROW = BANKS * BANK_BYTES  # bytes
 

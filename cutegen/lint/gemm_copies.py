@@ -17,10 +17,9 @@ from cutegen.lint.trial import (
     written,
 )
 from cutegen.planning import gemm, layouts
-from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
+from cutegen.planning.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS, TARGETS
 
 CP_ASYNC_BITS = (32, 64, 128)
-BANKS = 128  # bytes: the width of shared memory
 
 
 def _better_bits(spec: KernelSpec, tensor: Tensor, code: str) -> str | None:
@@ -197,7 +196,7 @@ def _written_pads(spec: KernelSpec) -> dict[str, int]:
 def padding_wasted(spec: KernelSpec, say: Say) -> None:
     """Padding of a whole row of banks changes nothing but the memory that is used."""
     for tensor, _, _ in operands(spec):
-        pad, row = schedule_of(spec).smem_pad[tensor.name], BANKS // tensor.dtype.bytes
+        pad, row = schedule_of(spec).smem_pad[tensor.name], BANKS * BANK_BYTES // tensor.dtype.bytes
         if pad >= row:
             say(
                 f"a padding of {pad} elements of {tensor.name} spreads columns no better than {pad % row}",

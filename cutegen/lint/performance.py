@@ -15,7 +15,7 @@ PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
     PerformanceRule("CG270", shared.bank_conflicts, _GEMM),
     PerformanceRule("CG271", memory.uncoalesced, _DEALT),
     PerformanceRule("CG272", memory.narrow, _DEALT),
-    PerformanceRule("CG273", machine.wasted_threads, _DEALT),
+    PerformanceRule("CG273", machine.unfilled_tiles, _DEALT),
     PerformanceRule("CG274", machine.low_occupancy, _DEALT),
     PerformanceRule("CG275", machine.idle_stages, _GEMM),
     PerformanceRule("CG276", machine.needless_predicate, _DEALT),

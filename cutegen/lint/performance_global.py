@@ -8,8 +8,9 @@ from dataclasses import replace
 from tensor_layouts import Layout
 
 from cutegen.analysis import Access, sectors
-from cutegen.analysis.memory import SECTOR, Sectors
+from cutegen.analysis.memory import Sectors
 from cutegen.analysis.widths import Width, width
+from cutegen.analysis.words import count
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Path
@@ -18,7 +19,7 @@ from cutegen.lint.rule import Accesses, Candidate, Finding
 from cutegen.lint.trial import as_written, changed, changed_copy, changed_tiler, first_written, is_written, written
 from cutegen.planning import layouts
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan
-from cutegen.planning.targets import WARP
+from cutegen.planning.targets import SECTOR, WARP
 
 _BITS = ("schedule", "copy", "bits")
 _CACHED = 0.5  # of the excess of a request, where the warp's other requests use the rest of its sectors
@@ -34,7 +35,7 @@ def uncoalesced(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Findin
     for (path, found), group in alike.items():
         cached, times = found.over_tile == found.least_over_tile, group[0].instructions
         notes = [
-            f"warp {found.warp}: {found.bytes} bytes fill {_count(found.least)} of {SECTOR} bytes, and lie in "
+            f"warp {found.warp}: {found.bytes} bytes fill {count(found.least, 'sector')} of {SECTOR} bytes, and lie in "
             f"{found.sectors}"
         ]
         if cached:
@@ -42,16 +43,12 @@ def uncoalesced(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Findin
         elif times > 1:
             notes.append(f"over all {times} of them: {found.over_tile} sectors, and {found.least_over_tile} would do")
         yield Finding(
-            f"{_names(group)} accessed in {_count(found.sectors)} a request, and {found.least} would do",
+            f"{_names(group)} accessed in {count(found.sectors, 'sector')} a request, and {found.least} would do",
             first_written(spec, path, path[:-1], ("tensors", group[0].tensor)),
             tuple(notes),
             (found.ratio - 1) * (_CACHED if cached else 1) * len(group),
             _other_walks(spec, plan, group[0]),
         )
-
-
-def _count(number: int) -> str:
-    return f"{number} sector{'s' * (number != 1)}"
 
 
 def _names(group: Sequence[Access]) -> str:

@@ -27,7 +27,7 @@ IDLE = 0.1  # excess of what only takes room or instructions
 STREAMING = 0.5  # of an SM's warps, for a kernel that waits for memory
 
 
-def wasted_threads(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
+def unfilled_tiles(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
     """Sizes that are fixed fill their tiles."""
     lost = {
         mode: 1 - spec.static[mode] / (-(-spec.static[mode] // plan.tile[mode]) * plan.tile[mode])

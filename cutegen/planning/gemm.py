@@ -26,11 +26,11 @@ from cutegen.planning.common import (
 )
 from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out, is_finished, is_sound
+from cutegen.planning.targets import BANK_BYTES, BANKS, SECTOR
 
 THREADS_SIDE = 16  # 16 x 16 threads
 STAGES, LEAST_STAGES = 3, 2
 FRAGMENT_BYTES = 16  # of neighbours that a thread owns along m and n: one access, also of the output
-SECTOR, BANKS, BANK_BYTES = 32, 32, 4  # bytes of global memory that move together; shared memory
 
 
 def names(spec: KernelSpec) -> tuple[Tensor, Tensor, str, str, str]:

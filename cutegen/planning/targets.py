@@ -37,3 +37,5 @@ TARGETS = {
 DEFAULT_TARGETS = ("sm_80", "sm_90a")
 MAX_VECTOR_BITS = 128
 WARP = 32
+SECTOR = 32  # bytes of global memory that move together
+BANKS, BANK_BYTES = 32, 4  # of shared memory
