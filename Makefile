@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test bench-render clean
+.PHONY: demo test bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -22,6 +22,9 @@ test: $(STAMP)
 
 bench-render: $(STAMP)
 	$(BIN)/python benchmarks/render_matrix.py
+
+receipts-table: $(STAMP)
+	$(BIN)/cutegen receipts specs/ --into README.md
 
 # Done again only when one of these two files changes: the package itself is installed in place.
 $(STAMP): pyproject.toml constraints.txt

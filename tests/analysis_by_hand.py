@@ -175,7 +175,7 @@ def _gemm(plan: GemmPlan, sizes: Mapping[str, int]) -> set[str]:
                 made &= where[..., 0] < shape[side]
             if plan.residue and k_tile == 0:
                 made &= where[..., 1] > -1
-            along = 0 if x.vector > 1 else list(x.tensor.shape).index(str(x.tensor.major))
+            along = list(x.tensor.shape).index(str(x.tensor.major))
             copied[x.tensor.name].access(where[made], along, x.vector)
     own = accumulators(plan)
     columns = [(plan.m, plan.n).index(mode) for mode in plan.spec.output.shape]

@@ -93,6 +93,8 @@ def elementwise(draw: st.DrawFn) -> str:
     if draw(st.booleans()):  # it follows from the other keys
         del schedule["partition"]
     schedule["predication"] = {m: draw(st.sampled_from(["none", "mask"])) for m in modes if draw(st.booleans())}
+    if draw(st.booleans()):
+        schedule["scheduler"] = {"raster": draw(st.sampled_from(modes))}
     sizes = {m: draw(st.sampled_from([8, 40, 96])) for m in modes if draw(st.booleans())}
     free = [m for m in modes if m not in sizes and schedule["predication"].get(m) != "none"]
     fixed = {m: draw(st.sampled_from([1, 6, 41, 64])) for m in free if draw(st.booleans())}
@@ -128,6 +130,8 @@ def gemm(draw: st.DrawFn) -> str:
         schedule["pipeline"] = {"stages": draw(st.integers(2, 4))}
     if draw(st.booleans()):
         schedule["smem"] = {"A": {"pad": draw(st.sampled_from([0, 8, 16]))}}
+    walk = {"raster": draw(st.sampled_from("MN")), "swizzle": draw(st.integers(1, 5))}
+    schedule["scheduler"] = some(draw, walk)
     guards = {"M": ["none", "mask"], "N": ["none", "mask"], "K": ["none", "residue_first"]}
     schedule["predication"] = {m: draw(st.sampled_from(guards[m])) for m in "MNK" if draw(st.booleans())}
     free = [m for m in "MNK" if schedule["predication"].get(m) != "none"]
@@ -182,8 +186,9 @@ SCHEDULES = {
         threads=NUMBERS,
         thread_layout=RAW_LAYOUTS,
         value_layout=RAW_LAYOUTS,
-        copy=maybe(atom=ATOMS, bits=BITS),
+        copy=maybe(atom=ATOMS, bits=BITS, evict_priority=st.sampled_from(["evict_normal", "no_allocate"])),
         predication=by("MN", st.sampled_from(["none", "mask"])),
+        scheduler=maybe(raster=st.sampled_from("MNK"), swizzle=NUMBERS),
     ),
     "gemm": maybe(
         tiler=by("MNK", NUMBERS),
@@ -194,6 +199,7 @@ SCHEDULES = {
         smem=maybe(A=maybe(pad=st.integers(0, 64)), B=maybe(pad=st.integers(0, 1024))),
         pipeline=maybe(stages=st.integers(1, 40)),
         predication=by("MNK", st.sampled_from(["none", "mask", "residue_first"])),
+        scheduler=maybe(raster=st.sampled_from("MNK"), swizzle=NUMBERS),
     ),
     "probe": st.fixed_dictionaries({"tv_layout": RAW_LAYOUTS}, optional={"tiler": by("MN", NUMBERS)}),
 }

@@ -242,9 +242,9 @@ def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
     assert isinstance(recording.plan, GemmPlan)
     x, start, end = buffer_of(recording.plan, access)
     events = recording.of_shared(start, end, access.kind)
-    if access.kind == "write":  # what clears the buffer comes before anything is copied
-        first = recording.events.index(recording.of_tensor(access.tensor, "read")[0])
-        events = [e for e in events if recording.events.index(e) > first]
+    if access.kind == "write":  # past the last tile, what travels through registers is written to another stage
+        stage = x.smem_stride * recording.plan.tile[recording.plan.k] * access.dtype.bytes
+        events = [e for e in events if min(e.addresses.values()) < start + stage]
     else:  # of the first k
         column = x.smem_stride * access.dtype.bytes
         events = [e for e in events if min(e.addresses.values()) < start + column]

@@ -17,7 +17,7 @@ from cutegen.building import checks
 from cutegen.cli import cli
 from cutegen.codegen import generate
 
-VERBS = ("init", "build", "lint", "explain", "inspect", "layout", "show", "verify", "schema")
+VERBS = ("init", "build", "lint", "explain", "inspect", "layout", "show", "verify", "receipts", "schema")
 
 ROOT = Path(__file__).parents[1]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))

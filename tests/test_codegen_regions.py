@@ -27,7 +27,7 @@ MODULES = {
     for file in sorted((ROOT / "specs").glob("*.yaml"))
     for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
 }
-FUNCTIONS = ("vectors", "n_first", "launch", "compile", "_check_all", "reference", "make_inputs")
+FUNCTIONS = ("vectors", "slices", "n_first", "launch", "compile", "_check_all", "reference", "make_inputs")
 
 
 def functions(module: Module) -> dict[str, range]:
@@ -159,8 +159,9 @@ schedule:
   partition: thread_value
   thread_layout: (4,32):(32,1)
   value_layout: (4,4):(4,1)
-  copy: {atom: universal, bits: 128}
+  copy: {atom: universal, bits: 128, evict_priority: evict_normal}
   predication: {M: mask, N: mask}
+  scheduler: {raster: N}
 targets: [sm_80, sm_90a]
 static: {}
 divisible: {N: 4}
@@ -180,8 +181,9 @@ schedule:
   partition: inner
   tiler: {M: 1, N: 4}
   threads: 256
-  copy: {atom: universal, bits: 128}
+  copy: {atom: universal, bits: 128, evict_priority: evict_normal}
   predication: {M: mask, N: none}
+  scheduler: {raster: N}
 targets: [sm_80]
 divisible: {N: 8}
 """
@@ -210,6 +212,7 @@ schedule:
   smem: {A: {pad: 0}, B: {pad: 0}}
   pipeline: {stages: 3}
   predication: {M: mask, N: mask, K: residue_first}
+  scheduler: {raster: M, swizzle: 4}
 targets: [sm_80, sm_90a]
 divisible: {M: 4, N: 4}
 """
@@ -233,7 +236,7 @@ GUARDS = {"schedule.predication"}
 PROMISED = {"divisible.M", "tensors"}  # no predicate on M: its size is promised to be a multiple of the tile's
 HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "value_layout": "(2,1):(1,0)"}
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
-    (THREAD_VALUE, "kernel", "other", {*TILES, "summary"}),
+    (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),
     (THREAD_VALUE, "summary", "Other words.", set()),
     (THREAD_VALUE, "schedule.thread_layout", "(8,32):(32,1)", TILES),
     (THREAD_VALUE, "schedule.value_layout", "(2,4):(4,1)", TILES),
@@ -241,6 +244,8 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (THREAD_VALUE, "schedule.predication.M", "none", {"schedule.predication.N", *PROMISED}),
     # Registers need no zeros where nothing branches
     (THREAD_VALUE, "compute", "D = alpha * S + B", {*GUARDS, "summary"}),
+    (THREAD_VALUE, "schedule.copy.evict_priority", "no_allocate", set()),
+    (THREAD_VALUE, "schedule.scheduler.raster", "M", {"kernel"}),  # whose parameters name the mode
     (THREAD_VALUE, "tensors.B.shape", ["M"], {*TILES, *GUARDS, "schedule.copy"}),
     (THREAD_VALUE, "tensors.S.align", 32, set()),
     (THREAD_VALUE, "tensors.S.dtype", "f16", {"compute", "schedule.copy"}),
@@ -252,18 +257,26 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (INNER, "schedule.tiler.N", 8, set()),
     (INNER, "schedule.threads", 128, set()),
     (INNER, "schedule.copy.bits", 32, {"schedule.tiler"}),
+    (INNER, "schedule.scheduler.raster", "M", {"kernel", "schedule.predication"}),  # whole blocks along N
     (INNER, "schedule.predication.M", "none", {"schedule.copy"}),
-    (GEMM, "schedule.tiler.K", 16, {"schedule.copies", "schedule.mma", *(f"schedule.predication.{m}" for m in "MNK")}),
+    (
+        GEMM,
+        "schedule.tiler.K",
+        16,
+        {"schedule.copies", "schedule.copies.B", "schedule.mma", *(f"schedule.predication.{m}" for m in "MNK")},
+    ),
     (GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", set()),
     (GEMM, "schedule.mma.permutation.N", "(16,2):(2,1)", set()),
     (GEMM, "schedule.mma.accumulator", "f64", {"compute", "tensors.A.dtype", "tensors.B.dtype"}),
     (GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", set()),
-    (GEMM, "schedule.copies.A.atom", "universal", {"schedule.copies.B.atom", "schedule.pipeline"}),
+    (GEMM, "schedule.copies.A.atom", "universal", {"schedule.pipeline"}),
     (GEMM, "schedule.copies.A.bits", 64, {"schedule.predication.K", "schedule.predication.M"}),
-    (GEMM, "schedule.copies.B.atom", "cp_async", set()),
+    (GEMM, "schedule.copies.B.atom", "cp_async", {"schedule.pipeline"}),
     (GEMM, "schedule.copies.A", HALVED, {"schedule.predication.K", "schedule.predication.M"}),
     (GEMM, "schedule.copies.C.bits", 32, set()),
     (GEMM, "schedule.smem.A.pad", 8, set()),
+    (GEMM, "schedule.scheduler.raster", "N", {"schedule.scheduler.swizzle"}),
+    (GEMM, "schedule.scheduler.swizzle", 1, {"schedule.tiler"}),  # blocks are counted another way
     (GEMM, "schedule.pipeline.stages", 2, {"schedule.mma", *(f"schedule.copies{x}" for x in ("", ".A", ".B"))}),
     (
         GEMM,

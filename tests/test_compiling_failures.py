@@ -42,7 +42,7 @@ ADD = spec_text("add")
 MUTATIONS: dict[str, tuple[str, str, str]] = {
     # The compiler divides by zero: two threads share an element
     "crash": (COPY, "cute.make_layout((32, 8), stride=(8, 1))", "cute.make_layout((32, 8), stride=(1, 1))"),
-    "hang": (COPY, "    tile = ((None, None), bidx)", "    tile = ((None, None), __import__('time').sleep(99))"),
+    "hang": (COPY, "    tile = ((None, None), (", "    tile = ((None, None), (__import__('time').sleep(99), "),
     # Both of these the compiler finds after the module's lines have run
     "misaligned": (COPY, "assumed_align=16", "assumed_align=2"),
     "padded": (GEMM, "stride=(1, BLK_N, BLK_K * BLK_N)", "stride=(1, BLK_N + 1, BLK_K * BLK_N)"),
@@ -94,7 +94,7 @@ def under_the_caret(unit: Unit, diagnostic: Diagnostic) -> str:
     ("name", "kind", "words", "line", "key", "caret"),
     [
         ("crash", "crash", "SIGFPE", "_, tv_layout = cute.make_layout_tv(", "schedule.partition", "thread_value"),
-        ("hang", "timeout", "within 5 s", "tile = ((None, None), __import__", "schedule.partition", "thread_value"),
+        ("hang", "timeout", "within 5 s", "tile = ((None, None), (__import__", "schedule.partition", "thread_value"),
         ("misaligned", "exception", "ptr alignment (16 bits)", "cute.copy(copy_S, ", "schedule.copy", "copy"),
         ("padded", "exception", "dst ptr alignment", "cute.copy(", "schedule.copies.B", "schedule"),
         ("inferred", "exception", "NoSuchOp", "cpasync.NoSuchOp()", "schedule.copies.A", "schedule"),

@@ -215,16 +215,19 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     partition = getattr(plan, "partition", "")
     expected: dict[str, set[tuple[int, ...]]] = {}
     for place in range(tiles[0] * (tiles[1] if len(tiles) > 1 else 1)):
-        if partition == "inner" and len(tiles) > 1:  # rest = bidx * THREADS + tidx; tile_N = rest % tiles[1]
-            block, tile = str(place // plan.threads), (place // tiles[1], place % tiles[1])
-        else:  # the first mode of zipped_divide's rest, and bidx, are the fastest
+        if plan.spec.op == "gemm":  # coord = (bidx, bidy, None), or the other way round
             tile = (place % tiles[0], place // tiles[0])
-            block = f"{tile[0]},{tile[1]}" if plan.spec.op == "gemm" else str(place)
+            block = f"{tile[0]},{tile[1]}"
+        elif len(tiles) == 1:
+            block, tile = str(place), (place,)
+        else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx
+            tile = divmod(place, tiles[1])
+            block = str(place // plan.threads if partition == "inner" else place)
         expected.setdefault(block, set()).add(tile)
     for _, _, cell in cells(grid):
         start = cell.facts["start"]
         tile = tuple(start[mode] // plan.tile[mode] for mode in modes)
-        assert (*tile, 0)[:2] in expected[cell.facts["block"]]
+        assert tile in expected[cell.facts["block"]]
         cut_off = [m for m in modes if start[m] + _unit(grid, m) > sizes[m]]
         assert cell.facts["cut"] == cut_off and (("cut" in cell.lines) == bool(cut_off))
     drawn = {cell.facts["block"] for _, _, cell in cells(grid)}
@@ -412,7 +415,9 @@ def mainloop(stages: int, tiles: int) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("stages", [2, 3, 4, 7])
 @pytest.mark.parametrize("depth", [None, 1, 2, 5, 11, 40])
 def test_stages_are_filled_and_used_as_the_mainloop_does(stages: int, depth: int | None) -> None:
-    of = gemm({"pipeline": {"stages": stages}}, **({} if depth is None else {"static": {"K": 8 * depth}}))
+    of = gemm(
+        {"tiler": {"K": 8}, "pipeline": {"stages": stages}}, **({} if depth is None else {"static": {"K": 8 * depth}})
+    )
     drawn = figure(of, "pipeline")
     (timeline,) = drawn.panels
     assert isinstance(timeline, Timeline)

@@ -43,7 +43,21 @@ COMMIT, WAIT, SYNC = (
 FIRST_A, FIRST_B = r"(tApA_first\[.*\] = )in_bounds and in_k", r"(tBpB_first\[.*\] = )in_bounds and in_k"
 LAYOUT_A = r"(\(BLK_M, BLK_K, STAGES\), stride=\(1, )BLK_M \+ 4, BLK_K \* \(BLK_M \+ 4\)"
 OUTSIDE = "out-of-bounds|never-written"  # what is stored out of bounds was not loaded either
-AXPBY, MMAJOR = "sgemm_axpby", "sgemm_mmajor"
+AXPBY, MMAJOR, THROUGH = "sgemm_axpby", "sgemm_mmajor", "through_registers"
+THROUGH_REGISTERS = """
+cutegen: 1
+kernel: through_registers
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K}
+  B: {shape: [N, K], dtype: f32, major: K}
+  C: {shape: [M, N], dtype: f32, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {M: 32, N: 32, K: 8}
+  mma: {thread_layout: "(8,8,1)"}
+divisible: {K: 4}
+"""
 
 GEMM = [
     Mutant(AXPBY, "first tile of A without m predicate", FIRST_A, r"\1in_k", "out-of-bounds"),
@@ -143,6 +157,27 @@ GEMM = [
         MMAJOR, "C written through A", r"gC = cute\.local_tile\(mC", "gC = cute.local_tile(mA", "write-to-input|out-of"
     ),
 ]
+NEXT_A, NEXT_B = r"(tApA_next\[.*\] = )in_bounds and in_k", r"(tBpB_next\[.*\] = )in_bounds and in_k"
+WRITE_A = r"cute\.autovec_copy\(tArA, .*\)"
+REGISTERS = [  # operands that travel through registers
+    Mutant(THROUGH, "fetch of A without m predicate", NEXT_A, r"\1in_k", "out-of-bounds"),
+    Mutant(THROUGH, "fetch of B past the last tile", NEXT_B, r"\1in_bounds", "out-of-bounds"),
+    Mutant(THROUGH, "fetch one tile too many", r"in_k = fetch < k_tiles", "in_k = fetch <= k_tiles", "out-of-bounds"),
+    Mutant(THROUGH, "fetch one tile too few", r"in_k = fetch < k_tiles", "in_k = fetch < k_tiles - 1"),
+    Mutant(THROUGH, "registers of A not cleared", r"tArA\.fill\(0\.0\)", "pass", "never-written"),
+    Mutant(THROUGH, "first tile of A not written", WRITE_A, "pass", "never-written"),
+    Mutant(THROUGH, "second tile of A not written", WRITE_A, "pass", "never-written", 1),
+    Mutant(THROUGH, "later tiles of A not written", WRITE_A, "pass", "", 2),
+    Mutant(
+        THROUGH,
+        "written to the stage that is being read",
+        r"tArA, tAsA\[None, None, None, smem_write\]",
+        "tArA, tAsA[None, None, None, smem_read]",
+        "race",
+    ),
+    Mutant(THROUGH, "no barrier in the mainloop", SYNC, "pass", "race", 1),
+    Mutant(THROUGH, "first tile of B without k predicate", FIRST_B, r"\1in_bounds", "out-of-bounds"),
+]
 ELEMENTWISE = [
     Mutant("add_tv", "load of A without predicate", r"(cute\.copy\(copy_A, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
     Mutant("add_tv", "load of B without predicate", r"(cute\.copy\(copy_B, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
@@ -161,6 +196,11 @@ ELEMENTWISE = [
     Mutant(
         "add_tv", "a block too few", r"grid=\[grid,", "grid=[cutlass.max(grid - 1, 1),", "never written|was not written"
     ),
+    Mutant("add_tv", "coordinates of a tile swapped", r"tile_M, tile_N = divmod", "tile_N, tile_M = divmod"),
+    Mutant("add_tv", "divided by the other mode's tiles", r"V2\(tiles\[1\]\)", "V2(tiles[0])"),
+    Mutant("add_tv", "one tile of a row left out", r"V2\(tiles\[1\]\)", "V2(cutlass.max(tiles[1] - 1, 1))"),
+    Mutant("copy_inner", "coordinates of a tile swapped", r"tile_M, tile_N = divmod", "tile_N, tile_M = divmod"),
+    Mutant("copy_inner", "a tile for two threads", r"THREADS \+ tidx,", "THREADS + tidx // 2,"),
     Mutant("add_tv", "threads that share a value", r"(tCgC = .*)\[tidx, None\]", r"\1[tidx // 2, None]"),
     Mutant("add_tv", "another thread's values", r"(tCgA = .*)\[tidx, None\]", r"\1[(tidx + 1) % THREADS, None]"),
     Mutant("add_tv", "B read for A", r"gA = cute\.zipped_divide\(mA", "gA = cute.zipped_divide(mB"),
@@ -231,7 +271,8 @@ def modules() -> dict[str, Module]:
     for file in sorted(SPECS.glob("*.yaml")):
         for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules:
             found[module.spec.kernel] = module
-    return found
+    (through,) = generate(THROUGH_REGISTERS, "specs/through_registers.yaml").modules
+    return found | {THROUGH: through}
 
 
 def cases(module: Module) -> list[Case]:
@@ -266,7 +307,7 @@ def label(mutant: Mutant) -> str:
     return f"{mutant.kernel}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", GEMM + ELEMENTWISE, ids=label)
+@pytest.mark.parametrize("mutant", GEMM + REGISTERS + ELEMENTWISE, ids=label)
 def test_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     said = broken(mutant, tmp_path)
     assert said, "nothing was noticed"

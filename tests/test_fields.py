@@ -17,6 +17,8 @@ from cutegen.codegen import Module, generate
 from cutegen.compiling import Artefact, Resources
 from cutegen.compiling import check as check_expectations
 from cutegen.language import SpecError, schema_text
+from cutegen.measuring.shapes import shapes_of
+from cutegen.measuring.tuning.space import make_space
 from cutegen.verification.cases import derive_cases
 
 Spec = dict[str, Any]
@@ -43,6 +45,7 @@ ELEMENTWISE: Spec = {
     "static": {},
     "divisible": {"N": 4},
     "verify": {"shapes": [{"M": 64, "N": 128}], "tolerance": {"rtol": 1e-5, "atol": 1e-5}},
+    "bench": {"shapes": [{"M": 64, "N": 128}]},
     "expect": {"spills": 0, "registers": "<= 64", "sass": {"LDG.E.128": 4}},
 }
 INNER: Spec = ELEMENTWISE | {
@@ -90,6 +93,7 @@ PROBE: Spec = {
 
 # field in the schema -> (base, path in the spec, other value, what must differ)
 TEXT, CASES, VERDICT, EXPECTATION, REFUSED = "text", "cases", "verdict", "expectation", "refused"
+SPACE, MEASURED = "space", "measured"
 PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "cutegen": [(ELEMENTWISE, "cutegen", 2, REFUSED)],
     "kernel": [(ELEMENTWISE, "kernel", "other", TEXT)],
@@ -105,6 +109,10 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
     "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],
     "schedule": [(ELEMENTWISE, "schedule", {"partition": "inner_outer"}, TEXT)],
+    "tune": [
+        (GEMM, "tune", {"schedule.pipeline.stages": [2, 4]}, SPACE),
+        (GEMM, "tune", {"schedule.pipeline.stages": ["two"]}, REFUSED),
+    ],
     "targets": [(ELEMENTWISE, "targets", ["sm_90a"], TEXT)],
     "static": [(ELEMENTWISE, "static", {"M": 64}, TEXT)],
     "divisible": [(ELEMENTWISE, "divisible", {"N": 8}, TEXT), (ELEMENTWISE, "divisible", {"M": 16}, TEXT)],
@@ -112,6 +120,8 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "verify.shapes": [(ELEMENTWISE, "verify.shapes", [{"M": 65, "N": 132}], CASES)],
     "verify.tolerance": [(ELEMENTWISE, "verify.tolerance", {}, VERDICT)],
     "verify.tolerance.rtol": [(ELEMENTWISE, "verify.tolerance.rtol", 1e-3, VERDICT)],
+    "bench": [(ELEMENTWISE, "bench", {}, MEASURED)],
+    "bench.shapes": [(ELEMENTWISE, "bench.shapes", [{"M": 65, "N": 132}], MEASURED)],
     "verify.tolerance.atol": [(ELEMENTWISE, "verify.tolerance.atol", 1e-3, VERDICT)],
     "expect": [(ELEMENTWISE, "expect", {}, EXPECTATION)],
     "expect.spills": [(ELEMENTWISE, "expect.spills", "> 8", EXPECTATION)],
@@ -128,7 +138,28 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (ELEMENTWISE, "schedule.copy.bits", 32, TEXT),
         (ELEMENTWISE, "schedule.copy.bits", 16, REFUSED),
     ],
+    "elementwise_schedule.copy.evict_priority": [
+        (ELEMENTWISE, "schedule.copy.evict_priority", "no_allocate", TEXT),
+        (ELEMENTWISE, "schedule.copy.evict_priority", "evict_first", TEXT),
+        (ELEMENTWISE, "schedule.copy.evict_priority", "streaming", REFUSED),
+    ],
     "elementwise_schedule.predication": [(ELEMENTWISE, "schedule.predication.M", "none", TEXT)],
+    "elementwise_schedule.scheduler": [
+        (ELEMENTWISE, "schedule.scheduler", {"raster": "M"}, TEXT),
+        (INNER, "schedule.scheduler", {"raster": "M"}, TEXT),
+        (ELEMENTWISE, "schedule.scheduler", {"raster": "N", "swizzle": 8}, REFUSED),  # tiles share nothing
+    ],
+    "elementwise_schedule.scheduler.raster": [(ELEMENTWISE, "schedule.scheduler", {"raster": "K"}, REFUSED)],
+    "gemm_schedule.scheduler": [(GEMM, "schedule.scheduler", {"raster": "N", "swizzle": 2}, TEXT)],
+    "gemm_schedule.scheduler.raster": [
+        (GEMM, "schedule.scheduler", {"raster": "N"}, TEXT),
+        (GEMM, "schedule.scheduler", {"raster": "K"}, REFUSED),  # summed over: the output has no tiles along it
+    ],
+    "gemm_schedule.scheduler.swizzle": [
+        (GEMM, "schedule.scheduler", {"swizzle": 8}, TEXT),
+        (GEMM, "schedule.scheduler", {"swizzle": 0}, REFUSED),
+        (GEMM, "schedule.scheduler", {"swizzle": 65}, REFUSED),
+    ],
     "gemm_schedule.tiler": [(GEMM, "schedule.tiler.N", 64, TEXT)],
     "gemm_schedule.mma": [(GEMM, "schedule.mma", {"permutation": {"M": "(16,2):(2,1)"}}, TEXT)],
     "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],
@@ -196,6 +227,11 @@ def cases(generated: Module) -> object:
     return derive_cases(generated.spec, plan.tile, getattr(plan, "stages", None))
 
 
+def space(spec: Spec) -> list[Any]:
+    """The schedules that a search tries."""
+    return list(make_space(spec, (module(spec).spec,)).schedules(0))
+
+
 def expectation_failures(generated: Module) -> list[str]:
     resources = Resources(registers=40, spill_stores=0, spill_loads=0, stack=0, static_smem=0)
     lines = ["        /*0000*/                   LDG.E.128 R4, [R2.64] ;"] * 4
@@ -219,6 +255,10 @@ def test_perturbation(base: Spec, path: str, value: Any, effect: str) -> None:
         assert body(before) != body(after)
     elif effect == CASES:
         assert cases(before) != cases(after)
+    elif effect == SPACE:
+        assert before.text == after.text and space(base) != space(other)
+    elif effect == MEASURED:
+        assert shapes_of(before.spec) != shapes_of(after.spec)
     elif effect == VERDICT:
         torch = pytest.importorskip("torch")
         from cutegen.verification.compare import compare

@@ -1,7 +1,8 @@
-"""How a generated module chooses what to compile for a device, without one."""
+"""How a generated module chooses what to compile for a device, and what its Python does in a call, without one."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from cutegen.codegen import generate
+from cutegen.emulator import on_device
 from cutegen.verification.executor import load_module
 
 SPEC = """
@@ -80,3 +82,49 @@ def test_threads_that_call_first_compile_once(build: Callable[..., tuple[ModuleT
     for thread in threads:
         thread.join()
     assert compiled == ["sm_80"]
+
+
+def test_what_was_compiled_is_called_without_its_wrapper(
+    build: Callable[..., tuple[ModuleType, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With several devices too: `test_a_launch_is_on_the_device_of_its_tensors` says why."""
+
+    class Wrapped:
+        def __tvm_ffi_object__(self) -> Callable[..., None]:
+            return print
+
+    module, _ = build("sm_80", (8, 0), devices=2)
+    monkeypatch.setattr(module, "compile", lambda arch: Wrapped())
+    assert module._load(torch.device("cuda:1")) is print
+
+
+def test_a_call_runs_no_python_but_the_function_itself(build: Callable[..., tuple[ModuleType, list[str]]]) -> None:
+    module, _ = build("sm_80", (8, 0))
+    module._compiled[-1] = min  # something in C that takes two tensors; -1 is the index of the CPU
+    x, y = torch.ones(1), torch.zeros(1)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        result = module.add_one(x, y)
+    finally:
+        sys.setprofile(None)
+    assert result is y and called == ["add_one"]
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_tensors_that_want_a_gradient_are_refused_in_every_call(
+    name: str, build: Callable[..., tuple[ModuleType, list[str]]]
+) -> None:
+    module, _ = build("sm_80", (8, 0))
+    calls: list[tuple[object, ...]] = []
+    module._compiled[0] = lambda *arguments: calls.append(arguments)
+    tensors = {"x": torch.ones(4), "y": torch.zeros(4)}
+    tensors[name].requires_grad_()
+    arguments = [on_device(t) for t in tensors.values()]
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"^{name}: expected a tensor that requires no gradient"):
+            module.add_one(*arguments)
+    assert not calls
+    with torch.no_grad():
+        module.add_one(*arguments)
+    assert len(calls) == 1

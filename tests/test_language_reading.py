@@ -33,6 +33,7 @@ from cutegen.language.model import (
     Mma,
     ProbeSchedule,
     Scalar,
+    Scheduler,
     Tensor,
     Verify,
 )
@@ -351,7 +352,12 @@ def specs(draw: st.DrawFn) -> KernelSpec:
             threads=draw(OPTIONAL_SIZE) if partition == "inner" else None,
             thread_layout=thread,
             value_layout=draw(st.none() | LAYOUTS) if partition == "thread_value" else None,
-            copy=Copy(draw(st.sampled_from([None, "universal"])), draw(st.sampled_from([None, 64]))),
+            copy=Copy(
+                draw(st.sampled_from([None, "universal"])),
+                draw(st.sampled_from([None, 64])),
+                evict_priority=draw(st.sampled_from([None, "no_allocate"])),
+            ),
+            scheduler=Scheduler(draw(st.sampled_from([None, "N"]))),
             predication=draw(maps(modes, st.sampled_from(["mask", "none"]))),
         )
     static = draw(maps(modes, SIZES))

@@ -46,7 +46,8 @@ def call_of(module: Module, folder: Path, sizes: dict[str, int]) -> Callable[[],
     path = folder / module.name
     path.write_text(module.text)
     loaded = load_module(path)
-    arguments = loaded.make_inputs(**sizes)
+    dynamic = {mode: size for mode, size in sizes.items() if mode not in module.spec.static}
+    arguments = loaded.make_inputs(**dynamic)
     kernel = getattr(loaded, module.spec.kernel)
     kernel(*arguments)
     return lambda: kernel(*arguments)

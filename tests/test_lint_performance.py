@@ -81,7 +81,7 @@ def test_an_inferred_copy_needs_no_advice() -> None:
         ("CG274", "write `stages: 3`", "stages: 6", "stages: 3"),
         ("CG275", "write `stages: 2`", "stages: 3", "stages: 2"),
         ("CG276", "write `N: none`, or leave it out", "N: mask", "N: none"),
-        ("CG277", "take M: 64, N: 128 in the tiler", "static:", "schedule: {tiler: {M: 64, N: 128}}\nstatic:"),
+        ("CG277", "take M: 64, N: 64 in the tiler", "static:", "schedule: {tiler: {M: 64, N: 64}}\nstatic:"),
         ("CG278", "take M: 128, N: 128 in the tiler", "M: 32, N: 32", "M: 128, N: 128"),
         ("CG279", "write `pad: 0` for A", "pad: 4", "pad: 0"),
     ],
@@ -105,6 +105,13 @@ def test_a_warp_is_named_with_its_threads_and_words() -> None:
 def test_tensors_of_one_kind_are_told_together() -> None:
     (found,) = advice(COPY + "schedule: {partition: inner, tiler: {M: 1, N: 8}}\n")
     assert found.message == "S and D are accessed in 32 sectors a request, and 16 would do"
+
+
+def test_threads_that_walk_across_the_contiguous_mode_are_told_of_the_raster() -> None:
+    schedule = "schedule: {partition: inner, tiler: {M: 1, N: 4}, scheduler: {raster: M}}\n"
+    (found,) = advice(COPY + schedule)
+    assert found.code == "CG271" and found.help == "write `raster: N`"
+    assert not advice(COPY + schedule.replace("raster: M", "raster: N"))
 
 
 def test_a_transpose_is_walked_in_tiles_that_suit_both() -> None:

@@ -10,7 +10,7 @@ from cutegen.language import read_specs
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
-from cutegen.planning.plan import ElementwisePlan
+from cutegen.planning.plan import ElementwisePlan, GemmPlan
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
 
@@ -157,3 +157,37 @@ def test_no_gemm_is_too_strange_to_be_told_about(schedule: dict[str, object]) ->
     if not report.failed:
         check(spec, report)
     assert report.failed
+
+
+@pytest.mark.parametrize("more", [{}, {"divisible": {"K": 4}}], ids=["any k", "k by 4"])
+@pytest.mark.parametrize(
+    ("majors", "tile"),
+    [
+        ("MNM", (128, 128)),
+        ("MNN", (128, 128)),
+        ("KNN", (128, 256)),  # long where rows of m or n are copied whole
+        ("MKM", (256, 128)),
+        ("KKN", (256, 128)),  # long where the output is not contiguous
+        ("KKM", (128, 256)),
+    ],
+)
+def test_tiles_and_copies_of_a_product_follow_from_majorness(
+    majors: str, tile: tuple[int, int], more: dict[str, object]
+) -> None:
+    shapes = {"A": ["M", "K"], "B": ["N", "K"], "C": ["M", "N"]}
+    tensors = {
+        name: {"shape": shape, "dtype": "f32", "major": major}
+        for (name, shape), major in zip(shapes.items(), majors, strict=True)
+    }
+    tensors["C"]["role"] = "out"
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {}, **more))
+    check(spec, report)
+    assert not report.failed
+    plan = make_plan(spec)
+    assert isinstance(plan, GemmPlan)
+    assert (plan.tile["M"], plan.tile["N"]) == tile
+    for x in (plan.a, plan.b):
+        narrow = majors.startswith("KK") and x.block < 256
+        wide = x.tensor.major != "K" or (bool(more) and not narrow)
+        assert x.vector == (4 if wide else 1)
+        assert x.atom == ("universal" if wide and x.tensor.major == "K" else "cp_async")

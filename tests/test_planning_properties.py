@@ -253,13 +253,16 @@ def test_gemm_plans_copy_and_compute_their_tiles_once(text: str) -> None:
             itertools.product(range(x.block), range(depth))
         )
         for own in owned.values():
-            assert_accesses_are_neighbours(own, x.vector, 0)
+            assert_accesses_are_neighbours(own, x.vector, int(x.tensor.major == plan.k))
+            assert_accesses_are_neighbours(own, x.smem_vector, 0)
         need = x.vector * x.tensor.dtype.bytes
-        assert x.smem_stride * x.tensor.dtype.bytes % need == 0, "columns of shared memory are aligned"
+        written = x.smem_vector * x.tensor.dtype.bytes
+        assert x.smem_stride * x.tensor.dtype.bytes % written == 0, "columns of shared memory are aligned"
         assert need <= (x.tensor.align or 0) or x.vector == 1
-        assert x.vector == 1 or x.tensor.major != plan.k
-        assert x.atom == "universal" or need in (4, 8, 16)
-        known = spec.static.get(x.mode) or spec.divisible.get(x.mode, 1)
+        assert x.smem_vector == 1 or x.tensor.major != plan.k
+        assert x.atom == "universal" or (need in (4, 8, 16) and x.smem_vector == x.vector)
+        mode = plan.k if x.tensor.major == plan.k else x.mode
+        known = spec.static.get(mode) or spec.divisible.get(mode, 1)
         assert known % x.vector == 0
     owned = accumulated(plan)
     assert Counter(w for own in owned.values() for w in own) == Counter(

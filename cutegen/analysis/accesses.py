@@ -155,7 +155,7 @@ def _to_shared(plan: GemmPlan, x: GemmOperand) -> Access:
         x.tensor.dtype,
         "shared",
         "write",
-        x.vector,
+        x.smem_vector,
         tiled_copy(x, (x.block, plan.tile[plan.k]), (1, x.smem_stride)),
         ("schedule", "smem", x.tensor.name, "pad"),
     )

@@ -222,14 +222,14 @@ def _gemm_bounds(plan: GemmPlan) -> Iterator[Claim]:
         width = vector if mode == output.major else 1
         yield _mode(plan, f"{output.name}, ", mode, plan.tile[mode], masked, width, runs)
         width = x.vector if mode == x.tensor.major else 1
-        yield _mode(plan, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, _one_row(plan, x))
+        yield _mode(plan, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, _aligned_runs(plan, x))
     yield _summed(plan)
 
 
-def _one_row(plan: GemmPlan, x: GemmOperand) -> bool:
-    """Whether every access to an operand stays within one k, in an aligned run along the other mode."""
+def _aligned_runs(plan: GemmPlan, x: GemmOperand) -> bool:
+    """Whether every access to an operand is an aligned run along the mode in which it is contiguous."""
     shape = (plan.tile[x.mode], plan.tile[plan.k])
-    return _runs(tiled_copy(x, shape, compact(shape)), shape, 0, x.vector)
+    return _runs(tiled_copy(x, shape, compact(shape)), shape, int(x.tensor.major == plan.k), x.vector)
 
 
 def _summed(plan: GemmPlan) -> Claim:
@@ -240,10 +240,16 @@ def _summed(plan: GemmPlan) -> Claim:
         return Claim("bounds", f"{k}: no predicate is needed", because, known % depth == 0, path)
     because = (
         f"the first tile starts at {k} - {depth} * ceil({k} / {depth}), above -{depth}, and the last one ends at {k}",
-        "an access is within one k, whose sign decides",
     )
+    along = max(x.vector if x.tensor.major == k else 1 for x in (plan.a, plan.b))
+    known = known_divisor(plan.spec, k)
+    if along > 1:
+        because += (f"accesses of {along} and {k} are multiples of {along}: the sign of their first k decides",)
+    else:
+        because += ("an access is within one k, whose sign decides",)
+    whole = depth % along == 0 and known % along == 0
     text = f"{k}: only the first tile is incomplete, and what it copies is not below 0"
-    return Claim("bounds", text, because, _one_row(plan, plan.a) and _one_row(plan, plan.b), path)
+    return Claim("bounds", text, because, whole and all(_aligned_runs(plan, x) for x in (plan.a, plan.b)), path)
 
 
 # -------------------------------------------------------------------------------------------------------- probe

@@ -10,9 +10,10 @@ from typing import Literal, Protocol
 
 from cutegen.building import checks
 from cutegen.building.checks import Compilation, compile_units
-from cutegen.building.project import Selection, shown
+from cutegen.building.project import Selection, quoted, shown
+from cutegen.building.receipts import compare_all, makers, remove_empty
 from cutegen.building.sources import Gathered, Unit, gather
-from cutegen.building.state import FileState, advice, compare
+from cutegen.building.state import FileState, advice
 from cutegen.building.write import locked, write_all
 from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.language.diagnostics import Diagnostic, has_errors
@@ -120,7 +121,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         return found.report(BROKEN)
     # Asked before the long part, so that nobody waits for a compile that could not be written.
     try:
-        states = compare(units, selection.scopes)
+        states = compare_all(units, selection.scopes)
         found.problems += _in_the_way(states, units, options.force) or _unwritable(states)
     except OSError as error:
         found.problems.append(_disk(error))
@@ -146,7 +147,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 
     try:
         with locked(unit.path.parent for unit in units):
-            states = compare(units, selection.scopes)  # again: another build may have been faster
+            states = compare_all(units, selection.scopes)  # again: another build may have been faster
             found.problems += _in_the_way(states, units, options.force)
             if found.problems:
                 return found.report(FINDINGS, _results(units, outcomes, verifications, None))
@@ -160,6 +161,8 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         found.problems.append(_disk(error))
         return found.report(BROKEN, _results(units, outcomes, verifications, None))
     removed = [state.path for state in states if state.wanted is None]
+    remove_empty(state.path for state in states if state.wanted is None and state.kind == "receipt")
+    found.notices += _stale_receipts(states, units)
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
 
@@ -286,12 +289,23 @@ def _untouched(units: Sequence[Unit], why: str) -> list[KernelResult]:
 
 def _in_the_way(states: Sequence[FileState], units: Sequence[Unit], force: bool) -> list[Problem]:
     """Files that must not be overwritten: never those of others, and those edited by hand only if forced."""
-    made = {unit.path: unit for unit in units}
+    made = makers(states, units)
     return [
         Problem(f"{shown(state.path)}: {state.why}", advice(state, made.get(state.path)), str(state.path))
         for state in states
-        if state.state == "foreign" or (state.state == "edited" and not force)
+        if state.state == "foreign" or (state.state in ("edited", "invalid") and not force)
     ]
+
+
+def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[str]:
+    """What a build that changed a kernel took away with it, and how it comes back."""
+    made = makers(states, units)
+    gone = [s for s in states if s.kind == "receipt" and s.wanted is None and s.path in made]
+    if not gone:
+        return []
+    files = ", ".join(shown(state.path) for state in gone)
+    specs = " ".join(dict.fromkeys(quoted(made[state.path].source.file) for state in gone))
+    return [f"removed, since they were not of this code: {files}; `cutegen bench {specs} --receipts` measures again"]
 
 
 def _unwritable(states: Sequence[FileState]) -> list[Problem]:

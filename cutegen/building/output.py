@@ -11,6 +11,7 @@ from typing import Any
 from cutegen.building.build import BuildReport, KernelResult, Problem, Verification
 from cutegen.building.console import print_table
 from cutegen.building.project import shown
+from cutegen.building.receipts import Recorded, makers
 from cutegen.building.sources import Unit
 from cutegen.building.state import FileState, advice
 from cutegen.compiling import Compiled, Outcome
@@ -188,7 +189,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
-    made = {unit.path: unit for unit in units}
+    made = makers(states, units)
     wrong = [state for state in states if state.state != "current"]
     for state in wrong:
         print(f"{shown(state.path)}: {state.state}: {state.why}; {advice(state, made.get(state.path))}")
@@ -203,12 +204,13 @@ def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
 def states_json(
     verb: str, states: Sequence[FileState], units: Sequence[Unit], diagnostics: Sequence[Diagnostic], *, diff: bool
 ) -> dict[str, Any]:
-    """`{verb, ok, diagnostics, files: [{file, state, why, advice, spec, diff?}]}`."""
-    made = {unit.path: unit for unit in units}
+    """`{verb, ok, diagnostics, files: [{file, kind, state, why, advice, spec, diff?}]}`."""
+    made = makers(states, units)
     files = []
     for state in states:
         entry = {
             "file": shown(state.path),
+            "kind": state.kind,
             "state": state.state,
             "why": state.why,
             "advice": advice(state, made.get(state.path)) or None,
@@ -262,3 +264,21 @@ def verify_json(
         "diagnostics": [as_json(d) for d in diagnostics],
         "kernels": kernels,
     }
+
+
+# receipts
+
+
+def print_recorded(recorded: Recorded) -> None:
+    for path in recorded.written:
+        print(f"{shown(path)} written")
+    for notice in recorded.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    for problem in recorded.problems:
+        print(f"error: {problem}", file=sys.stderr)
+
+
+def recorded_json(recorded: Recorded) -> dict[str, Any]:
+    """`{written, notices, problems}`"""
+    written = [shown(path) for path in recorded.written]
+    return {"written": written, "notices": list(recorded.notices), "problems": list(recorded.problems)}

@@ -15,6 +15,7 @@ from types import FrameType
 import click
 
 from cutegen import __version__
+from cutegen.cli.bench import bench
 from cutegen.cli.build import build
 from cutegen.cli.explain import explain
 from cutegen.cli.guard import Verbs
@@ -22,8 +23,10 @@ from cutegen.cli.init import init
 from cutegen.cli.inspect import inspect
 from cutegen.cli.layout import layout
 from cutegen.cli.lint import lint
+from cutegen.cli.receipts import receipts
 from cutegen.cli.schema import schema
 from cutegen.cli.show import show
+from cutegen.cli.tune import tune
 from cutegen.cli.verify import verify
 
 
@@ -50,7 +53,7 @@ def cli() -> None:
     """
 
 
-for verb in (init, build, lint, explain, inspect, layout, show, verify, schema):
+for verb in (init, build, lint, explain, inspect, layout, show, verify, tune, bench, receipts, schema):
     cli.add_command(verb)
 
 __all__ = ["cli", "main"]

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--no-verify", is_flag=True, help="Do not run the kernels.")
 @with_jobs
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
-@click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@click.option(
+    "--force", is_flag=True, help="Overwrite generated files that were edited by hand, and remove such receipts."
+)
 @with_format
 def build(
     specs: tuple[Path, ...],
@@ -78,11 +80,11 @@ def build(
 
 def _compare(selection: Selection, *, diff: bool, form: str) -> None:
     from cutegen.building.output import print_check, print_diagnostics, states_json, unified_diff
-    from cutegen.building.state import compare
+    from cutegen.building.receipts import compare_all
 
     gathered = gather_specs(selection, form)
     try:
-        states = compare(gathered.units, selection.scopes)
+        states = compare_all(gathered.units, selection.scopes)
     except OSError as error:
         raise Refusal(f"{error.filename}: {error.strerror}") from None
     code = OK if all(state.state == "current" for state in states) else FINDINGS

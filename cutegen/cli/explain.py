@@ -74,7 +74,7 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
 
 
 def _sizes_for(unit: Unit, given: tuple[str, ...]) -> list[Mapping[str, int]]:
-    """What was asked for, with fixed sizes filled in; else the fixed sizes, if all are. Raises Refusal, UsageError."""
+    """What was asked for, with fixed sizes filled in; else the fixed sizes, if all are. Raises Refusal."""
     spec = unit.module.spec
     if not given:
         return [spec.static] if set(spec.modes) <= set(spec.static) else []
@@ -82,27 +82,10 @@ def _sizes_for(unit: Unit, given: tuple[str, ...]) -> list[Mapping[str, int]]:
 
 
 def _parsed(text: str, spec: KernelSpec) -> Mapping[str, int]:
-    """The size of every mode, as `text` and the spec's fixed sizes give it. Raises Refusal, UsageError."""
-    sizes: dict[str, int] = {}
-    for part in text.split(","):
-        mode, equals, number = (x.strip() for x in part.partition("="))
-        digits = number.isascii() and number.isdigit() and len(number) <= 10
-        if not equals or not digits or not 0 < int(number) < 2**31:
-            raise click.UsageError(f"--sizes: `{part[:40]}` is not a mode and a size, as in {spec.modes[0]}=4096")
-        if mode not in spec.modes:
-            raise Refusal(f"--sizes: {spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
-        if mode in sizes:
-            raise Refusal(f"--sizes: {mode} is given twice", "give each set of sizes a --sizes of its own")
-        size, fixed, divisor = int(number), spec.static.get(mode), spec.divisible.get(mode, 1)
-        if fixed not in (None, size):
-            raise Refusal(f"--sizes: {mode} is {fixed} in {spec.kernel}", f"leave {mode} out")
-        if size % divisor:
-            near = max(divisor, size // divisor * divisor)
-            raise Refusal(f"--sizes: {mode} must be a multiple of {divisor}, not {size}", f"{near} would work")
-        sizes[mode] = size
-    sizes = {**spec.static, **sizes}
-    missing = [mode for mode in spec.modes if mode not in sizes]
-    if missing:
-        example = ",".join(f"{mode}=4096" for mode in missing)
-        raise Refusal(f"--sizes: {', '.join(missing)} missing for {spec.kernel}", f"add {example}")
-    return sizes
+    """The size of every mode, as `text` and the spec's fixed sizes give it. Raises Refusal."""
+    from cutegen.measuring.shapes import ShapeError, parse_sizes
+
+    try:
+        return parse_sizes(text, spec)
+    except ShapeError as error:
+        raise Refusal(f"--sizes: {error}", error.help) from None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
 from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+
+if TYPE_CHECKING:
+    from cutegen.building.build import Verification
+    from cutegen.building.receipts import Recorded
+    from cutegen.building.sources import Unit
 
 
 @click.command()
@@ -16,21 +22,25 @@ from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
 @click.option(
     "--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run: a GPU, or an emulator."
 )
+@click.option("--receipts", is_flag=True, help="Keep what a GPU found in receipts beside the modules.")
 @with_jobs
 @with_format
-def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None, form: str) -> None:
+def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, jobs: int | None, form: str) -> None:
     """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
 
     Exit 1 where a kernel fails, 2 where one could not be executed.
 
-    JSON: {verb, ok, exit_code, on, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}]}.
+    JSON: {verb, ok, exit_code, on, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}],
+    receipts?: {written, notices, problems}}.
     """
     from cutegen.building.build import Verification, run_verification
     from cutegen.building.checks import emulator_missing
     from cutegen.building.console import make_progress
-    from cutegen.building.output import print_diagnostics, print_verify, verify_json
+    from cutegen.building.output import print_diagnostics, print_recorded, print_verify, recorded_json, verify_json
     from cutegen.verification import gpu_missing
 
+    if receipts and on == "cpu":
+        raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
     gathered = gather_specs(select_specs(specs, None), form)
     units = gathered.units
     reason = emulator_missing() if on == "cpu" else gpu_missing()
@@ -43,13 +53,25 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], jobs: int | None,
     verifications, found = run_verification(units, on, jobs, make_progress())
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
-    code = FINDINGS if found else BROKEN if idle else OK
+    recorded = _record(units, verifications) if receipts else None
+    code = FINDINGS if found or (recorded and recorded.problems) else BROKEN if idle else OK
     if form == "json":
-        print_json(verify_json(on, units, verifications, diagnostics), code)
+        kept = {} if recorded is None else {"receipts": recorded_json(recorded)}
+        print_json({**verify_json(on, units, verifications, diagnostics), **kept}, code)
     else:
         print_diagnostics(diagnostics, gathered.texts)
         print_verify(units, verifications)
+        if recorded is not None:
+            print_recorded(recorded)
     if code == BROKEN:
         what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
         raise Refusal(f"{what} executed: {idle[0].why}", told=True)
     click.get_current_context().exit(code)
+
+
+def _record(units: Sequence[Unit], verifications: Sequence[Verification]) -> Recorded:
+    from cutegen.building.receipts import record_verified
+    from cutegen.measuring.machine import this_machine
+
+    pairs = zip(units, verifications, strict=True)
+    return record_verified(this_machine(), [(unit, v.report) for unit, v in pairs if v.report is not None])

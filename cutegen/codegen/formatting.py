@@ -22,20 +22,20 @@ def python_tuple(shape: object) -> str:
 Item = str | tuple[str, Sequence[str], str]  # text, or a bracketed list that may be opened in its turn
 
 
-def call(head: str, items: Sequence[Item], tail: str, indent: int) -> str:
+def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH) -> str:
     """`head` items `tail`, in one line, else with the items indented, else one item a line.
 
-    `indent` is the column at which the text starts.
+    `indent` is the column at which the text starts, `width` how many columns there are.
     """
     flat_items = [item if isinstance(item, str) else f"{item[0]}{', '.join(item[1])}{item[2]}" for item in items]
     flat = f"{head}{', '.join(flat_items)}{tail}"
-    if indent + len(flat) <= WIDTH:
+    if indent + len(flat) <= width:
         return flat
     pad = " " * (indent + 4)
     body = pad + ", ".join(flat_items)
-    if len(body) > WIDTH:
+    if len(body) > width:
         opened = [
-            text if isinstance(item, str) or len(pad) + len(text) < WIDTH else call(*item, indent + 4)
+            text if isinstance(item, str) or len(pad) + len(text) < width else call(*item, indent + 4, width)
             for item, text in zip(items, flat_items, strict=True)
         ]
         body = "\n".join(f"{pad}{item}," for item in opened)
@@ -52,13 +52,33 @@ def launch(kernel: str, arguments: Sequence[str], grid: str) -> str:
 
 
 def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
-    """`head` and the terms joined by an operator, in parentheses with a term a line where it is too long."""
+    """`head` and the terms joined by an operator; in parentheses where it is too long, in one line or a term a line."""
     flat = head + operator.join(terms)
     if indent + len(flat) <= WIDTH:
         return flat
     pad = " " * (indent + 4)
+    inside = pad + operator.join(terms)
+    if len(inside) <= WIDTH:
+        return f"{head}(\n{inside}\n{' ' * indent})"
     lines = [f"{pad}{terms[0]}", *(f"{pad}{operator.strip()} {term}" for term in terms[1:])]
     return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")"
+
+
+def raising(pad: str, first: str, second: str, error: str = "ValueError") -> list[str]:
+    """`raise ValueError(f"...")` for the body of a function, in one line where it fits, else in two strings."""
+    whole = f'{pad}raise {error}(f"{first}{second}")'
+    if 4 + len(whole) <= WIDTH:
+        return [whole]
+    one = f'{pad}    f"{first}{second}"'
+    if 4 + len(one) <= WIDTH:
+        return [f"{pad}raise {error}(", one, f"{pad})"]
+    prefix = "f" if "{" in first else ""
+    return [
+        f"{pad}raise {error}(",
+        f'{pad}    {prefix}"{first}"',
+        f'{pad}    f"{second}"',
+        f"{pad})",
+    ]
 
 
 def make_layout(layout: Layout | None) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from cutegen.codegen.expressions import TorchPrinter
-from cutegen.codegen.formatting import WIDTH, Item, call
+from cutegen.codegen.formatting import WIDTH, Item, call, raising
+from cutegen.codegen.launch_checks import can_overlap_itself, launch_checks, limits
 from cutegen.language.expressions import Expr, MatMul
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.layouts import leaves, modes_of, offsets
-from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan
+from cutegen.planning.plan import GemmPlan, Plan, ProbePlan
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
 MODE_DEFAULT = 1024  # of the command line's sizes
@@ -23,7 +24,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     parameters = [f"{t.argument}: torch.Tensor" for t in spec.tensors]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
-    checks = _checks(spec) + _late_checks(plan)
+    checks = _checks(spec) + [line for limit in limits(plan) for line in limit.lines]
     checks = [kept for line in checks if (kept := _without_unused(line, checks))]
     return {
         "host_parameters": parameters,
@@ -32,7 +33,8 @@ def host_context(plan: Plan) -> dict[str, Any]:
         "checks": checks,
         "scalar_checks": _scalar_checks(spec),
         "fast_conditions": _fast_conditions(plan),
-        "distinct_outputs": bool(_strided_outputs(spec)),
+        "gradients": _gradients(spec),
+        **launch_checks(plan),
         "empty_operands": _empty_operands(plan),
         "call_arguments": arguments,
         "symbols": _symbols(spec),
@@ -43,7 +45,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
             *(f"cutlass.{s.dtype.cutlass}({_one(s.dtype.is_float)})" for s in spec.scalars),
             "stream",
         ],
-        "reference_lines": _reference(plan),
+        "reference_lines": reference_lines(plan),
         "scalars": spec.scalars,
         **_inputs(plan),
     }
@@ -74,7 +76,7 @@ def _checks(spec: KernelSpec) -> list[str]:
     for t in spec.tensors:
         if t.argument != out:
             lines.append(f"if {t.argument}.device != {out}.device:")
-            lines += _raise(
+            lines += raising(
                 "    ", f"{t.argument}: expected {{{out}.device}}, where {out} is, ", f"got {{{t.argument}.device}}"
             )
     bound: dict[str, str] = {}  # mode -> the argument that its size was taken from
@@ -92,7 +94,7 @@ def _checks(spec: KernelSpec) -> list[str]:
             wanted = ", ".join(t.shape) + ("," if len(t.shape) == 1 else "")
             lines.append(f"if {t.argument}.shape != ({wanted}):")
             others = ", ".join(dict.fromkeys(bound[m] for m in agreed))
-            lines += _raise(
+            lines += raising(
                 "    ",
                 f"{t.argument}: expected shape ({', '.join(t.shape)}) = {{({wanted})}}, as {others} "
                 f"{'has' if ',' not in others else 'have'} it, ",
@@ -104,27 +106,20 @@ def _checks(spec: KernelSpec) -> list[str]:
         owner = bound[mode]
         if mode in spec.static:
             lines.append(f"if {mode} != {spec.static[mode]}:")
-            lines += _raise("    ", f"{owner}: expected {mode} = {spec.static[mode]}, ", f"got {{{mode}}}")
+            lines += raising("    ", f"{owner}: expected {mode} = {spec.static[mode]}, ", f"got {{{mode}}}")
         elif spec.divisible.get(mode, 1) > 1:
             lines.append(f"if {mode} % {spec.divisible[mode]}:")
-            lines += _raise(
+            lines += raising(
                 "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
             )
-    for written in _strided_outputs(spec):
-        name = written.argument
-        lines.append(f"if not _distinct({name}):")
-        lines += _raise("    ", f"{name}: expected elements that share no memory, ", f"got strides {{{name}.stride()}}")
-    for written in (t for t in spec.tensors if t.writes):
-        for t in spec.tensors:
-            if t.name != written.name:
-                items = [f'"{written.argument}"', written.argument, f'"{t.argument}"', t.argument]
-                lines.append(call("_check_apart(", items, ")", 4))
+    if can_overlap_itself(spec.output):
+        lines.append(f"if {out}.numel() and not _distinct({out}):")
+        lines += raising("    ", f"{out}: expected elements that share no memory, ", f"got strides {{{out}.stride()}}")
+    for t in spec.tensors:
+        if t.argument != out:
+            message = f"{out}: expected memory of its own, got some of {t.argument}'s"
+            lines += [f"if {out}.numel() and not _apart({out}, {t.argument}):", f'    raise ValueError("{message}")']
     return lines
-
-
-def _strided_outputs(spec: KernelSpec) -> list[Tensor]:
-    """Outputs whose strides could make elements coincide: a single mode is contiguous."""
-    return [t for t in spec.tensors if t.writes and len(t.shape) > 1]
 
 
 def _without_unused(line: str, lines: list[str]) -> str:
@@ -145,84 +140,24 @@ def _scalar_checks(spec: KernelSpec) -> list[str]:
         accepted = "numbers.Real" if s.dtype.is_float else "numbers.Integral"
         lines.append(f"if not isinstance({name}, {accepted}):")
         wanted = "an int" if kind == "int" else "a float"
-        lines += _raise("    ", f"{name}: expected {wanted}, ", f"got {{type({name}).__name__}}", "TypeError")
+        lines += raising("    ", f"{name}: expected {wanted}, ", f"got {{type({name}).__name__}}", "TypeError")
         if not s.dtype.is_float:
             lines.append(f"if not -(2**31) <= {name} < 2**31:")
-            lines += _raise("    ", f"{name}: expected 32 bits, ", f"got {{{name}}}")
-    return lines
-
-
-def _raise(pad: str, first: str, second: str, error: str = "ValueError") -> list[str]:
-    """`raise ValueError(f"...")` in one line where it fits, else in two strings."""
-    whole = f'{pad}raise {error}(f"{first}{second}")'
-    if 4 + len(whole) <= WIDTH:
-        return [whole]
-    one = f'{pad}    f"{first}{second}"'
-    if 4 + len(one) <= WIDTH:
-        return [f"{pad}raise {error}(", one, f"{pad})"]
-    prefix = "f" if "{" in first else ""
-    return [
-        f"{pad}raise {error}(",
-        f'{pad}    {prefix}"{first}"',
-        f'{pad}    f"{second}"',
-        f"{pad})",
-    ]
-
-
-def _late_checks(plan: Plan) -> list[str]:
-    """Limits of the grid, and whole blocks where the plan demands them."""
-    lines: list[str] = []
-    output = plan.spec.output
-    if isinstance(plan, GemmPlan) and plan.largest_n is not None:
-        lines.append(f"if {plan.n} > {plan.largest_n}:")
-        lines += _raise("    ", f"{output.argument}: expected {plan.n} <= {plan.largest_n}, ", f"got {{{plan.n}}}")
-    if isinstance(plan, ElementwisePlan) and plan.most_tiles is not None:
-        sizes = zip(output.shape, plan.tiler, strict=True)
-        tiles = " * ".join(f"-(-{mode} // {extent})" if extent > 1 else mode for mode, extent in sizes)
-        lines.append(f"if {tiles} > {plan.most_tiles}:")
-        lines += _raise(
-            "    ",
-            f"{output.argument}: expected at most {plan.most_tiles} tiles, ",
-            f"got shape {{tuple({output.argument}.shape)}}",
-        )
-    for condition in _whole_blocks(plan):
-        lines.append(f"if {condition}:")
-        lines += _raise(
-            "    ",
-            f"{output.argument}: expected a multiple of {plan.threads} tiles, ",
-            f"got shape {{tuple({output.argument}.shape)}}",
-        )
+            lines += raising("    ", f"{name}: expected 32 bits, ", f"got {{{name}}}")
     return lines
 
 
 def _fast_conditions(plan: Plan) -> list[str]:
-    """What the compiled function does not check by itself."""
-    spec, output = plan.spec, plan.spec.output.argument
-    apart = [
-        f"not _same_storage({out.argument}, {t.argument})"
-        for out in spec.tensors
-        for t in spec.tensors
-        if out.writes and t.name != out.name
-    ]
+    """What the compiled function cannot check."""
+    tensors = plan.spec.tensors
     # It takes signed for unsigned integers and the other way round
-    dtypes = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
-    distinct = [f"_distinct({t.argument})" for t in _strided_outputs(spec)]
-    # Sizes whose coordinates or number of tiles might need more than 32 bits are looked at closely
-    small = [f"0 < {output}.numel() <= LARGEST"]
-    if isinstance(plan, GemmPlan):
-        small.append(f"{plan.a.tensor.argument}.numel() <= LARGEST")
-    return [*dtypes, *small, *distinct, *apart, *(f"not {c}" for c in _whole_blocks(plan))]
+    conditions = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in tensors if not t.dtype.is_float]
+    return [*conditions, "not (wants_gradient and torch.is_grad_enabled())"] if _gradients(plan.spec) else conditions
 
 
-def _whole_blocks(plan: Plan) -> list[str]:
-    """Inner partition without a mask on the slowest mode: an expression that is 0 for a whole number of blocks."""
-    if not (isinstance(plan, ElementwisePlan) and plan.check_threads):
-        return []
-    sizes = [
-        f"({plan.spec.output.argument}.shape[{i}] // {e})" if e > 1 else f"{plan.spec.output.argument}.shape[{i}]"
-        for i, e in enumerate(plan.tiler)
-    ]
-    return [f"{' * '.join(sizes)} % THREADS"]
+def _gradients(spec: KernelSpec) -> list[str]:
+    """Whether autograd follows an argument: integers have no gradients."""
+    return [f"{t.argument}.requires_grad" for t in spec.tensors if t.dtype.is_float]
 
 
 def _empty_operands(plan: Plan) -> list[str]:
@@ -264,7 +199,8 @@ def _fakes(spec: KernelSpec) -> list[tuple[str, str]]:
     return lines
 
 
-def _reference(plan: Plan) -> list[str]:
+def reference_lines(plan: Plan) -> list[str]:
+    """Statements on the arguments of the generated function that end in `result = ...`, what it computes in torch."""
     spec, value = plan.spec, plan.pointwise.value
     if isinstance(plan, ProbePlan):
         return _probe_reference(plan)

@@ -1,23 +1,23 @@
-"""What the kernel side of a generated module prints, one function an op. Numbers come from the plan."""
+"""What the kernel side of a generated module prints, but for what only a gemm has. Numbers come from the plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tensor_layouts import Layout
-
+from cutegen.codegen.constants import LARGEST, Constants
 from cutegen.codegen.expressions import KernelPrinter
-from cutegen.codegen.formatting import WIDTH, call, make_layout, python_tuple
+from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.gemm import gemm_context
 from cutegen.codegen.origins import elementwise_constants, origins
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import Name
-from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.model import Tensor
 from cutegen.planning.layouts import show
-from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Operand, Plan, ProbePlan
+from cutegen.planning.plan import ElementwisePlan, GemmPlan, Operand, Plan, ProbePlan
 
-Constants = list[tuple[str, str, str, str]]  # name, value, comment, key of the spec
-LARGEST = ("LARGEST", "2**31 - 2**21", "size: 32-bit coordinates reach a tile beyond it", "")
+DIVISOR = "cute.FastDivmodDivisorV2"
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,14 @@ class OperandText:
 
     tensor: Tensor
     variable: str
-    bits: int
     vector_text: str  # VECTOR, or the elements of an access of an operand that moves fewer
-    element: str
     predicate: list[str]
     broadcast: tuple[str, ...]
     strides: str
     write: bool
+    values: str  # of a thread, or of a slice of them
+    loading: list[str]  # arguments of the copy atom that loads it
+    storing: list[str]
     fragment: str  # what its registers are like
     truth: str  # a bool is a byte in memory: what turns it into a condition
 
@@ -53,7 +54,7 @@ def kernel_context(plan: Plan) -> dict[str, Any]:
     if isinstance(plan, ProbePlan):
         return context | _probe(plan)
     context |= _pointwise(plan)
-    return context | (_gemm(plan) if isinstance(plan, GemmPlan) else _elementwise(plan))  # type: ignore[arg-type]
+    return context | (gemm_context(plan) if isinstance(plan, GemmPlan) else _elementwise(plan))  # type: ignore[arg-type]
 
 
 def _parameters(plan: Plan) -> dict[str, Any]:
@@ -61,24 +62,34 @@ def _parameters(plan: Plan) -> dict[str, Any]:
     tensors = [f"m{t.name}: cute.Tensor" for t in spec.tensors]
     scalars = [f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars]
     extra: list[str] = []
+    prepared: dict[str, str] = {}  # on the host, from what the launch has
     if isinstance(plan, GemmPlan):
         for x in (plan.a, plan.b):
             extra += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
         extra.append("tiled_mma: cute.TiledMma")
-    elif isinstance(plan, ElementwisePlan) and plan.partition == "thread_value":
-        extra = ["tv_layout: cute.Layout"]
+    elif isinstance(plan, ElementwisePlan):
+        extra = ["tv_layout: cute.Layout"] if plan.partition == "thread_value" else []
+        extra += [f"{divisor}: {DIVISOR}" for divisor in _divisors(plan)]
+        prepared = {d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(_divisors(plan), plan.tile_order, strict=False)}
     parameters = [*tensors, *extra, *scalars]
+    names = [p.split(":")[0] for p in parameters]
     return {
         "kernel_parameters": parameters,
-        "kernel_arguments": [p.split(":")[0] for p in parameters],
+        "kernel_arguments": [prepared.get(name, name) for name in names],
         "launch_parameters": [*tensors, *scalars, "stream: cuda.CUstream"],
     }
+
+
+def _divisors(plan: ElementwisePlan) -> list[str]:
+    """The numbers of tiles that a tile's number is divided by, in that order."""
+    return [f"tiles_{plan.spec.output.shape[i]}" for i in plan.tile_order[:-1]]
 
 
 def _operand(plan: Plan, o: Operand) -> OperandText:
     spec, name = plan.spec, plan.spec.output.name
     narrow = o.vector != plan.pointwise.vector
     masked = bool(plan.pointwise.masked)
+    values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
     predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
     strides = [
         "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.output.shape
@@ -86,29 +97,40 @@ def _operand(plan: Plan, o: Operand) -> OperandText:
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        bits=o.bits,
         vector_text=str(o.vector) if narrow else "VECTOR",
-        element=f"m{o.tensor.name}.element_type",
         predicate=predicate,
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)})",
         write=o.write,
+        values=values,
+        loading=_atom(o, "CopyG2ROp"),
+        storing=_atom(o, "CopyR2GOp"),
         # In the kernel a u8 tensor says it holds i8
-        fragment=f"t{name}g{o.tensor.name}" + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
+        fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
         truth=" != 0" if o.tensor.dtype is Dtype.bool and not isinstance(plan.pointwise.value, Name) else "",
     )
+
+
+def _atom(o: Operand, special: str) -> list[str]:
+    """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
+    plain = o.evict_priority == "evict_normal"
+    op = "CopyUniversalOp" if plain else special
+    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={o.bits}"]
+    priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
+    return items if plain else [*items, priority]
 
 
 def _pointwise(plan: Plan) -> dict[str, Any]:
     """Loads, the expression, and the store: shared by elementwise kernels and epilogues."""
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     operands = [_operand(plan, o) for o in point.operands]
-    reshape = ".reshape((VALUES,))" if point.reshape else ""
+    taken, inside = ("SLICE", 4) if point.sliced else ("VALUES", 0)
+    reshape = f".reshape(({taken},))" if point.reshape else ""
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     anchors = [t.variable for o, t in zip(point.operands, operands, strict=True) if o.read]
     anchors += ["product"] if isinstance(plan, GemmPlan) else []
     tensors = frozenset(t.name for t in spec.tensors)
-    printer = KernelPrinter(names, tensors, "product", WIDTH - 4, anchors[0] if anchors else None)
+    printer = KernelPrinter(names, tensors, "product", WIDTH - 4 - inside, anchors[0] if anchors else None)
     statements = printer.run(point.value, "result")
     result = "result"
     if statements[-1].removeprefix("result = ").isidentifier():  # a bare copy needs no second name
@@ -129,6 +151,9 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
         "loaded": [t for o, t in zip(point.operands, operands, strict=True) if o.read],
         "stored": next(t for t in operands if t.write),
         "narrow_widths": [(v, point.vector // v) for v in sorted({o.vector for o in point.operands} - {point.vector})],
+        "accesses": f"{taken} // VECTOR",
+        "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else "vector * VECTOR]"),
+        "fit": partial(call, width=WIDTH - inside),
         "masked": masked,
         "all_masked": len(masked) == len(spec.output.shape),
         "mask_terms": terms,
@@ -136,7 +161,9 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
         "reshape": reshape,
         "statements": statements,
         "store": store,
-        "accumulator": f"product = accumulators.load(){reshape}" if isinstance(plan, GemmPlan) else "",
+        "accumulator": f"product = accumulators[None, part].load(){reshape}{' * one' if point.times_one else ''}"
+        if point.sliced
+        else "",
     }
 
 
@@ -173,13 +200,31 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         "tile_names": ", ".join(f"g{o.tensor.name}" for o in plan.pointwise.operands),
         "value_profiles": _profiles(plan),
         "nones": _nones(len(plan.tiler)),
-        "tile_walk": [output.shape[i] for i in plan.tile_order],
-        "tile_coordinates": ", ".join(
-            "rest" if i == plan.tile_order[-1] else f"tile_{m}" for i, m in enumerate(output.shape)
-        ),
+        **_walk(plan),
         "partition_template": f"parts/partition_{'inner' if plan.partition == 'inner' else 'block'}.j2",
         "share": share,
         "thread_values": thread_values,
+    }
+
+
+def _walk(plan: ElementwisePlan) -> dict[str, Any]:
+    """From the number of a tile to its coordinate: a block's, or a thread's for inner."""
+    modes = [plan.spec.output.shape[i] for i in plan.tile_order]
+    last = f"tile_{modes[-1]}"
+    number = "bidx * THREADS + tidx" if plan.partition == "inner" else "bidx"
+    steps = []  # quotient and remainder, what is divided, and by what
+    for mode, divisor in zip(modes, _divisors(plan), strict=False):
+        quotient = last if mode == modes[-2] else "rest"
+        steps.append((f"{quotient}, tile_{mode}", number, divisor))
+        number = "rest"
+    alone = len(modes) == 1
+    return {
+        "walkers": "Threads" if plan.partition == "inner" else "Blocks",
+        "raster": modes[0],
+        "tile_walk": steps,
+        "tile_coordinate": number if alone else python_tuple([f"tile_{mode}" for mode in plan.spec.output.shape]),
+        "slowest": modes[-1],
+        "slowest_tile": number if alone else last,
     }
 
 
@@ -190,133 +235,6 @@ def _profiles(plan: Plan) -> str:
         widths.setdefault(o.vector, []).append(f"t{plan.spec.output.name}g{o.tensor.name}")
     values = plan.pointwise.values
     return "; ".join(f"{', '.join(names)}: {show(((v, values // v),))}" for v, names in widths.items())
-
-
-@dataclass(frozen=True)
-class LoadText:
-    """A or B on its way to shared memory, as text."""
-
-    plan: GemmOperand
-    name: str
-    proj: str
-    op: str
-    smem_shape: str
-    smem_strides: str
-    pad: int
-    gmem_profile: str
-    smem_profile: str
-    rest_v: int
-    rest_mn: int
-    rest_k: int
-    predicate_shape: str
-    predicate_strides: str
-    predicated: bool
-    residue: bool
-
-    def copy(self, tile: str, stage: str, first: bool) -> list[str]:
-        """The arguments of `cute.copy` for one tile."""
-        n = self.name
-        items = [f"tiled_copy_{n}", f"t{n}g{n}[None, None, None, {tile}]", f"t{n}s{n}[None, None, None, {stage}]"]
-        if first and self.residue:
-            items.append(f"pred=t{n}p{n}_first")
-        elif self.plan.masked:
-            items.append(f"pred=t{n}p{n}")
-        return items
-
-
-def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
-    name, block = x.tensor.name, f"BLK_{x.mode.upper()}"
-    rest_v, rest_mn, rest_k = x.copies
-    profile = ((x.vector, rest_v), rest_mn, rest_k)
-    pad = x.smem_stride - x.block
-    stride = f"{block} + {pad}" if pad else block
-    depth = f"BLK_{plan.k.upper()}"
-    return LoadText(
-        plan=x,
-        name=name,
-        proj="(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
-        op="cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
-        smem_shape=f"({block}, {depth}, STAGES)",
-        smem_strides=f"(1, {stride}, {depth} * ({stride}))" if pad else f"(1, {stride}, {depth} * {stride})",
-        pad=pad,
-        gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
-        smem_profile=show((*profile, plan.stages)),
-        rest_v=rest_v,
-        rest_mn=rest_mn,
-        rest_k=rest_k,
-        predicate_shape=python_tuple(x.copies),
-        predicate_strides=python_tuple((rest_mn, 1, 0)),
-        predicated=x.masked or plan.residue,
-        residue=plan.residue,
-    )
-
-
-def _gemm(plan: GemmPlan) -> dict[str, Any]:
-    spec, output = plan.spec, plan.spec.output
-    blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    tiler, access = "schedule.tiler", f"elements of one access to {output.name}"
-    constants: Constants = [(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)]
-    constants += [
-        ("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
-        ("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
-        ("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
-        ("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
-        ("VECTOR", str(plan.pointwise.vector), access, f"schedule.copies.{output.name}"),
-        LARGEST,
-    ]
-    loads = [_load(plan, x) for x in (plan.a, plan.b)]
-    stages, depth = plan.stages, plan.tile[plan.k]
-
-    def read(x: LoadText, k: str, stage: str, indent: int) -> str:
-        """Shared memory to registers, through a conversion where the types differ."""
-        source = f"t{output.name}s{x.name}[None, None, {k}, {stage}]"
-        target = f"t{output.name}r{x.name}[None, None, {k}]"
-        pad = " " * indent
-        if not x.plan.convert:
-            return pad + call("cute.autovec_copy(", [source, target], ")", indent)
-        raw = f"t{output.name}r{x.name}_in[None, None, {k}]"
-        return "\n".join(
-            [
-                pad + call("cute.autovec_copy(", [source, raw], ")", indent),
-                pad + call(f"{target}.store(", [f"{raw}.load().to(cutlass.{accumulator.cutlass})"], ")", indent),
-            ]
-        )
-
-    def epilogue_view(tensor: str, vector: str) -> str:
-        if not plan.row_first:
-            return f"vectors({tensor}, {vector})"
-        return f"vectors(n_first({tensor}), {vector})"
-
-    def permutation(layout: Layout | None) -> str:
-        return "None" if layout is None else make_layout(layout)
-
-    accumulator = _accumulator(spec)
-    return {
-        "kernel_template": "gemm.py.j2",
-        "constants": constants,
-        "loads": loads,
-        "A": plan.a.tensor.name,
-        "B": plan.b.tensor.name,
-        "M": plan.m.upper(),
-        "N": plan.n.upper(),
-        "K": plan.k.upper(),
-        "blk_m": plan.tile[plan.m],
-        "blk_n": plan.tile[plan.n],
-        "blk_k": depth,
-        "mma_a": show((1, plan.fragment_m, depth, stages)),
-        "mma_b": show((1, plan.fragment_n, depth, stages)),
-        "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
-        "read": read,
-        "epilogue_view": epilogue_view,
-        "permutation": permutation,
-        "accumulator_type": accumulator.cutlass,
-    }
-
-
-def _accumulator(spec: KernelSpec) -> Dtype:
-    accumulator = spec.schedule.mma.accumulator  # type: ignore[union-attr]
-    assert isinstance(accumulator, Dtype)
-    return accumulator
 
 
 def _probe(plan: ProbePlan) -> dict[str, Any]:

@@ -57,12 +57,13 @@ def separate(marked: str) -> tuple[str, tuple[Region, ...]]:
     found: list[Region | None] = []  # None: still open
     open_: list[tuple[int, int, str, str]] = []
     for line in marked.split("\n"):  # not splitlines, which also splits at characters that a summary may have
-        if not line.startswith(_MARK):
+        mark = line.lstrip(" ")  # a part that is printed inside of a loop is indented whole
+        if not mark.startswith(_MARK):
             if _MARK in line:
                 raise ValueError(f"a region starts or ends inside of a line: {line!r}")
             lines.append(line)
-        elif line != _MARK:
-            _, path, name = line.split(_MARK)
+        elif mark != _MARK:
+            _, path, name = mark.split(_MARK)
             open_.append((len(found), len(lines) + 1, path, name))
             found.append(None)
         else:

@@ -43,7 +43,7 @@ def _elementwise(plan: ElementwisePlan) -> Figure:
     found = partition(plan.threads, places, shape)
     whose = "the first block's tiles" if plan.partition == "inner" else "a block's tile"
     keys = ("thread_layout", "value_layout", "threads", "copy")
-    names = ("values of a thread", "thread-value layout", "tile of this thread")
+    names = ("values of a thread", "thread-value layout", "walk")
     return _threads(
         "threads",
         f"Threads and values of {whose}",
@@ -145,7 +145,7 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     grids = (
         tile_grid(f"{name} in global memory, {x.tensor.major}-major", source, colours, modes, x.vector),
         tile_grid(
-            f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along), x.vector
+            f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along), x.smem_vector
         ),
     )
     bits = x.bits
@@ -159,7 +159,8 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
         thread_legend(plan.threads, colours),
         arrows=(how,),
         caption=f"{plan.threads} threads copy {count(values, 'element')} each of a tile of {x.block} x {tile[1]}, in "
-        f"{count(values // x.vector, 'access')} of {bits} bits.",
+        f"{count(values // x.vector, 'access')} of {bits} bits"
+        + (f", and writes of {written} bits." if (written := x.smem_vector * x.tensor.dtype.bits) != bits else "."),
         notes=(*_access_texts(found), *sharing_notes(grids)),
         subjects=(Subject(("schedule", "copies", name)),),
     )

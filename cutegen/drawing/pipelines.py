@@ -54,7 +54,10 @@ def _caption(plan: GemmPlan) -> str:
     ahead = plan.stages - 1
     text = f"Copies run {ahead} tile{'s' * (ahead > 1)} of {plan.tile[plan.k]} along {plan.k} ahead."
     if not plan.uses_cp_async:
-        return f"{text} They are plain loads and stores; a barrier before each tile tells that its stage is full."
+        return (
+            f"{text} They wait in registers while a tile is multiplied and are written to their stage at its end; a "
+            "barrier before each tile tells that its stage is full."
+        )
     return (
         f"{text} Before a tile is used, cp.async.wait_group {plan.stages - 2} waits for its copy and leaves "
         f"{plan.stages - 2} younger in flight; a barrier then frees the stage that was used before."

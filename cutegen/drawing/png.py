@@ -13,11 +13,16 @@ ZOOM = 2.0  # pixels of the image to one of the SVG: sharp on today's screens an
 
 def render_png(figure: Figure) -> bytes:
     """The figure as a PNG file, with twice the SVG's pixels."""
+    return rasterise(render_svg(figure))
+
+
+def rasterise(svg: str) -> bytes:
+    """An SVG document as a PNG file, with twice its pixels."""
     import resvg_py
 
     return bytes(
         resvg_py.svg_to_bytes(
-            svg_string=render_svg(figure),
+            svg_string=svg,
             zoom=ZOOM,
             skip_system_fonts=True,
             font_files=[_font()],

@@ -12,18 +12,21 @@ from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan
 
 TILES = 6  # along a mode whose size is not fixed: a drawing needs some size
-SUBJECTS = tuple(Subject(name=name) for name in ("grid", "thread and block", "tiles", "tile", "tile of this thread"))
+NAMES = ("grid", "launch of the kernel", "thread and block", "walk", "tiles", "tile")  # of regions
+SUBJECTS = tuple(Subject(name=name) for name in NAMES)
 
 
 @dataclass(frozen=True)
 class Walk:
     """Tiles of a plan for given sizes. `order` has the modes as they are walked, fastest first; `share` consecutive
-    tiles are a block's: 1, or the number of threads where each thread has a tile of its own."""
+    tiles are a block's: 1, or the number of threads where each thread has a tile of its own. With a `swizzle` above 1
+    the second mode of two is walked in bands of as many tiles, all of a band's before the next tile along the first."""
 
     tile: tuple[int, ...]
     sizes: tuple[int, ...]
     order: tuple[int, ...]
     share: int
+    swizzle: int
     paired: bool  # the block index is a pair, one number a mode
 
     @property
@@ -46,6 +49,11 @@ class Walk:
         index, step = 0, 1
         for i in self.order:
             index, step = index + start[i] // self.tile[i] * step, step * self.tiles[i]
+        if self.swizzle > 1:
+            along, across = (start[i] // self.tile[i] for i in self.order)
+            before = across // self.swizzle * self.swizzle  # tiles of the other mode in the bands before
+            width = min(self.swizzle, self.tiles[self.order[1]] - before)
+            index = before * self.tiles[self.order[0]] + along * width + across - before
         number = index // self.share
         pair = ",".join(str(start[i] // self.tile[i]) for i in self.order)
         return number, pair if self.paired else str(number)
@@ -53,14 +61,15 @@ class Walk:
 
 def walk_of(plan: Plan, sizes: Mapping[str, int]) -> Walk:
     """How the blocks of an elementwise kernel or a gemm walk an output of those sizes."""
+    assert isinstance(plan, (ElementwisePlan, GemmPlan))
     modes = plan.spec.output.shape
-    order, share = tuple(range(len(modes))), 1
+    share, swizzle, paired = 1, 1, False
     if isinstance(plan, GemmPlan):
-        order = (modes.index(plan.m), modes.index(plan.n))
-    elif isinstance(plan, ElementwisePlan) and plan.partition == "inner":
-        order, share = plan.tile_order, plan.threads
+        swizzle, paired = plan.swizzle, plan.swizzle == 1
+    elif plan.partition == "inner":
+        share = plan.threads
     tile = tuple(plan.tile[mode] for mode in modes)
-    return Walk(tile, tuple(sizes[mode] for mode in modes), order, share, isinstance(plan, GemmPlan))
+    return Walk(tile, tuple(sizes[mode] for mode in modes), plan.tile_order, share, swizzle, paired)
 
 
 def example_sizes(plan: Plan) -> dict[str, int]:
@@ -76,12 +85,15 @@ def example_sizes(plan: Plan) -> dict[str, int]:
 
 
 def draw_walk(plan: Plan) -> Figure:
-    """The output in tiles, with the block that has each. Of modes after the second that needs several, tile 0."""
+    """The output in tiles, with the block that has each.
+
+    Of the modes that need several tiles the two that are walked first are drawn, and of the others tile 0.
+    """
     modes, sizes = plan.spec.output.shape, example_sizes(plan)
     walk = walk_of(plan, sizes)
     unit = walk.unit
-    several = [i for i, (size, extent) in enumerate(zip(walk.sizes, unit, strict=True)) if size > extent]
-    row, column = (several[0], several[1]) if len(several) > 1 else (None, several[0] if several else 0)
+    several = [i for i in walk.order if walk.sizes[i] > unit[i]]
+    row, column = sorted(several[:2]) if len(several) > 1 else (None, several[0] if several else 0)
     down = Axis("", 1, ("",)) if row is None else number_axis(modes[row], walk.sizes[row], unit[row], MOST_ROWS)
     across = number_axis(modes[column], walk.sizes[column], unit[column], MOST_COLUMNS)
 
@@ -106,7 +118,7 @@ def draw_walk(plan: Plan) -> Figure:
     cells = tuple(tuple(replace(c, colour=colour[c.facts["order"]]) for c in row) for row in plain)
     edge = any(len(cell.lines) > 1 for cells_of_row in cells for cell in cells_of_row)
     grid = Grid("tiles", down, across, cells, ("block", "edge") if edge else ("block",))
-    hidden = [f"of {modes[i]}" for i in several[2:]]
+    hidden = [f"of {modes[i]}" for i in sorted(several[2:])]
     sliced = (f"A slice: only the first tile {' and '.join(hidden)} is drawn.",) if hidden else ()
     return Figure(
         "tile-walk",
@@ -127,7 +139,8 @@ def _caption(plan: Plan, walk: Walk) -> str:
     tile = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, walk.tile, strict=True))
     whose = "thread" if walk.share > 1 else "block"
     first = modes[walk.order[0]]
-    text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first} first."
+    bands = f" in bands of {walk.swizzle} tiles of {modes[walk.order[1]]}" if walk.swizzle > 1 else " first"
+    text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first}{bands}."
     masked = [mode for mode in modes if mode in plan.pointwise.masked]
     if masked:
         return f"{text} Beyond the end of {' and '.join(masked)} accesses are masked."

@@ -33,19 +33,22 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch. `parameters` are the bytes of the parameter space, laid out as the PTX declares it."""
+    """One kernel launch. `parameters` are the bytes of the parameter space, laid out as the PTX declares it; `device`
+    is the CUDA device that was current."""
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
     parameters: bytes
+    device: int = 0
 
 
 @dataclass(frozen=True)
 class TensorArgument:
     """A tensor as host code sees it. `strides` are in elements; `kind` and `bits` as numpy and DLPack name types:
-    f 32, i 8, u 8, b 8, and V 16 for bfloat16. `on_device`: whether it says that it is on a CUDA device."""
+    f 32, i 8, u 8, b 8, and V 16 for bfloat16. `on_device`: whether it says that it is on a CUDA device; `device`: on
+    which one."""
 
     address: int
     shape: tuple[int, ...]
@@ -53,6 +56,7 @@ class TensorArgument:
     kind: str
     bits: int
     on_device: bool = True
+    device: int = 0
 
 
 class _Any(ctypes.Structure):
@@ -132,6 +136,7 @@ class HostCode:
         self._launches: list[Launch] = []
         self._raised: tuple[str, str] | None = None
         self._problem: BaseException | None = None
+        self.device = 0  # the CUDA device that is current
         self._callbacks: dict[str, Any] = {}
         module = compiled.ir_module
         text = str(module)
@@ -150,7 +155,7 @@ class HostCode:
 
     def __call__(self, *arguments: TensorArgument | bool | int | float) -> list[Launch]:
         """The launches of one call, in order. Raises what the compiled host code raises for arguments that it refuses
-        (TypeError, ValueError, ...), and CaptureError for a launch that is not emulated."""
+        (TypeError, ValueError, DSLCudaRuntimeError, ...), and CaptureError for a launch that is not emulated."""
         self._launches, self._raised, self._problem = [], None, None
         packed = (_Any * max(1, len(arguments)))()
         alive: list[object] = []
@@ -169,6 +174,10 @@ class HostCode:
             raise self._problem
         if code.value != 0:
             kind, message = self._raised or ("RuntimeError", f"the host code answers {code.value}")
+            if kind == "CUDADialectError":
+                from cutlass.cutlass_dsl.tvm_ffi_provider import CUDADialectError
+
+                raise CUDADialectError(message)
             known = {"TypeError": TypeError, "ValueError": ValueError}
             raise known.get(kind, RuntimeError)(message)
         return self._launches
@@ -221,7 +230,7 @@ class HostCode:
             buffer[offset : offset + size] = ctypes.string_at(pointer, size)
         if min(*grid, *block) < 1 or max(grid) >= 2**31 or block[0] * block[1] * block[2] > 1024 or block[2] > 64:
             raise CaptureError(f"{name}: no device takes grid {grid}, block {block}")
-        self._launches.append(Launch(name, grid, block, shared, bytes(buffer)))
+        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device))
 
     def _on_cudaLibraryLoadData(self, library: int, *_: Any) -> None:
         ctypes.c_void_p.from_address(library).value = 1
@@ -240,10 +249,10 @@ class HostCode:
         ctypes.c_int32.from_address(value).value = _DEVICE_ATTRIBUTES[attribute]
 
     def _on_cudaGetDevice(self, device: int) -> None:
-        ctypes.c_int32.from_address(device).value = 0
+        ctypes.c_int32.from_address(device).value = self.device
 
     def _on_cudaSetDevice(self, device: int) -> None:
-        pass
+        self.device = device
 
     def _on_cudaKernelSetAttributeForDevice(self, *_: Any) -> None:
         pass
@@ -270,7 +279,7 @@ class HostCode:
         pass
 
     def _on_CuteDSLRT_TVMFFISetRaisedCudaError(self, setter: int, code: int) -> None:
-        self._raised = ("RuntimeError", f"CUDA error {code}")
+        self._raised = ("CUDADialectError", f"CUDA Error Code: {code}")
 
     def _on_TVMFFIErrorSetRaisedFromCStr(self, kind: int, message: int) -> None:
         self._raised = (ctypes.string_at(kind).decode(), ctypes.string_at(message).decode())
@@ -302,7 +311,7 @@ def _pack(slot: _Any, argument: TensorArgument | bool | int | float, alive: list
         tensor = _DLTensor(
             data=argument.address,
             device_type=_CUDA if argument.on_device else _CPU,
-            device_id=0,
+            device_id=argument.device,
             ndim=len(argument.shape),
             code=_DLPACK_CODES[argument.kind],
             bits=argument.bits,

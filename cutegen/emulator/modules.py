@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -155,13 +155,18 @@ class Emulated:
     def __call__(self, *arguments: Any) -> None:
         bound: list[BoundTensor] = []
         passed: list[TensorArgument | bool | int | float] = []
+        as_is: list[TensorArgument | bool | int | float] = []
         for number, (name, argument) in enumerate(zip(self.names, arguments, strict=True)):
             if not hasattr(argument, "data_ptr"):
                 passed.append(argument)
+                as_is.append(argument)
                 continue
             tensor, given = _bound(argument, name, self.roles.get(name, "inout"), number)
             bound.append(tensor)
             passed.append(given)
+            as_is.append(replace(given, address=argument.data_ptr()))
+        for made in self.builds:  # host code may refuse tensors that share memory; where they are placed they do not
+            made.host(*as_is)
         outputs = [tensor for tensor in bound if tensor.role != "in"]
         before = _outcome("", True, outputs)
         self.outcomes.clear()
@@ -286,6 +291,9 @@ def _device_tensor() -> Any:
         @property
         def device(self) -> torch.device:  # type: ignore[override]
             return torch.device("cuda", 0)
+
+        def get_device(self) -> int:
+            return 0
 
     return DeviceTensor
 

@@ -55,11 +55,11 @@ CODES: dict[str, str] = {
     "CG130": "the modes of a matrix product do not fit",
     # Promises and verification.
     "CG131": "a size that static or divisible rules out",
-    "CG132": "a shape to verify misses a mode",
+    "CG132": "a shape that misses a mode",
     "CG133": "a tolerance that is not a finite number",
     "CG134": "a mode is both static and divisible",
     "CG135": "a number that its type cannot hold",
-    "CG136": "a shape too large to verify",
+    "CG136": "a shape that is too large",
     # Layouts and the schedule.
     "CG201": "not a layout",
     "CG202": "a layout maps two coordinates to one place",
@@ -94,7 +94,7 @@ CODES: dict[str, str] = {
     "CG246": "a number of stages that cannot be",
     "CG247": "copies and mma have different numbers of threads",
     "CG248": "a tile that a copy does not divide",
-    "CG249": "an access along the mode that shared memory scatters",
+    "CG249": "cp.async along the mode that shared memory scatters",
     "CG250": "a cp.async that is not 4, 8 or 16 bytes",
     "CG251": "padding that misaligns shared memory",
     "CG252": "padding that wastes shared memory",
@@ -102,7 +102,7 @@ CODES: dict[str, str] = {
     "CG254": "more shared memory than a target has",
     "CG255": "a way of predication that the summed mode does not know",
     # Sizes, targets, probes.
-    "CG256": "a shape to verify that the kernel refuses",
+    "CG256": "a shape that the kernel refuses",
     "CG257": "an atom that a target lacks",
     "CG258": "a probe that reads beyond its tile",
     "CG259": "more than can be counted in 31 bits",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tensor_layouts import Layout
 
@@ -21,6 +21,7 @@ Op = Literal["elementwise", "gemm", "probe"]
 Partition = Literal["inner", "inner_outer", "thread_value"]
 Predicate = Literal["none", "mask", "residue_first"]
 CopyAtomName = Literal["universal", "cp_async"]
+EvictPriority = Literal["evict_normal", "evict_first", "evict_last", "evict_unchanged", "no_allocate"]  # PTX's names
 
 Path = tuple[str | int, ...]
 
@@ -66,6 +67,7 @@ class Copy:
     bits: int | None = None
     thread_layout: Layout | None = None
     value_layout: Layout | None = None
+    evict_priority: EvictPriority | None = None  # elementwise: of the L1 cache, where nothing broadcasts
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,19 @@ class Mma:
 
 
 @dataclass(frozen=True)
+class Scheduler:
+    """The order in which thread blocks, numbered as the hardware starts them, walk the output's tiles.
+
+    Consecutive blocks take neighbouring tiles along `raster`. With a `swizzle` of G (gemm) the tiles of the other mode
+    are taken in bands of G: inside a band, blocks take its G tiles of the other mode, then the next tile along
+    `raster`; after its last one, the next band. The last band has the tiles that are left. G = 1 is a plain raster.
+    """
+
+    raster: str | None = None
+    swizzle: int | None = None  # gemm only
+
+
+@dataclass(frozen=True)
 class ElementwiseSchedule:
     partition: Partition | None = None
     tiler: Mapping[str, int] | None = None  # mode -> size; for inner: of a thread, for inner_outer: of a block
@@ -85,6 +100,7 @@ class ElementwiseSchedule:
     value_layout: Layout | None = None
     copy: Copy = Copy()
     predication: Mapping[str, Predicate] = field(default_factory=dict)
+    scheduler: Scheduler = Scheduler()
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,7 @@ class GemmSchedule:
     smem_pad: Mapping[str, int] = field(default_factory=dict)  # tensor -> elements added to the leading stride
     stages: int | None = None
     predication: Mapping[str, Predicate] = field(default_factory=dict)
+    scheduler: Scheduler = Scheduler()
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,13 @@ class Verify:
     shapes: tuple[Mapping[str, int], ...] = ()
     rtol: float | None = None
     atol: float | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """`shapes` to measure the kernel at; without them they follow from the op."""
+
+    shapes: tuple[Mapping[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,7 +219,9 @@ class KernelSpec:
     static: Mapping[str, int] = field(default_factory=dict)  # mode -> its only size
     divisible: Mapping[str, int] = field(default_factory=dict)  # mode -> what its size is a multiple of
     verify: Verify = Verify()
+    bench: Bench = Bench()
     expect: Expect = Expect()
+    tune: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # dotted path -> values to try, as written
     source: Source = field(default=Source(), compare=False, repr=False)
 
     def tensor(self, name: str) -> Tensor:

@@ -16,13 +16,14 @@ from cutegen.language.declarations import check_kernel_name, check_names, promis
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
 from cutegen.language.matrix import Variant, expand, source_of
-from cutegen.language.model import Count, Expect, KernelSpec, Tensor, Verify
+from cutegen.language.model import Count, Expect, KernelSpec, Verify
 from cutegen.language.names import shown
 from cutegen.language.schedules import schedule
+from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
+from cutegen.language.tuning import tune
 
 _COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
 MAX_INT = 2**31 - 1
-MAX_WORK = 2**40  # elements of a tensor, or multiply-adds, of a shape to verify on
 
 
 def load_specs(file: pathlib.Path, shown: str | None = None) -> tuple[KernelSpec, ...]:
@@ -137,8 +138,11 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
         elif assignment.matmul:
             a = next(t for t in declared if t.name == assignment.matmul.a)
             may_be_empty = (a.shape[1],)
-    verify = _verify(ctx, modes, static, divisible, derived, may_be_empty, declared)
+    promises_kept = Promises(modes, static, divisible, derived, declared)
+    verify = _verify(ctx, promises_kept, may_be_empty)
+    measured = bench(ctx, promises_kept)
     expect = _expect(ctx)
+    candidates = tune(ctx, declared, assignment)
     if has_errors(ctx.found) or assignment is None:
         return None, ctx.found
     spec = KernelSpec(
@@ -153,66 +157,24 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
         static=static,
         divisible=divisible,
         verify=verify,
+        bench=measured,
         expect=expect,
+        tune=candidates,
         source=ctx.source,
     )
     return spec, ctx.found
 
 
-def _verify(
-    ctx: Context,
-    modes: tuple[str, ...],
-    static: Mapping[str, int],
-    divisible: Mapping[str, int],
-    derived: tuple[str, ...],
-    may_be_empty: tuple[str, ...],
-    declared: tuple[Tensor, ...],
-) -> Verify:
+def _verify(ctx: Context, promises: Promises, may_be_empty: tuple[str, ...]) -> Verify:
     data: Mapping[str, Any] = ctx.data.get("verify", {})
-    shapes = data.get("shapes", ())
-    for i, shape in enumerate(shapes):
-        where = ("verify", "shapes", i)
-        missing = [mode for mode in modes if mode not in shape and mode not in static and mode not in derived]
-        if missing:
-            message = f"the shape lacks a size for {', '.join(f'`{mode}`' for mode in missing)}"
-            ctx.say("CG132", message, *where, help=f"the modes are {', '.join(modes)}")
-        for mode, size in shape.items():
-            if mode not in modes:
-                ctx.unknown_mode(mode, modes, *where, mode)
-            elif mode in derived:
-                message = f"`{mode}` follows from the thread-value layout"
-                ctx.say("CG131", message, *where, mode, help=f"remove `{mode}`")
-            elif mode in static and size != static[mode]:
-                ctx.say("CG131", f"`{mode}` is {size}, and static says {static[mode]}", *where, mode)
-            elif size == 0 and mode not in may_be_empty:
-                only = f"; only `{may_be_empty[0]}` may be 0" if may_be_empty else ""
-                ctx.say("CG105", f"`{mode}` must be at least 1{only}", *where, mode)
-            elif mode in divisible and size % divisible[mode]:
-                step = divisible[mode]
-                notes = (f"{size} = {size // step} * {step} + {size % step}",)
-                help = f"write {-(-size // step) * step}"
-                message = f"`{mode}` is {size}, and divisible promises a multiple of {step}"
-                ctx.say("CG131", message, *where, mode, notes=notes, help=help)
-        _check_work(ctx, {**shape, **static}, declared, i)
+    shapes = tuple(dict(shape) for shape in data.get("shapes", ()))
+    check_shapes(ctx, "verify", shapes, promises, MAX_VERIFIED, may_be_empty)
     tolerance = data.get("tolerance", {})
     for key, value in tolerance.items():
         if not math.isfinite(value):
             ctx.say("CG133", f"`{key}` must be a finite number", "verify", "tolerance", key)
     rtol, atol = (float(tolerance[key]) if key in tolerance else None for key in ("rtol", "atol"))
-    return Verify(tuple(dict(shape) for shape in shapes), rtol, atol)
-
-
-def _check_work(ctx: Context, sizes: Mapping[str, int], declared: tuple[Tensor, ...], i: int) -> None:
-    """A tensor, or a gemm's multiply-adds, that no machine has the memory or the time for."""
-    parts = [(f"elements of {tensor.name}", tensor.shape) for tensor in declared]
-    if ctx.data["op"] == "gemm":
-        parts.append(("multiply-adds", tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))))
-    for what, modes in parts:
-        if all(mode in sizes for mode in modes) and (count := math.prod(sizes[mode] for mode in modes)) > MAX_WORK:
-            notes = (f"{' * '.join(str(sizes[mode]) for mode in modes)} = {count} > 2**40",)
-            message = f"the shape has {count} {what}, and 2**40 are the most to verify on"
-            ctx.say("CG136", message, "verify", "shapes", i, notes=notes, help="verify on a smaller shape")
-            return
+    return Verify(shapes, rtol, atol)
 
 
 def _expect(ctx: Context) -> Expect:

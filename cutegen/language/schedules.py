@@ -16,6 +16,7 @@ from cutegen.language.model import (
     Predicate,
     ProbeSchedule,
     Schedule,
+    Scheduler,
     Tensor,
 )
 from cutegen.language.names import shown, suggestion
@@ -62,7 +63,16 @@ def _by_mode(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...] | Non
 def _copy(ctx: Context, data: Mapping[str, Any], *path: str) -> Copy:
     thread = ctx.layout(data.get("thread_layout"), *path, "thread_layout")
     value = ctx.layout(data.get("value_layout"), *path, "value_layout")
-    return Copy(data.get("atom"), data.get("bits"), thread, value)
+    return Copy(data.get("atom"), data.get("bits"), thread, value, data.get("evict_priority"))
+
+
+def _scheduler(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...] | None) -> Scheduler:
+    """`modes` are those that the tiles are walked along."""
+    fields: Mapping[str, Any] = data.get("scheduler", {})
+    raster = fields.get("raster")
+    if raster is not None and modes is not None and raster not in modes:
+        ctx.unknown_mode(raster, modes, "schedule", "scheduler", "raster", key=False)
+    return Scheduler(raster, fields.get("swizzle"))
 
 
 def _elementwise(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...] | None) -> ElementwiseSchedule:
@@ -90,6 +100,7 @@ def _elementwise(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...] |
         value_layout=ctx.layout(data.get("value_layout"), "schedule", "value_layout"),
         copy=_copy(ctx, data.get("copy", {}), "schedule", "copy"),
         predication=_by_mode(ctx, data, modes, "predication"),
+        scheduler=_scheduler(ctx, data, modes),
     )
 
 
@@ -136,6 +147,7 @@ def _gemm(
         smem_pad={tensor: fields["pad"] for tensor, fields in smem.items() if "pad" in fields},
         stages=data.get("pipeline", {}).get("stages"),
         predication=predication,
+        scheduler=_scheduler(ctx, data, modes[:2] if modes else None),
     )
 
 

@@ -22,6 +22,7 @@ from cutegen.language.model import (
     Path,
     ProbeSchedule,
     Schedule,
+    Scheduler,
     Tensor,
     Verify,
 )
@@ -34,7 +35,9 @@ _BLOCKS: tuple[Path, ...] = (
     ("schedule", "mma"),
     ("schedule", "mma", "permutation"),
     ("schedule", "copies"),
+    ("tune",),
     ("verify",),
+    ("bench",),
     ("expect",),
 )
 # A plain scalar that YAML reads back as it stands, whatever surrounds it.
@@ -76,10 +79,12 @@ def as_data(spec: KernelSpec) -> dict[str, Any]:
             "scalars": {scalar.name: scalar.dtype.value for scalar in spec.scalars} or None,
             "compute": spec.compute.text,
             "schedule": _schedule(spec.schedule) or None,
+            "tune": {path: list(values) for path, values in spec.tune.items()} or None,
             "targets": list(spec.targets) or None,
             "static": dict(spec.static) or None,
             "divisible": dict(spec.divisible) or None,
             "verify": _verify(spec.verify) or None,
+            "bench": {"shapes": [dict(shape) for shape in spec.bench.shapes]} if spec.bench.shapes else None,
             "expect": _expect(spec.expect) or None,
         }
     )
@@ -102,7 +107,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _copy(copy: Copy) -> dict[str, Any]:
-    fields = {"atom": copy.atom, "bits": copy.bits}
+    fields = {"atom": copy.atom, "bits": copy.bits, "evict_priority": copy.evict_priority}
     return _filled({**fields, "thread_layout": copy.thread_layout, "value_layout": copy.value_layout})
 
 
@@ -118,6 +123,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
                     "value_layout": schedule.value_layout,
                     "copy": _copy(schedule.copy) or None,
                     "predication": dict(schedule.predication) or None,
+                    "scheduler": _scheduler(schedule.scheduler) or None,
                 }
             )
         case GemmSchedule(mma=mma):
@@ -135,10 +141,15 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
                     "smem": {name: {"pad": pad} for name, pad in schedule.smem_pad.items()} or None,
                     "pipeline": None if schedule.stages is None else {"stages": schedule.stages},
                     "predication": dict(schedule.predication) or None,
+                    "scheduler": _scheduler(schedule.scheduler) or None,
                 }
             )
         case ProbeSchedule():
             return _filled({"tv_layout": schedule.tv_layout, "tiler": _optional(schedule.tiler)})
+
+
+def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
+    return _filled({"raster": scheduler.raster, "swizzle": scheduler.swizzle})
 
 
 def _optional(mapping: Mapping[str, int] | None) -> dict[str, int] | None:
@@ -167,7 +178,7 @@ class _Writer:
             self.line(start, margin, path, self.own(path) + self.stray(path, value))
             for key, inner in value.items():
                 self.entry((*path, key), inner)
-        elif path == ("verify", "shapes"):
+        elif path in (("verify", "shapes"), ("bench", "shapes")):
             self.line(start, margin, path, self.own(path))
             for i, shape in enumerate(value):
                 self.leaf(f"{margin}  - {_flow(shape)}", margin + "  ", (*path, i))
@@ -222,8 +233,12 @@ def _number(value: float) -> str:
 
 
 def _text(text: str, flow: bool) -> str:
-    """A text as a scalar: plain where that reads back as the same text, else in double quotes."""
-    text = text.replace("{", "{{").replace("}", "}}")
+    """A text that holds no placeholder, as a scalar."""
+    return scalar(text.replace("{", "{{").replace("}", "}}"), flow)
+
+
+def scalar(text: str, flow: bool) -> str:
+    """A text as a scalar: plain where that reads back as the same text, else in double quotes. `flow`: inside { }."""
     safe = (
         _PLAIN.match(text)
         and not text.endswith((" ", ":"))

@@ -60,12 +60,14 @@ def run(spec: KernelSpec, say: Say) -> None:
     schedule, k = schedule_of(spec), gemm.names(spec)[4]
     for tensor, mode, copy in operands(spec):
         vector = gemm.operand_vector(copy, tensor)
-        if tensor.major == k or not well_formed(copy):
+        along_k = tensor.major == k
+        if (along_k and copy.atom == "cp_async") or not well_formed(copy):
             continue
-        found = gemm.copy_run(copy)
+        found = gemm.copy_run(copy, int(along_k))
         if found % vector:
             say(
-                f"an access of {vector} elements of {tensor.name}, and a thread has {found} in a row along {mode}",
+                f"an access of {vector} elements of {tensor.name}, and a thread has {found} in a row along "
+                f"{k if along_k else mode}",
                 *first_written(spec, where(tensor, "bits"), where(tensor, "value_layout")),
                 notes=(f"{copy.bits} bits / {tensor.dtype.bits} bits = {vector} elements",),
                 help=partial(_better_bits, spec, tensor, say.code),
@@ -92,8 +94,7 @@ def run(spec: KernelSpec, say: Say) -> None:
 
 def aligned(spec: KernelSpec, say: Say) -> None:
     """Every access is aligned to its own width, which is what a tensor's `align` promises."""
-    k = gemm.names(spec)[4]
-    moved = [(t, t, gemm.operand_vector(copy, t)) for t, _, copy in operands(spec) if t.major != k]
+    moved = [(t, t, gemm.operand_vector(copy, t)) for t, _, copy in operands(spec)]
     moved.append((spec.output, spec.output, gemm.epilogue_vector(spec)))
     for tensor, owner, vector in moved:
         need = vector * tensor.dtype.bytes
@@ -108,11 +109,16 @@ def aligned(spec: KernelSpec, say: Say) -> None:
 
 
 def scattered(spec: KernelSpec, say: Say) -> None:
-    """A k-major operand is copied one element at a time: shared memory is m-major, or n-major for B."""
+    """cp.async copies a k-major operand one element at a time: shared memory is m-major, or n-major for B."""
     k = gemm.names(spec)[4]
     for tensor, mode, copy in operands(spec):
         vector = gemm.operand_vector(copy, tensor)
-        if tensor.major == k and vector > 1:
+        if tensor.major == k and vector > 1 and copy.atom == "cp_async":
+
+            def help(tensor: Tensor = tensor) -> str | None:
+                universal = (written("write `atom: universal`"), changed_copy(spec, tensor.name, atom="universal"))
+                return first_that_works(say.code, [universal]) or _better_bits(spec, tensor, say.code)
+
             say(
                 f"{tensor.name} is {k}-major, and {vector} neighbours along {k} are not neighbours in shared memory",
                 *where(tensor, "bits"),
@@ -121,7 +127,7 @@ def scattered(spec: KernelSpec, say: Say) -> None:
                     f"in shared memory, which is {mode}-major, neighbours along {k} are "
                     f"{_stride(spec, tensor, mode)} elements apart",
                 ),
-                help=partial(_better_bits, spec, tensor, say.code),
+                help=help,
             )
 
 
@@ -164,6 +170,8 @@ def padding_aligned(spec: KernelSpec, say: Say) -> None:
     """Every column of shared memory starts where an access can: tile plus padding is a multiple of the access."""
     schedule = schedule_of(spec)
     for tensor, mode, copy in operands(spec):
+        if tensor.major != mode and copy.atom == "universal":
+            continue  # it writes one element at a time
         vector, pad = gemm.operand_vector(copy, tensor), schedule.smem_pad[tensor.name]
         column, size_ = gemm.tile_of(schedule, mode) + pad, tensor.dtype.bytes
         if column * size_ % (vector * size_) == 0:

@@ -7,7 +7,7 @@ from tensor_layouts import size
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import KernelSpec
-from cutegen.lint.elementwise import register_limit
+from cutegen.lint.elementwise import MAX_COUNT, register_limit
 from cutegen.lint.gemm_dealing import schedule_of
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import (
@@ -20,7 +20,7 @@ from cutegen.lint.trial import (
     written,
 )
 from cutegen.lint.whole import fewer
-from cutegen.planning import gemm, layouts
+from cutegen.planning import gemm, gemm_plan, layouts
 from cutegen.planning.sound import LEAST_DEPTH, MAX_THREADS
 from cutegen.planning.targets import TARGETS
 
@@ -194,14 +194,28 @@ def k_predicate(spec: KernelSpec, say: Say) -> None:
 
 
 def grid(spec: KernelSpec, say: Say) -> None:
-    """Fixed sizes need no more tiles along n than a grid has blocks along y."""
-    n, tile = gemm.names(spec)[3], gemm.tile_of(schedule_of(spec), gemm.names(spec)[3])
-    limit = min(TARGETS[t].grid_y for t in spec.targets)
-    found = -(-spec.static.get(n, 0) // tile)
+    """Fixed sizes need no more tiles across the raster than a grid has blocks along y; in bands, than 31 bits count."""
+    schedule, order = schedule_of(spec), gemm_plan.tile_order(spec)
+    assert schedule.scheduler.swizzle is not None
+    if schedule.scheduler.swizzle > 1:
+        if all(mode in spec.static for mode in spec.output.shape):
+            _bands(spec, say)
+        return
+    mode = spec.output.shape[order[1]]
+    tile, limit = gemm.tile_of(schedule, mode), min(TARGETS[t].grid_y for t in spec.targets)
+    found = -(-spec.static.get(mode, 0) // tile)
     if found > limit:
-        notes = (f"ceil({spec.static[n]} / {tile}) = {found} > {limit}",)
-        message = f"the fixed size of {n} makes {found} tiles, and a grid has {limit} at most"
-        say(message, "static", n, notes=notes, help=f"`{n}: {limit * tile}` is the most")
+        notes = (f"ceil({spec.static[mode]} / {tile}) = {found} > {limit}",)
+        message = f"the fixed size of {mode} makes {found} tiles, and a grid has {limit} at most"
+        say(message, "static", mode, notes=notes, help=f"`{mode}: {limit * tile}` is the most")
+
+
+def _bands(spec: KernelSpec, say: Say) -> None:
+    found = gemm_plan.banded_tiles(spec, spec.static)
+    if found > MAX_COUNT:
+        swizzle, mode = schedule_of(spec).scheduler.swizzle, spec.output.shape[gemm_plan.tile_order(spec)[1]]
+        message = f"the fixed sizes make {found} tiles in bands of {swizzle}, and {MAX_COUNT} are the most"
+        say(message, "static", mode)
 
 
 def registers(spec: KernelSpec, say: Say) -> None:

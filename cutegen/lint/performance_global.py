@@ -13,7 +13,7 @@ from cutegen.analysis.widths import Width, width
 from cutegen.analysis.words import count
 from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
-from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Path
+from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Path, Scheduler
 from cutegen.lint.performance_shared import other_permutations
 from cutegen.lint.rule import Accesses, Candidate, Finding
 from cutegen.lint.trial import as_written, changed, changed_copy, changed_tiler, first_written, is_written, written
@@ -70,6 +70,8 @@ def _elementwise_walks(spec: KernelSpec, plan: ElementwisePlan, access: Access) 
     major = spec.output.shape.index(str(spec.output.major))
     mode, rank = str(spec.output.major), len(spec.output.shape)
     if plan.partition == "inner":
+        if plan.tile_order[0] != major:
+            yield written(f"write `raster: {mode}`"), changed(spec, scheduler=Scheduler(raster=mode))
         yield written(f"write `{mode}: {access.vector}` in the tiler"), changed_tiler(spec, **{mode: access.vector})
         return
     extent, values = plan.tiler[major], plan.pointwise.vector

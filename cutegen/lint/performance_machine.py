@@ -130,11 +130,11 @@ def _smaller_blocks(spec: KernelSpec, plan: Plan) -> Iterator[Candidate]:
 
 
 def idle_stages(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
-    """Where k is fixed it has a tile for every stage of the pipeline."""
+    """Where k is fixed it has a tile for every stage but one: all are on their way before the first one is used."""
     assert isinstance(plan, GemmPlan)
     if plan.k_tiles is None:
         return
-    useful = max(plan.k_tiles, STAGES[0])
+    useful = max(plan.k_tiles + 1, STAGES[0])
     if plan.stages <= useful:
         return
     k, fewer = plan.k, replace(spec, schedule=replace(schedule_of(spec), stages=useful))
@@ -142,7 +142,7 @@ def idle_stages(spec: KernelSpec, plan: Plan, _: Accesses) -> Iterator[Finding]:
         f"{plan.stages} stages, and {k} has {plan.k_tiles} tile{'s' * (plan.k_tiles != 1)} to fill them",
         first_written(spec, ("schedule", "pipeline", "stages"), ("static", k)),
         (
-            f"ceil({spec.static[k]} / {plan.tile[k]}) = {plan.k_tiles} < {plan.stages}",
+            f"ceil({spec.static[k]} / {plan.tile[k]}) = {plan.k_tiles}, and {plan.stages} - 1 are copied ahead",
             f"a block takes {plan.smem_bytes} bytes of shared memory, and {gemm.smem_bytes(fewer)[1]} would do",
         ),
         IDLE * (plan.stages - useful),

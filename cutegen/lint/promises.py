@@ -1,4 +1,4 @@
-"""Rules about sizes that were promised, and sizes to verify on."""
+"""Rules about sizes that were promised, and sizes to verify on and to measure at."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from cutegen.language.model import KernelSpec
 from cutegen.lint.rule import Say
 
 
-def verified_shapes(spec: KernelSpec, say: Say) -> None:
-    """The shapes to verify on are shapes that the kernel accepts."""
-    for i, shape in enumerate(spec.verify.shapes):
+def listed_shapes(spec: KernelSpec, say: Say) -> None:
+    """The shapes to verify on and to measure at are shapes that the kernel accepts."""
+    listed = [("verify", i, shape) for i, shape in enumerate(spec.verify.shapes)]
+    listed += [("bench", i, shape) for i, shape in enumerate(spec.bench.shapes)]
+    for key, i, shape in listed:
         for mode, extent in shape.items():
             step = spec.divisible.get(mode, 1)
             if mode in spec.static or extent % step == 0:
@@ -16,7 +18,7 @@ def verified_shapes(spec: KernelSpec, say: Say) -> None:
             why = say.inferred.get(("divisible", mode))
             say(
                 f"{mode} is {extent}, and the kernel accepts multiples of {step}",
-                *("verify", "shapes", i, mode),
+                *(key, "shapes", i, mode),
                 notes=(f"{extent} = {extent // step} * {step} + {extent % step}", *((why,) if why else ())),
                 help=f"write `{mode}: {-(-extent // step) * step}`",
             )

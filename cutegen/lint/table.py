@@ -43,7 +43,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG253", gemm_copies.unused, _GEMM),
     Rule("CG254", gemm_mma.shared_memory, _GEMM, basic=True),
     Rule("CG255", gemm_mma.k_predicate, _GEMM),
-    Rule("CG256", promises.verified_shapes, _DEALT),
+    Rule("CG256", promises.listed_shapes, _DEALT),
     Rule("CG257", gemm_copies.targets, _GEMM),
     Rule("CG258", elementwise.probe_reach, _PROBE),
     Rule("CG259", elementwise.blocks, _ELEMENTWISE),

@@ -10,7 +10,7 @@ from tensor_layouts import Layout
 
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.layouts import format_layout
-from cutegen.language.model import Copy, ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Path
+from cutegen.language.model import Copy, ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Path, Scheduler
 from cutegen.lint.rule import Candidate
 from cutegen.planning import layouts, resolve
 from cutegen.planning.report import Report
@@ -61,8 +61,13 @@ def _kept(spec: KernelSpec, values: Mapping[str, Any], *path: str) -> dict[str, 
 
 
 def _copy(spec: KernelSpec, copy: Copy, *path: str) -> Copy:
-    fields = ("atom", "bits", "thread_layout", "value_layout")
+    fields = ("atom", "bits", "thread_layout", "value_layout", "evict_priority")
     return Copy(**_kept(spec, {name: getattr(copy, name) for name in fields}, *path))
+
+
+def _scheduler(spec: KernelSpec, scheduler: Scheduler) -> Scheduler:
+    fields = {"raster": scheduler.raster, "swizzle": scheduler.swizzle}
+    return Scheduler(**_kept(spec, fields, "schedule", "scheduler"))
 
 
 def _elementwise(spec: KernelSpec, schedule: ElementwiseSchedule) -> ElementwiseSchedule:
@@ -72,6 +77,7 @@ def _elementwise(spec: KernelSpec, schedule: ElementwiseSchedule) -> Elementwise
         tiler=_kept(spec, schedule.tiler or {}, "schedule", "tiler") or None,
         copy=_copy(spec, schedule.copy, "schedule", "copy"),
         predication=_kept(spec, schedule.predication, "schedule", "predication"),
+        scheduler=_scheduler(spec, schedule.scheduler),
     )
 
 
@@ -93,6 +99,7 @@ def _gemm(spec: KernelSpec, schedule: GemmSchedule) -> GemmSchedule:
         },
         stages=schedule.stages if is_written(spec, "schedule", "pipeline", "stages") else None,
         predication=_kept(spec, schedule.predication, "schedule", "predication"),
+        scheduler=_scheduler(spec, schedule.scheduler),
     )
 
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec
-from cutegen.planning import elementwise, gemm, gemm_plan, probe
+from cutegen.planning import elementwise, gemm_inference, gemm_plan, probe
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
-_RESOLVE = {"elementwise": elementwise.resolve, "gemm": gemm.resolve, "probe": probe.resolve}
+_RESOLVE = {"elementwise": elementwise.resolve, "gemm": gemm_inference.resolve, "probe": probe.resolve}
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:

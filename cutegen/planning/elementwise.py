@@ -10,7 +10,7 @@ from tensor_layouts import size
 
 from cutegen.language.expressions import Literal_, annotate, walk
 from cutegen.language.layouts import make_layout_tv
-from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition, Tensor
+from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition, Scheduler, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.common import (
     aligned_elements,
@@ -21,7 +21,7 @@ from cutegen.planning.common import (
     resolve_tensors,
     whole_accesses,
 )
-from cutegen.planning.plan import ElementwisePlan, Pointwise
+from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
 
@@ -38,6 +38,10 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
         schedule = replace(schedule, partition=_partition(schedule))
         why = "the general form" if schedule.partition == "thread_value" else "the one that takes the keys given"
         report.infer(why, "schedule", "partition")
+    if schedule.scheduler.raster is None:
+        schedule = replace(schedule, scheduler=Scheduler(raster=spec.output.major))
+        why = f"{spec.output.name} is contiguous along it: blocks that run together touch the same pages of memory"
+        report.infer(why, "schedule", "scheduler", "raster")
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)  # lint says why
     widest = _widest_vector(spec)
@@ -181,6 +185,9 @@ def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report)
         vector = min(contiguous_run(spec, schedule), _widest_vector(spec))
         copy = replace(copy, bits=vector * _widest_bits(spec))
         report.infer("the contiguous run of a thread, and the tensors' alignment", "schedule", "copy", "bits")
+    if copy.evict_priority is None:
+        copy = replace(copy, evict_priority="evict_normal")
+        report.infer("the hardware's own", "schedule", "copy", "evict_priority")
     return replace(schedule, copy=copy)
 
 
@@ -204,7 +211,18 @@ def block_tile(spec: KernelSpec) -> dict[str, int]:
 
 
 def tile_order(spec: KernelSpec) -> tuple[int, ...]:
-    """Modes of the output in the order in which consecutive threads of `inner` walk the tiles, fastest first."""
+    """Modes of the output in the order in which consecutive tiles are walked, fastest first.
+
+    The raster's mode, then the contiguous one, then the others from the last to the first. Tiles are a thread's for
+    the partition inner, a block's else.
+    """
+    raster = spec.schedule.scheduler.raster  # type: ignore[union-attr]
+    first = [] if raster is None else [spec.output.shape.index(raster)]
+    return tuple(dict.fromkeys([*first, *_value_order(spec)]))
+
+
+def _value_order(spec: KernelSpec) -> tuple[int, ...]:
+    """Modes of the output in the order of a thread's own values, the contiguous one first."""
     return tuple(dict.fromkeys([_major_index(spec), *reversed(range(len(spec.output.shape)))]))
 
 
@@ -249,9 +267,9 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         case "inner":
             assert schedule.threads is not None
             threads, values = schedule.threads, prod(tiler)
-            value_layout = layouts.walk(tiler, order)
+            value_layout = layouts.walk(tiler, _value_order(spec))
             first = next((i for i, extent in enumerate(tiler) if extent > 1), 0)
-            if first == order[0] or values == 1:
+            if first == _major_index(spec) or values == 1:
                 value_layout = None
             check_threads = output.shape[order[-1]] not in masked
             # A mode with one tile by its fixed size has stride 0 there: its coordinate never leaves the bounds.
@@ -292,12 +310,18 @@ def _most_tiles(spec: KernelSpec, tile: Mapping[str, int], beyond: int) -> int |
     return most
 
 
+def _cached(spec: KernelSpec, o: Operand) -> Operand:
+    """With the priority of the L1 cache, where nothing is touched twice: not for what broadcasts."""
+    assert isinstance(spec.schedule, ElementwiseSchedule) and spec.schedule.copy.evict_priority is not None
+    return o if o.broadcast else replace(o, evict_priority=spec.schedule.copy.evict_priority)
+
+
 def make_pointwise(spec: KernelSpec, values: int, vector: int, masked: tuple[str, ...]) -> Pointwise:
     """The operands of an elementwise kernel, in the spec's order."""
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     value = annotate(spec.compute, types)
     read = spec.compute.names()
-    operands = tuple(operand(spec, t, vector, t.name in read) for t in spec.tensors)
+    operands = tuple(_cached(spec, operand(spec, t, vector, t.name in read)) for t in spec.tensors)
     reshape = len({(o.tensor.major, o.broadcast, o.vector) for o in operands}) > 1
     reshape = reshape or not any(getattr(n, "id", None) in types for n in walk(value)) or isinstance(value, Literal_)
     clear = bool(masked) and may_branch(value)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import gcd
+
 from tensor_layouts import Layout, size
 
-from cutegen.language.expressions import annotate
+from cutegen.language.dtypes import Dtype
+from cutegen.language.expressions import MatMul, annotate
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import gemm, layouts
 from cutegen.planning.common import may_branch, operand
 from cutegen.planning.plan import GemmOperand, GemmPlan, Pointwise
-from cutegen.planning.targets import TARGETS
+from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
+
+SLICE = 4  # values of an epilogue's slice, at least
+
+MAX_TILES = 2**31 - 1  # that 32 bits can number
 
 
 def plan(spec: KernelSpec) -> GemmPlan:
@@ -18,6 +26,8 @@ def plan(spec: KernelSpec) -> GemmPlan:
     assert isinstance(spec.schedule, GemmSchedule)
     schedule, (a, b, m, n, k) = spec.schedule, gemm.names(spec)
     assert schedule.stages is not None and schedule.mma.thread_layout is not None and schedule.tiler is not None
+    swizzle = schedule.scheduler.swizzle
+    assert swizzle is not None
     masked = {mode for mode in (m, n) if schedule.predication[mode] == "mask"}
     fragment_m, fragment_n = (gemm.fragment(schedule, mode, side)[0] for side, mode in enumerate((m, n)))
     return GemmPlan(
@@ -38,16 +48,43 @@ def plan(spec: KernelSpec) -> GemmPlan:
         permutation_n=_permutation(schedule, n, 1),
         fragment_m=_profile(fragment_m),
         fragment_n=_profile(fragment_n),
-        largest_n=_largest_n(spec, n),
+        tile_order=tile_order(spec),
+        swizzle=swizzle,
+        largest=_largest(spec) if swizzle == 1 else None,
+        most_tiles=_most_tiles(spec) if swizzle > 1 else None,
         row_first=spec.output.major == n,
         smem_bytes=gemm.smem_bytes(spec)[1],
     )
 
 
-def _largest_n(spec: KernelSpec, n: str) -> int | None:
+def tile_order(spec: KernelSpec) -> tuple[int, int]:
+    """Modes of the output, 0 for m and 1 for n: that along which consecutive blocks walk, then the other."""
+    assert isinstance(spec.schedule, GemmSchedule) and spec.schedule.scheduler.raster is not None
+    along = spec.output.shape.index(spec.schedule.scheduler.raster)
+    return along, 1 - along
+
+
+def _largest(spec: KernelSpec) -> tuple[str, int] | None:
+    """Blocks along y: the mode across the raster."""
     assert isinstance(spec.schedule, GemmSchedule)
-    largest = min(TARGETS[target].grid_y for target in spec.targets) * gemm.tile_of(spec.schedule, n)
-    return None if n in spec.static and spec.static[n] <= largest else largest
+    across = spec.output.shape[tile_order(spec)[1]]
+    largest = min(TARGETS[target].grid_y for target in spec.targets) * gemm.tile_of(spec.schedule, across)
+    return None if across in spec.static and spec.static[across] <= largest else (across, largest)
+
+
+def banded_tiles(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """Tiles of an output of those sizes, with the last band filled up: what the numbers of tiles stay below."""
+    assert isinstance(spec.schedule, GemmSchedule) and spec.schedule.scheduler.swizzle is not None
+    schedule, swizzle = spec.schedule, spec.schedule.scheduler.swizzle
+    along, across = (spec.output.shape[i] for i in tile_order(spec))
+    bands = -(-sizes[across] // (gemm.tile_of(schedule, across) * swizzle))
+    return -(-sizes[along] // gemm.tile_of(schedule, along)) * bands * swizzle
+
+
+def _most_tiles(spec: KernelSpec) -> int | None:
+    if all(mode in spec.static for mode in spec.output.shape) and banded_tiles(spec, spec.static) <= MAX_TILES:
+        return None
+    return MAX_TILES
 
 
 def _profile(extents: tuple[int, ...]) -> str:
@@ -80,6 +117,7 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         block=block,
         atom=copy.atom,
         vector=vector,
+        smem_vector=_smem_vector(spec, tensor, mode),
         thread_layout=copy.thread_layout,
         value_layout=copy.value_layout,
         copies=(values // vector, block // tiler[0], depth // tiler[1]),
@@ -87,6 +125,20 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
         zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
+    )
+
+
+def _smem_vector(spec: KernelSpec, tensor: Tensor, mode: str) -> int:
+    """A copy past the registers writes what it reads; else as wide as neighbours, 128 bits and every column allow."""
+    assert isinstance(spec.schedule, GemmSchedule)
+    schedule, copy = spec.schedule, spec.schedule.copies[tensor.name]
+    if copy.atom == "cp_async":
+        return gemm.operand_vector(copy, tensor)
+    if tensor.major != mode:
+        return 1  # neighbours in registers are neighbours along k
+    column = (gemm.tile_of(schedule, mode) + schedule.smem_pad[tensor.name]) * tensor.dtype.bytes
+    return min(
+        gcd(gemm.copy_run(copy, 0), MAX_VECTOR_BITS // tensor.dtype.bits), (column & -column) // tensor.dtype.bytes
     )
 
 
@@ -107,4 +159,27 @@ def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:
         masked=masked,
         clear=bool(masked) and may_branch(value),
         reshape=True,
+        slice=_slice(gemm.thread_values(spec), vector),
+        times_one=_stored_as_they_are(spec) and vector > 1,
     )
+
+
+def _stored_as_they_are(spec: KernelSpec) -> bool:
+    """Whether accumulators go to memory without any arithmetic.
+
+    A wide store takes neighbouring registers, which the compiler then gives to the accumulators from the start. Two
+    banks hold the even and the odd registers, and so a part of the multiply-adds finds all its operands in one bank and
+    takes a cycle more. With arithmetic in between, even by one, it is free to choose.
+    """
+    assert isinstance(spec.schedule, GemmSchedule)
+    accumulator = spec.schedule.mma.accumulator
+    return isinstance(spec.compute.value, MatMul) and spec.output.dtype is accumulator is Dtype.f32
+
+
+def _slice(values: int, vector: int) -> int:
+    """How many accumulators the epilogue takes at a time: the fewest that are whole accesses and have four to load.
+
+    The registers that a slice needs come on top of the accumulators that are still to be stored. Loads of one slice
+    travel together, but no load moves ahead of an earlier slice's stores: four to a slice make up for that.
+    """
+    return next(n for n in range(vector, values + 1, vector) if values % n == 0 and (n >= SLICE or n == values))

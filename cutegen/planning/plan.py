@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensor_layouts import Layout
 
 from cutegen.language.expressions import Expr
-from cutegen.language.model import CopyAtomName, KernelSpec, Partition, Tensor
+from cutegen.language.model import CopyAtomName, EvictPriority, KernelSpec, Partition, Tensor
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Operand:
     broadcast: tuple[str, ...]  # modes of the output that it lacks
     read: bool  # loaded before computing
     write: bool
+    evict_priority: EvictPriority = "evict_normal"  # of the L1 cache
 
     @property
     def bits(self) -> int:
@@ -42,7 +43,13 @@ class Pointwise:
     value: Expr  # annotated
     masked: tuple[str, ...]  # modes whose coordinates are compared with the bounds
     clear: bool  # registers are cleared before a masked load: functions may branch on what they are given
-    reshape: bool  # operands' fragments differ in profile, so that values meet as (values)
+    reshape: bool  # operands' fragments differ in profile, so that values meet in one mode
+    slice: int | None = None  # of an epilogue: values that are loaded, computed and stored together; None: all
+    times_one: bool = False  # accumulators are multiplied by one, where nothing else would stand before their store
+
+    @property
+    def sliced(self) -> bool:
+        return self.slice is not None
 
     @property
     def vectors(self) -> int:
@@ -66,7 +73,7 @@ class ElementwisePlan(Plan):
     thread_layout: Layout | None
     value_layout: Layout | None  # thread_value: of the partition; inner: the order of a thread's values, if not CuTe's
     tv_layout: Layout | None
-    tile_order: tuple[int, ...]  # inner: modes in the order in which consecutive threads walk the tiles
+    tile_order: tuple[int, ...]  # modes in the order in which consecutive blocks (inner: threads) walk the tiles
     check_threads: bool  # inner: the host demands a whole number of blocks
     guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
@@ -81,14 +88,19 @@ class GemmOperand:
     mode: str  # M or N, in the spec's own name
     block: int  # extent of the tile along `mode`
     atom: CopyAtomName
-    vector: int  # elements of one access
+    vector: int  # elements of one access to global memory
+    smem_vector: int  # elements of one access that writes shared memory
     thread_layout: Layout
     value_layout: Layout
     copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
     smem_stride: int  # elements between neighbours in k
     masked: bool
     convert: bool  # to the accumulator's type after reading shared memory
-    zero_fill: bool  # shared memory is cleared first: a copy that is predicated off leaves it as it is
+    zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
+
+    @property
+    def through_registers(self) -> bool:
+        return self.atom == "universal"
 
     @property
     def bits(self) -> int:
@@ -110,13 +122,21 @@ class GemmPlan(Plan):
     permutation_n: Layout | None
     fragment_m: str  # (4,2): a thread's share of the tile along m
     fragment_n: str
-    largest_n: int | None  # that the grid can count; None if n is fixed, and less
+    tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
+    swizzle: int  # tiles of the other mode in a band; 1: the grid is two-dimensional, the raster's mode along x
+    largest: tuple[str, int] | None  # swizzle 1: size of the other mode that the grid can count; None if it is less
+    most_tiles: int | None  # swizzle > 1: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
     row_first: bool  # the output's values are walked along n first
     smem_bytes: int
 
     @property
     def uses_cp_async(self) -> bool:
         return "cp_async" in (self.a.atom, self.b.atom)
+
+    @property
+    def uses_registers(self) -> bool:
+        """Whether an operand travels through registers."""
+        return self.a.through_registers or self.b.through_registers
 
 
 @dataclass(frozen=True)

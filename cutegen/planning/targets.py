@@ -20,6 +20,11 @@ class Target:
     registers_per_thread: int = 255
     smem_reserved: int = 1024  # bytes a block that the system keeps for itself
 
+    @property
+    def number(self) -> int:
+        """Ten times the compute capability: 90 of sm_90a."""
+        return int(self.name[3:].rstrip("a"))
+
 
 KIB = 1024
 TARGETS = {

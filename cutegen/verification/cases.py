@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import lcm, prod
 from typing import Literal
 
-from cutegen.language.model import ElementwiseSchedule, KernelSpec, Tensor
+from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Scheduler, Tensor
 
 Layout = Literal["compact", "padded", "offset"]
 Data = Literal["random", "integers", "special"]
@@ -144,8 +144,10 @@ def _allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: _Wish) -> Iterato
 
 def _walk(spec: KernelSpec) -> tuple[str, ...]:
     """The output's modes in the order in which consecutive threads of an inner partition walk them."""
-    output = spec.output
-    return tuple(dict.fromkeys([output.major or output.shape[-1], *reversed(output.shape)]))
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    output, raster = spec.output, spec.schedule.scheduler.raster
+    first = [] if raster is None else [raster]
+    return tuple(dict.fromkeys([*first, output.major or output.shape[-1], *reversed(output.shape)]))
 
 
 def block_rule(spec: KernelSpec) -> int | None:
@@ -221,6 +223,8 @@ def _derived(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) -> I
     yield _Wish("small primes", "less than a tile in every mode", below)
     several = {m: tile[m] * 3 for m in outer} | {m: tile[m] * 2 for m in inner if m in free}
     yield _Wish("several tiles", "whole tiles, several in every mode", several)
+    if isinstance(spec.schedule, GemmSchedule) and (spec.schedule.scheduler.swizzle or 1) > 1:
+        yield from _bands(spec, tile, spec.schedule.scheduler)
     ragged = {m: size + max(1, tile[m] // 2 - 1) for m, size in several.items()}
     yield _Wish("several and a residue", "several tiles and a part of one in every mode", ragged, data="integers")
     if inner and all(m in free for m in inner):
@@ -238,6 +242,17 @@ def _derived(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) -> I
         yield _Wish("special values", why, primes, data="special")
     for mode in (m for m in spec.output.shape if m in free):
         yield _Wish(f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0})
+
+
+def _bands(spec: KernelSpec, tile: Mapping[str, int], scheduler: Scheduler) -> Iterator[_Wish]:
+    """A whole band and one that is cut, so that both widths are walked."""
+    assert scheduler.swizzle is not None
+    for mode in spec.output.shape:
+        if mode != scheduler.raster and mode not in spec.static:
+            sizes = {m: 2 * tile[m] + 1 for m in spec.output.shape if m not in spec.static}
+            sizes[mode] = tile[mode] * scheduler.swizzle + 1
+            why = f"a band of {scheduler.swizzle} tiles of {mode} and one of a single tile"
+            yield _Wish("band and a tile", why, sizes, data="integers")
 
 
 def _contraction(

@@ -94,7 +94,7 @@ def _in_process(job: Job, timeout: float, threads: int, running: set[subprocess.
             try:
                 code = process.wait(timeout)
                 if code != 0:
-                    ended = f"the process ended with {_exit_text(code)}"
+                    ended = f"the process ended with {exit_text(code)}"
             except subprocess.TimeoutExpired:
                 ended = f"not done after {timeout:g} s"
             finally:
@@ -142,7 +142,8 @@ def _lost(case: Case, running: bool, error: str) -> CaseReport:
     return CaseReport.of(case, "not run", "the process had ended before", "process ended")
 
 
-def _exit_text(code: int) -> str:
+def exit_text(code: int) -> str:
+    """How a process ended, from its return code: `exit status 1`, `signal SIGSEGV`."""
     if code >= 0:
         return f"exit status {code}"
     try:

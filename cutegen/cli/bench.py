@@ -1,0 +1,151 @@
+"""`cutegen bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_specs
+from cutegen.cli.guard import BROKEN, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cutegen.building.bench import BenchReport
+    from cutegen.building.sources import Unit
+    from cutegen.measuring.model import L2
+
+PICTURES = (".svg", ".png")
+
+
+@click.command()
+@with_specs
+@click.option("--on", type=click.Choice(["gpu"]), default="gpu", show_default=True, help="Where the kernels run.")
+@click.option("--device", type=click.IntRange(0, 255), default=0, show_default=True, help="Which of the GPUs.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this one; may be given repeatedly.")
+@click.option(
+    "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, instead of the spec's; may be repeated."
+)
+@click.option("--sweep", metavar="M=1024..16384[:STEP]", help="A curve over one mode, or over several: M=N=K=...")
+@click.option("--l2", type=click.Choice(["cold", "warm"]), default="cold", show_default=True, help="What a call finds.")
+@click.option("--rounds", type=click.IntRange(5, 10000), default=30, show_default=True, help="Rounds to take times in.")
+@click.option(
+    "--vs", multiple=True, metavar="MODULE:FUNCTION",
+    help="A peer of yours, called as the kernel is; or FILE.py:FUNCTION."
+)  # fmt: skip
+@click.option(
+    "-o", "--out", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Draw a roofline, or the sweep's curve, as FILE.svg or FILE.png.",
+)  # fmt: skip
+@click.option("--receipts", is_flag=True, help="Keep the figures in receipts beside the modules.")
+@with_format
+def bench(
+    specs: tuple[Path, ...],
+    on: str,
+    device: int,
+    kernels: tuple[str, ...],
+    sizes: tuple[str, ...],
+    sweep: str | None,
+    l2: L2,
+    rounds: int,
+    vs: tuple[str, ...],
+    out: tuple[Path, ...],
+    receipts: bool,
+    form: str,
+) -> None:
+    """Measure kernels on a GPU, side by side with torch and cuBLAS.
+
+    All contenders run in turn on the same random data, short ones in CUDA graphs; every result is held to the float64
+    reference.
+    A figure that varies too much from round to round is not reported: exit 1, as for a wrong result. Exit 2 where
+    nothing could be measured.
+
+    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}.
+    """
+    from cutegen.building.bench import BenchOptions, keep_receipts, run_bench
+    from cutegen.building.bench_output import bench_json, print_bench
+    from cutegen.building.console import make_progress
+    from cutegen.building.output import print_diagnostics
+    from cutegen.verification import gpu_missing
+
+    for path in out:
+        if path.suffix not in PICTURES:
+            raise click.UsageError(f"-o: `{path.name}` ends neither in {' nor in '.join(PICTURES)}")
+    options = BenchOptions(device, l2, rounds, tuple(map(_absolute, vs)))
+    gathered = gather_specs(select_specs(specs, None), form)
+    units = _chosen(gathered.units, kernels)
+    shapes = [_shapes(unit, sizes, sweep) for unit in units]
+    reason = gpu_missing()
+    if reason is not None:
+        raise Refusal(f"nothing was measured: {reason}", "run it where there is a CUDA GPU")
+    report = run_bench(units, shapes, options, make_progress())
+    if receipts:
+        report = keep_receipts(report)
+    written = [*_draw(report, sweep, out), *report.receipts]
+    code = report.exit_code
+    if form == "json":
+        print_json(bench_json(report, options, gathered.diagnostics, written), code)
+    else:
+        print_diagnostics(gathered.diagnostics, gathered.texts)
+        print_bench(report, options)
+        for name in written:
+            click.echo(f"wrote {name}")
+    if code == BROKEN:
+        failures = [failure for _, failure in report.failures]
+        raise Refusal(f"something was not measured: {failures[0].message if failures else 'no kernel'}", told=True)
+    click.get_current_context().exit(code)
+
+
+def _chosen(units: Sequence[Unit], names: tuple[str, ...]) -> list[Unit]:
+    """Those of the given names, by default all; without probes, which have nothing to be fast at."""
+    known = [unit.kernel for unit in units]
+    for name in names:
+        if name not in known:
+            raise Refusal(f"there is no kernel `{name}`", f"there are {', '.join(known)}")
+    chosen = [u for u in units if (not names or u.kernel in names) and u.module.spec.op != "probe"]
+    if not chosen:
+        raise Refusal("there is nothing to measure", "a probe has nothing to be fast at")
+    return chosen
+
+
+def _shapes(unit: Unit, sizes: tuple[str, ...], sweep: str | None) -> Sequence[Mapping[str, int]]:
+    from cutegen.measuring.shapes import ShapeError, parse_sizes, parse_sweep, shapes_of, sweep_shapes
+
+    spec = unit.module.spec
+    if sweep is not None and sizes:
+        raise click.UsageError("--sweep has its sizes; it takes no --sizes")
+    option = "--sizes" if sizes else "--sweep"
+    try:
+        if sweep is not None:
+            return sweep_shapes(parse_sweep(sweep), spec)
+        return [parse_sizes(text, spec) for text in sizes] if sizes else shapes_of(spec)
+    except ShapeError as error:
+        raise Refusal(f"{option}: {error}", error.help) from None
+
+
+def _absolute(place: str) -> str:
+    """A file's function by its whole path: the worker runs in another folder."""
+    where, colon, name = place.rpartition(":")
+    if not colon or not where or not name:
+        raise click.UsageError(f"--vs: `{place}` is not MODULE:FUNCTION or FILE.py:FUNCTION")
+    if not where.endswith(".py"):
+        return place
+    if not Path(where).is_file():
+        raise Refusal(f"--vs: there is no file {where}")
+    return f"{Path(where).resolve()}:{name}"
+
+
+def _draw(report: BenchReport, sweep: str | None, out: Sequence[Path]) -> list[str]:
+    from cutegen.building.bench_charts import curves, roofline
+    from cutegen.building.write import write_all
+    from cutegen.drawing.charts import render
+
+    if not out or not any(benched.result.measured for benched in report.kernels):
+        return []
+    chart = roofline(report) if sweep is None else curves(report)
+    for path in out:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_all({path: render(chart, path.suffix) for path in out})
+    return [str(path) for path in out]

@@ -1,0 +1,150 @@
+"""`cutegen tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs
+from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+
+if TYPE_CHECKING:
+    from cutegen.building.sources import Unit
+    from cutegen.measuring.tuning.flow import Result
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--only", metavar="KERNEL", help="Time only this one of the spec's kernels; the others still must build.")
+@click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be given repeatedly.")
+@click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
+@click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
+@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Then try nothing new any more.")
+@click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
+              help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides the order in which schedules are tried.")
+@click.option("--dry-run", is_flag=True, help="Only what needs no GPU: the space, pruning and compiling.")
+@click.option("--target", metavar="T", help="With --dry-run: compile only for this one of the spec's targets.")
+@click.option("--no-write", is_flag=True, help="Print what would change in the spec, and leave it as it is.")
+@click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
+@with_jobs
+@with_format
+def tune(
+    spec: Path,
+    only: str | None,
+    sizes: tuple[str, ...],
+    log_file: Path | None,
+    fresh: bool,
+    budget: float | None,
+    most: int,
+    seed: int,
+    dry_run: bool,
+    target: str | None,
+    no_write: bool,
+    no_cache: bool,
+    jobs: int | None,
+    form: str,
+) -> None:
+    """Search for the fastest schedule on the GPUs of this machine, and write it into the spec.
+
+    The spec's `tune:` names fields and the values to try; all combinations are candidates. Without it tiles, threads
+    and their shares are combined, and further fields tried around the best. What a candidate changes is inferred
+    around: of a gemm with another tiler or thread layout, written permutations, widths and layouts of copies and
+    padding are left to planning, unless `tune:` names them; of an elementwise kernel the width of its copy. Other
+    written fields stay.
+
+    Schedules that lint refuses are not compiled, nor are repetitions; those that spill are not timed. Every candidate
+    runs beside the spec as it is, is held to the reference each time, and must beat it by more than the spread. The
+    variants of a matrix share a schedule: what counts is the geometric mean over kernels and shapes.
+
+    An interrupted search goes on where it was: results are kept in .cutegen-tune/ of the project. The spec's file is
+    changed only where its schedule is.
+
+    Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
+
+    JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, dropped, candidates, ranking, incumbent_us,
+    winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}.
+    """
+    from cutegen.building.console import make_progress
+    from cutegen.building.output import print_diagnostics
+    from cutegen.building.tuning import NoTuning, log_path, prepare, write_winner
+    from cutegen.measuring.shapes import ShapeError
+    from cutegen.measuring.tuning import output
+    from cutegen.measuring.tuning.flow import Options
+
+    if target is not None and not dry_run:
+        raise click.UsageError("--target is for --dry-run; a GPU is its own target")
+    if spec.is_dir():
+        raise Refusal(f"{spec} is a folder", "tune one spec at a time")
+    gathered = gather_specs(select_specs((spec,), None), form)
+    reason = None if dry_run else _no_gpu()
+    if reason is not None:
+        raise Refusal(f"nothing can be timed: {reason}", "run it where there is a CUDA GPU, or with --dry-run")
+    options = Options(most, budget, seed, jobs, not no_cache, _targets(gathered.units[0], target))
+    try:
+        prepared = prepare(gathered.units, only, sizes, options)
+    except NoTuning as error:
+        raise Refusal(str(error), error.help) from None
+    except ShapeError as error:
+        raise Refusal(f"--sizes: {error}", error.help) from None
+    path = log_file or log_path(prepared)
+    try:
+        result = prepared.run(path, fresh, make_progress(), dry_run)
+    except KeyboardInterrupt:
+        click.echo(f"what was timed is in {path}; the same command goes on from there", err=True)
+        raise
+    changed = result.text
+    diff = "" if changed is None else output.diff(prepared.text, changed, gathered.units[0].source.shown)
+    written = bool(diff) and not no_write
+    if written:
+        assert changed is not None
+        try:
+            write_winner(prepared, changed)
+        except NoTuning as error:
+            raise Refusal(str(error), error.help, FINDINGS) from None
+    code = FINDINGS if result.wrong else BROKEN if result.stopped else OK
+    if form == "json":
+        told = {"spec": gathered.units[0].source.shown, "log": str(path), **output.as_json(result)}
+        print_json({"verb": "tune", **told, "diff": diff or None, "written": written}, code)
+    else:
+        print_diagnostics(gathered.diagnostics, gathered.texts)
+        _print(result, dry_run)
+        click.echo(diff, nl=False)
+        if written:
+            shown = gathered.units[0].source.shown
+            click.echo(f"wrote {shown}\nnext: cutegen build {shown}")
+    click.get_current_context().exit(code)
+
+
+def _no_gpu() -> str | None:
+    from cutegen.verification import gpu_missing
+
+    return gpu_missing()
+
+
+def _targets(unit: Unit, target: str | None) -> tuple[str, ...]:
+    known = unit.module.spec.targets
+    if target is not None and target not in known:
+        raise Refusal(f"`{target}` is no target of {unit.kernel}", f"its targets are {', '.join(known)}")
+    return known if target is None else (target,)
+
+
+def _print(result: Result, dry: bool) -> None:
+    from cutegen.building.console import print_table
+    from cutegen.measuring.tuning import output
+
+    for notice in result.notices:
+        click.echo(f"note: {notice}", err=True)
+    for line in output.dropped_lines(result):
+        click.echo(line, err=True)
+    for line in output.counts_lines(result):
+        click.echo(line)
+    if dry:
+        return
+    if result.late:
+        click.echo("the budget was spent before everything was tried")
+    if result.ranking:
+        print_table(output.COLUMNS, output.rows(result))
+    click.echo(output.verdict(result))

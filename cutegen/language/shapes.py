@@ -1,0 +1,92 @@
+"""Shapes that a spec lists, to verify the kernel on and to measure it at: held to the modes and their promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutegen.language.context import Context
+from cutegen.language.model import Bench, Tensor
+
+MAX_ELEMENTS = 2**40  # of a tensor
+MAX_VERIFIED = 2**40  # multiply-adds of a shape to verify on: on a CPU, hours
+MAX_MEASURED = 2**46  # of a shape to measure at: on a GPU, seconds
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What a size must keep to: every mode, those with one size, divisors, and those that the schedule fixes."""
+
+    modes: tuple[str, ...]
+    static: Mapping[str, int]
+    divisible: Mapping[str, int]
+    derived: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+
+
+def bench(ctx: Context, promises: Promises) -> Bench:
+    """The spec's `bench`; what is wrong with it is said to `ctx`."""
+    data = ctx.data.get("bench", {})
+    if data and ctx.data["op"] == "probe":
+        ctx.say("CG203", "`bench` does not apply to a probe", "bench", key=True, help="remove `bench`")
+        return Bench()
+    shapes = tuple(dict(shape) for shape in data.get("shapes", ()))
+    check_shapes(ctx, "bench", shapes, promises, MAX_MEASURED)
+    return Bench(shapes)
+
+
+def check_shapes(
+    ctx: Context,
+    key: str,
+    shapes: tuple[Mapping[str, int], ...],
+    promises: Promises,
+    most_work: int,
+    may_be_empty: tuple[str, ...] = (),
+) -> None:
+    """Says what is wrong with the shapes of `key`: a mode too few or too many, a size that a promise rules out, more
+    multiply-adds than `most_work`."""
+    modes, static, divisible = promises.modes, promises.static, promises.divisible
+    for i, shape in enumerate(shapes):
+        where = (key, "shapes", i)
+        missing = [mode for mode in modes if mode not in shape and mode not in static and mode not in promises.derived]
+        if missing:
+            message = f"the shape lacks a size for {', '.join(f'`{mode}`' for mode in missing)}"
+            ctx.say("CG132", message, *where, help=f"the modes are {', '.join(modes)}")
+        for mode, size in shape.items():
+            if mode not in modes:
+                ctx.unknown_mode(mode, modes, *where, mode)
+            elif mode in promises.derived:
+                message = f"`{mode}` follows from the thread-value layout"
+                ctx.say("CG131", message, *where, mode, help=f"remove `{mode}`")
+            elif mode in static and size != static[mode]:
+                ctx.say("CG131", f"`{mode}` is {size}, and static says {static[mode]}", *where, mode)
+            elif size == 0 and mode not in may_be_empty:
+                only = f"; only `{may_be_empty[0]}` may be 0" if may_be_empty else ""
+                ctx.say("CG105", f"`{mode}` must be at least 1{only}", *where, mode)
+            elif mode in divisible and size % divisible[mode]:
+                step = divisible[mode]
+                notes = (f"{size} = {size // step} * {step} + {size % step}",)
+                help = f"write {-(-size // step) * step}"
+                message = f"`{mode}` is {size}, and divisible promises a multiple of {step}"
+                ctx.say("CG131", message, *where, mode, notes=notes, help=help)
+        _check_work(ctx, key, i, {**shape, **static}, promises.tensors, most_work)
+
+
+def _check_work(
+    ctx: Context, key: str, i: int, sizes: Mapping[str, int], declared: tuple[Tensor, ...], most_work: int
+) -> None:
+    """A tensor, or a gemm's multiply-adds, that no machine has the memory or the time for."""
+    parts = [(f"elements of {tensor.name}", tensor.shape, MAX_ELEMENTS) for tensor in declared]
+    if ctx.data["op"] == "gemm":
+        every = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
+        parts.append(("multiply-adds", every, most_work))
+    purpose = {"verify": "verify on", "bench": "measure"}[key]
+    for what, modes, most in parts:
+        if all(mode in sizes for mode in modes) and (count := math.prod(sizes[mode] for mode in modes)) > most:
+            power = f"2**{most.bit_length() - 1}"
+            notes = (f"{' * '.join(str(sizes[mode]) for mode in modes)} = {count} > {power}",)
+            message = f"the shape has {count} {what}, and {power} are the most to {purpose}"
+            help = f"{purpose} a smaller shape"
+            ctx.say("CG136", message, key, "shapes", i, notes=notes, help=help)
+            return

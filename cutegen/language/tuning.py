@@ -1,0 +1,80 @@
+"""`tune`: fields of the schedule by dotted path, each with values to try that could stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cutegen.language import schema
+from cutegen.language.context import Context
+from cutegen.language.expressions import Assignment
+from cutegen.language.matrix import Text, Variant
+from cutegen.language.model import Path, Source, Tensor
+from cutegen.language.names import shown
+from cutegen.language.schedules import schedule
+
+
+def tune(ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | None) -> dict[str, tuple[Any, ...]]:
+    """The values to try by dotted path. What could not be written at its path is said at the value."""
+    data: Mapping[str, Any] = ctx.data.get("tune", {})
+    if data and ctx.data["op"] == "probe":
+        help = "remove `tune`: there is one way to read a tile by a layout"
+        ctx.say("CG203", "`tune` does not apply to a probe", "tune", key=True, help=help)
+        return {}
+    paths: dict[str, tuple[str, ...]] = {}
+    for name in data:
+        path = tuple(name.split("."))
+        if path[0] != "schedule" or len(path) == 1 or not all(path):
+            message = f"`{shown(name)}` is not a path to a field of the schedule"
+            help = f"write `schedule.{shown(name.strip('.'))}`" if path[0] != "schedule" else "as in `schedule.tiler`"
+            ctx.say("CG101", message, "tune", name, key=True, help=help)
+            continue
+        for other, taken in paths.items():
+            if path[: len(taken)] == taken or taken[: len(path)] == path:
+                message = f"`{shown(name)}` and `{shown(other)}` set the same field"
+                ctx.say("CG010", message, "tune", name, key=True, help="leave one of them out")
+        paths[name] = path
+    for name, path in paths.items():
+        for number, value in enumerate(data[name]):
+            _check(ctx, tensors, assignment, ("tune", name, number), path, value)
+    return {name: tuple(data[name]) for name in paths}
+
+
+def _check(
+    ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | None, where: Path, path: Path, value: Any
+) -> None:
+    """Say what keeps `value`, which was written at `where`, from standing at `path`.
+
+    Not what keeps it from standing beside the other fields: they may be tuned too, and `explain` writes all of them.
+    """
+    inner = value
+    for step in reversed(path[1:]):
+        inner = {step: inner}
+    source, texts = _moved(ctx.variant, where, path)
+    data = {**ctx.data, "schedule": inner}
+    wrong = schema.check(data, source)
+    if not wrong:
+        tried = Context(Variant(data, source, texts))
+        schedule(tried, tensors, assignment)
+        wrong = tried.found
+    ctx.found += wrong
+
+
+def _moved(variant: Variant, where: Path, path: Path) -> tuple[Source, dict[Path, Text]]:
+    """The places of a document that has at `path` what was written at `where`; the path itself stands in a key."""
+
+    def at(old: Path) -> Path | None:
+        if old[: len(where)] == where:
+            return (*path, *old[len(where) :])
+        return None if old[:1] == ("schedule",) and len(old) > 1 else old
+
+    def moved(places: Mapping[Path, Any]) -> dict[Path, Any]:
+        return {new: place for old, place in places.items() if (new := at(old)) is not None}
+
+    source = variant.source
+    keys, values = moved(source.keys), moved(source.values)
+    for depth in range(1, len(path) + 1):
+        keys[path[:depth]] = source.keys[where[:2]]
+        if depth < len(path):
+            values[path[:depth]] = source.keys[where[:2]]
+    return Source(source.path, keys, values), moved(variant.texts)

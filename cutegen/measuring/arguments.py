@@ -1,0 +1,127 @@
+"""What contenders run on: sets of the same random arguments, as many as keep them out of the L2 cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.measuring.clock import MOST_LAUNCHES
+from cutegen.measuring.model import L2
+from cutegen.verification.cases import compact_allowed, strides_for
+
+if TYPE_CHECKING:
+    import torch
+
+COLD = 4  # times the size of the L2 cache: so much is touched before an argument is used again
+_FLOATS = (0.75, 0.375, 0.625, 0.875)  # exact in every float; below 1, so that `C = a * X + b * C` stays bounded
+
+
+def bytes_of(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """Of one set of arguments, gaps between rows included."""
+    return sum(_extent(t, spec, sizes) * t.dtype.bytes for t in spec.tensors)
+
+
+def sets_for(spec: KernelSpec, sizes: Mapping[str, int], l2: L2, l2_bytes: int) -> tuple[int, L2]:
+    """How many sets of arguments take turns, and the state of the L2 that a call then finds.
+
+    Arguments so small that a cold L2 would take more than `MOST_LAUNCHES` sets are measured warm.
+    """
+    needed = max(1, ceil(COLD * l2_bytes / max(1, bytes_of(spec, sizes))))
+    if l2 == "warm" or needed > MOST_LAUNCHES:
+        return 1, "warm"
+    return needed, "cold"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """`sets` hold equal tensors in the spec's order; `originals` what those that are read and written held at first,
+    by their place in a set."""
+
+    spec: KernelSpec
+    sizes: Mapping[str, int]
+    sets: tuple[tuple[torch.Tensor, ...], ...]
+    scalars: Mapping[str, int | float | bool]
+    originals: Mapping[int, torch.Tensor]
+
+    @property
+    def output(self) -> int:
+        """The place of the output in a set."""
+        return next(i for i, t in enumerate(self.spec.tensors) if t.name == self.spec.output.name)
+
+    def call(self, number: int) -> tuple[object, ...]:
+        """The arguments of the generated function, of one set."""
+        return (*self.sets[number], *self.scalars.values())
+
+    def named(self, number: int) -> dict[str, torch.Tensor]:
+        return {t.name: x for t, x in zip(self.spec.tensors, self.sets[number], strict=True)}
+
+    def reset(self) -> None:
+        """Brings back what was read and written. Queued on the current stream."""
+        for place, original in self.originals.items():
+            for tensors in self.sets:
+                tensors[place].copy_(original)
+
+    def poison(self) -> None:
+        """As `reset`; and tensors that are only written get values that no right result has."""
+        self.reset()
+        for place, tensor in enumerate(self.spec.tensors):
+            if tensor.role == "out":
+                for tensors in self.sets:
+                    tensors[place].fill_(float("nan") if tensor.dtype.is_float else 77)
+
+
+def make_arguments(spec: KernelSpec, sizes: Mapping[str, int], sets: int, device: str, seed: int = 0) -> Arguments:
+    """`sets` times the same arguments, normally distributed (integers: normal too, rounded), strides without gaps
+    where `align` allows it. Raises torch's error where memory does not suffice."""
+    import torch
+
+    generator = torch.Generator(device).manual_seed(seed)
+    first = tuple(_tensor(t, spec, sizes, generator) for t in spec.tensors)
+    copies = [first, *(tuple(map(like, first)) for _ in range(sets - 1))]
+    originals = {i: like(first[i]) for i, t in enumerate(spec.tensors) if t.role == "inout"}
+    return Arguments(spec, dict(sizes), tuple(copies), scalars_of(spec), originals)
+
+
+def scalars_of(spec: KernelSpec) -> dict[str, int | float | bool]:
+    """A value for each scalar, representable in its dtype."""
+    floats = iter(_FLOATS * len(spec.scalars))
+    return {s.name: next(floats) if s.dtype.is_float else True if s.dtype is Dtype.bool else 2 for s in spec.scalars}
+
+
+def like(x: torch.Tensor, order: tuple[int, ...] | None = None) -> torch.Tensor:
+    """A copy in memory of its own, with the same strides; or, with modes ordered as `order` says, slowest first,
+    without gaps."""
+    import torch
+
+    if order is None:
+        copy = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+    else:
+        copy = torch.empty_permuted(tuple(x.shape), order, dtype=x.dtype, device=x.device)
+    return copy.copy_(x)
+
+
+def _extent(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """Elements from the first to the last."""
+    return 1 + sum((sizes[m] - 1) * s for m, s in zip(tensor.shape, _strides(tensor, spec, sizes), strict=True))
+
+
+def _strides(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return strides_for(tensor, sizes, "compact" if compact_allowed(spec, sizes) else "padded")
+
+
+def _tensor(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int], generator: torch.Generator) -> torch.Tensor:
+    import torch
+
+    shape = tuple(sizes[m] for m in tensor.shape)
+    dtype, device = getattr(torch, tensor.dtype.torch), generator.device
+    wide = torch.float64 if tensor.dtype is Dtype.f64 else torch.float32
+    values = torch.randn(shape, generator=generator, device=device, dtype=wide)
+    if tensor.dtype is Dtype.bool:
+        values = values > 0
+    elif tensor.dtype.is_integer:
+        values = (values * 16).round().clamp(0 if tensor.dtype is Dtype.u8 else -64, 64)
+    return torch.empty_strided(shape, _strides(tensor, spec, sizes), dtype=dtype, device=device).copy_(values)

@@ -1,0 +1,123 @@
+"""Times of several contenders, taken in turns so that what changes on the GPU meanwhile changes for all of them.
+
+Knows nothing of torch: a `Stopwatch` records and replays, `cuda.CudaStopwatch` on a GPU.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Generic, Protocol, TypeVar
+
+from cutegen.measuring.model import ROUNDS, SPREAD_LIMIT, Timing
+
+TARGET_US = 4000.0  # of one recording: against it, the cost of launching the graph is a part in a thousand
+MOST_LAUNCHES = 4096  # in one recording
+# A longer call is launched by the host, which is far ahead then: in a graph, torch's copies of 512 MB and more took longer
+# by a third on an H200
+LONG_US = 200.0
+MORE = 3  # times the rounds, where the spread was too wide at first
+SETTLED = 0.01  # of the time of a round, over STEADY rounds
+STEADY = 3
+LEAST_WARM_US, MOST_WARM_US = 3e5, 3e6  # of the GPU's time, before anything counts
+
+
+def nothing() -> None:
+    """For contenders that leave their arguments as they were."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`calls`: the same work on each set of arguments; `reset` brings the arguments back to what they were, and is
+    called before each replay, outside of what is timed."""
+
+    name: str
+    calls: Sequence[Callable[[], object]]
+    reset: Callable[[], object] = nothing
+
+
+R = TypeVar("R")
+
+
+class Stopwatch(Protocol, Generic[R]):
+    """Records calls once and replays them as often as asked."""
+
+    def record(self, contender: Contender, launches: int, graph: bool = True) -> R:
+        """The contender's calls, in turn, until there are `launches`: in a graph, or to be made by the host each time.
+        Raises what a call raises."""
+
+    def time(self, recordings: Sequence[R]) -> list[float]:
+        """Microseconds that each whole recording took, one after the other, without a pause between them."""
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[R]):
+    """A contender ready to be timed. `us` is a first estimate of one call."""
+
+    name: str
+    recording: R
+    launches: int
+    us: float
+
+
+def prepare(contender: Contender, watch: Stopwatch[R], target_us: float = TARGET_US) -> Prepared[R]:
+    """Records as many launches as make `target_us`, each set of arguments equally often. Raises what a call raises."""
+    sets = len(contender.calls)
+    once = watch.record(contender, sets)
+    us = min(watch.time([once] * 3)) / sets
+    passes = max(1, min(ceil(target_us / max(us * sets, 1e-3)), MOST_LAUNCHES // sets))
+    graph = us < LONG_US
+    recording = once if passes == 1 and graph else watch.record(contender, passes * sets, graph)
+    return Prepared(contender.name, recording, passes * sets, us)
+
+
+def settle(prepared: Sequence[Prepared[R]], watch: Stopwatch[R]) -> float:
+    """Runs until the time of a round no longer changes: clocks follow power and heat. Returns the GPU's time in
+    microseconds that it took."""
+    spent = 0.0
+    recent: list[float] = []
+    while spent < MOST_WARM_US:
+        total = sum(watch.time([p.recording for p in prepared]))
+        spent += total
+        recent = [*recent, total][-STEADY:]
+        steady = len(recent) == STEADY and max(recent) <= (1 + SETTLED) * min(recent)
+        if steady and spent >= LEAST_WARM_US:
+            break
+    return spent
+
+
+def interleaved(
+    prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int = ROUNDS, limit: float = SPREAD_LIMIT
+) -> dict[str, Timing]:
+    """Each contender's time, by name. In each round all of them run, each time another one first.
+
+    Where a spread is above `limit`, everything is measured once more with `MORE` times the rounds, and that counts;
+    the caller refuses what is above it still.
+    """
+    settle(prepared, watch)
+    timings = _rounds(prepared, watch, rounds)
+    if any(timing.spread > limit for timing in timings.values()):
+        settle(prepared, watch)
+        timings = _rounds(prepared, watch, MORE * rounds)
+    return timings
+
+
+def _rounds(prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int) -> dict[str, Timing]:
+    times: dict[str, list[float]] = {p.name: [] for p in prepared}
+    for number in range(rounds):
+        turn = number % len(prepared)
+        order = [*prepared[turn:], *prepared[:turn]]
+        for p, us in zip(order, watch.time([p.recording for p in order]), strict=True):
+            times[p.name].append(us / p.launches)
+    return {name: summary(values) for name, values in times.items()}
+
+
+def summary(values: Sequence[float]) -> Timing:
+    """The median and the spread of a few times. Raises ValueError for fewer than two."""
+    if len(values) < 2:
+        raise ValueError("a spread takes at least two rounds")
+    middle = statistics.median(values)
+    tenths = statistics.quantiles(values, n=10, method="inclusive")
+    return Timing(middle, (tenths[-1] - tenths[0]) / middle, len(values))

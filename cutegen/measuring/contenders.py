@@ -1,0 +1,255 @@
+"""The kernel and its peers as contenders: what each one calls on each set of arguments, and where its result is."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cutegen.codegen.host import reference_lines
+from cutegen.measuring.arguments import Arguments, like
+from cutegen.measuring.clock import Contender
+from cutegen.measuring.peers import FUNCTIONS, Peer, Product, arithmetic_of, product_of
+from cutegen.planning.plan import Plan
+from cutegen.verification.executor import load_module
+
+if TYPE_CHECKING:
+    import torch
+
+    Call = Callable[[], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`results[i]` is what the last call on set `i` gave; `poison` brings the arguments back to what they were, with
+    outputs that no right result has."""
+
+    contender: Contender
+    poison: Callable[[], None]
+    results: list[torch.Tensor | None]
+
+    @property
+    def name(self) -> str:
+        return self.contender.name
+
+
+def kernel(name: str, module: ModuleType, arguments: Arguments) -> Candidate:
+    """The generated function."""
+    return function(name, vars(module)[name], arguments)
+
+
+def function(name: str, called: Callable[..., Any], arguments: Arguments) -> Candidate:
+    """A function that takes what the generated one takes. It writes the output, or returns another tensor."""
+
+    def result(number: int) -> torch.Tensor:
+        output = arguments.sets[number][arguments.output]
+        given = called(*arguments.call(number))
+        return output if given is None else given
+
+    return _candidate(name, [functools.partial(result, i) for i in range(len(arguments.sets))], arguments)
+
+
+def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
+    """The peer on the same arguments; several candidates where the fastest one is to be found."""
+    match wanted.kind:
+        case "copy":
+            source = plan.spec.compute.value.id  # type: ignore[union-attr]
+            yield _per_set(wanted.name, arguments, lambda x, out: out.copy_(x[source]))
+        case "arithmetic":
+            yield _arithmetic(wanted.name, arguments)
+        case "eager" | "cublas eager":
+            yield function(wanted.name, expression(plan, inplace=False), arguments)
+        case "compile":
+            import torch
+
+            compiler = functools.partial(torch.compile, dynamic=False, fullgraph=True)
+            yield function(wanted.name, expression(plan, inplace=True, through=compiler), arguments)
+        case "cublas":
+            yield _cublas(wanted.name, arguments)
+        case "cublas best":
+            yield from _layouts(wanted.name, arguments)
+
+
+def expression(
+    plan: Plan, *, inplace: bool, through: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
+) -> Callable[..., torch.Tensor]:
+    """`compute` as a function of torch's operations on the generated function's arguments: the lines of the module's
+    `reference`.
+
+    `inplace`: it writes the output; otherwise it returns a fresh tensor, as eager code does. Constants are made once
+    only: a CUDA graph cannot hold the copy of one from the host. `through` is applied to the function of tensors alone.
+    """
+    import torch
+
+    spec = plan.spec
+    out, scalars = spec.output.argument, [s.argument for s in spec.scalars]
+    tree = ast.parse("\n".join(reference_lines(plan)))
+    hoisted = _Hoisted()
+    body = hoisted.visit(tree).body
+    if inplace:
+        end = f"return {out}.copy_(result)"
+    else:
+        end = (
+            f"if result.shape == {out}.shape:\n"
+            f"    return result.to({out}.dtype)\n"
+            f"return torch.empty_like({out}).copy_(result)"
+        )
+    # What is left of scalars and of the device is in the constants
+    names = [t.argument for t in spec.tensors] + [f"constant_{i}" for i in range(len(hoisted.made))]
+    lines = [*map(ast.unparse, body), end]
+    text = f"def expression({', '.join(names)}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
+    made = ", ".join(hoisted.made) + "," * (len(hoisted.made) == 1)
+    text += f"def constants({', '.join([*scalars, 'device'])}):\n    return ({made})\n"
+    space: dict[str, Any] = {"torch": torch}
+    exec(compile(text, f"<torch expression of {spec.kernel}>", "exec"), space)
+    inner, constants = through(space["expression"]), functools.lru_cache(space["constants"])
+    tensors = len(spec.tensors)
+
+    def called(*arguments: Any) -> torch.Tensor:
+        result: torch.Tensor = inner(*arguments[:tensors], *constants(*arguments[tensors:], arguments[0].device))
+        return result
+
+    return called
+
+
+class _Hoisted(ast.NodeTransformer):
+    """Replaces every `torch.tensor(...)` by a name; `made` are the calls."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.func) != "torch.tensor":
+            return node
+        self.made.append(ast.unparse(node))
+        return ast.Name(f"constant_{len(self.made) - 1}", ast.Load())
+
+
+def imported(place: str) -> Callable[..., Any]:
+    """`package.module:function` or `FILE.py:function`. Raises ValueError with what is wrong."""
+    where, colon, name = place.rpartition(":")
+    if not colon or not where or not name:
+        raise ValueError(f"`{place}` is not `module:function` or `FILE.py:function`")
+    try:
+        if where.endswith(".py"):
+            sys.path.insert(0, str(Path(where).resolve().parent))  # its own imports
+            module = load_module(Path(where).resolve())
+        else:
+            module = importlib.import_module(where)
+    except Exception as error:
+        raise ValueError(f"{where} does not load: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ValueError(f"{where} has no function `{name}`")
+    called: Callable[..., Any] = found
+    return called
+
+
+def _candidate(
+    name: str,
+    calls: Sequence[Call],
+    arguments: Arguments,
+    reset: Callable[[], None] | None = None,
+    poison: Callable[[], None] | None = None,
+) -> Candidate:
+    results: list[torch.Tensor | None] = [None] * len(calls)
+
+    def call(number: int) -> None:
+        # Kept until the set comes round again: a fresh result must not reuse the memory of one still in the cache
+        results[number] = calls[number]()
+
+    wrapped = [functools.partial(call, number) for number in range(len(calls))]
+    return Candidate(Contender(name, wrapped, reset or arguments.reset), poison or arguments.poison, results)
+
+
+def _per_set(
+    name: str, arguments: Arguments, call: Callable[[dict[str, torch.Tensor], torch.Tensor], torch.Tensor]
+) -> Candidate:
+    sets = range(len(arguments.sets))
+    outputs = [arguments.sets[i][arguments.output] for i in sets]
+    return _candidate(name, [functools.partial(call, arguments.named(i), outputs[i]) for i in sets], arguments)
+
+
+def _arithmetic(name: str, arguments: Arguments) -> Candidate:
+    import torch
+
+    found = arithmetic_of(arguments.spec)
+    assert found is not None
+    operator, left, right = found
+    operation = getattr(torch, FUNCTIONS[operator])
+    return _per_set(name, arguments, lambda x, out: operation(x[left], x[right], out=out))
+
+
+def _cublas(name: str, arguments: Arguments) -> Candidate:
+    spec = arguments.spec
+    matmul, wanted = spec.compute.matmul, product_of(spec, arguments.scalars)
+    assert matmul is not None and wanted is not None
+
+    def call(x: dict[str, torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+        return _gemm(wanted, x[matmul.a], x[matmul.b], out, x.get(wanted.addend or ""))
+
+    return _per_set(name, arguments, call)
+
+
+def _gemm(
+    wanted: Product, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, addend: torch.Tensor | None
+) -> torch.Tensor:
+    """One call of cuBLAS into `out`."""
+    import torch
+
+    if addend is None and wanted.alpha == 1:
+        return torch.mm(a, b.T, out=out)
+    # With beta 0 what `input` holds is ignored, and it is the output already: nothing is copied
+    given = out if addend is None else addend
+    return torch.addmm(given, a, b.T, beta=wanted.beta, alpha=wanted.alpha, out=out)
+
+
+def _layouts(name: str, arguments: Arguments) -> Iterator[Candidate]:
+    """cuBLAS with the operands and the output in each combination of majornesses; the given one too."""
+    spec = arguments.spec
+    matmul, wanted = spec.compute.matmul, product_of(spec, arguments.scalars)
+    assert matmul is not None and wanted is not None
+    orders = ((0, 1), (1, 0))  # row-major, column-major
+    for order_a, order_b, order_c in product(orders, repeat=3):
+        sets = []
+        for number in range(len(arguments.sets)):
+            x = arguments.named(number)
+            out = x[spec.output.name]
+            copies = {n: like(x[n], order) for n, order in ((matmul.a, order_a), (matmul.b, order_b))}
+            addend = None if wanted.addend is None else like(x[wanted.addend], order_c)
+            mine = addend if wanted.addend == spec.output.name and addend is not None else like(out, order_c)
+            sets.append((copies[matmul.a], copies[matmul.b], mine, addend))
+        yield _laid_out(name, arguments, wanted, sets)
+
+
+def _laid_out(
+    name: str,
+    arguments: Arguments,
+    wanted: Product,
+    sets: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]],
+) -> Candidate:
+    original = arguments.originals.get(arguments.output)
+
+    def reset() -> None:
+        if original is not None:
+            for _, _, out, _ in sets:
+                out.copy_(original)
+
+    def poison() -> None:
+        for _, _, out, _ in sets:
+            if original is None:
+                out.fill_(float("nan"))
+            else:
+                out.copy_(original)
+
+    calls = [functools.partial(_gemm, wanted, a, b, out, addend) for a, b, out, addend in sets]
+    return _candidate(name, calls, arguments, reset, poison)

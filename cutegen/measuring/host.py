@@ -1,0 +1,62 @@
+"""How long one call keeps the CPU busy, before anything ran on the device."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from types import ModuleType
+
+from cutegen.measuring.arguments import make_arguments
+from cutegen.measuring.clock import summary
+from cutegen.measuring.model import Timing
+from cutegen.planning.plan import Plan
+from cutegen.verification.cases import derive_cases
+
+CALLS = 100  # in a row: far fewer than a device's queue holds, so that no call waits for it
+ROUNDS = 50
+_SMALL = 1024  # elements of torch's tensors
+
+
+def host_times(
+    plan: Plan,
+    module: ModuleType,
+    device: str,
+    wait: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Timing]:
+    """Microseconds of the CPU for one call of the generated function, on one tile, of the compiled function behind it,
+    and of `torch.add(out=)` on small tensors. `wait` returns once the device is idle; nothing waits within what is
+    timed."""
+    import torch
+
+    case = derive_cases(plan.spec, plan.tile, getattr(plan, "stages", None))[0]
+    arguments = make_arguments(plan.spec, case.sizes, 1, device)
+    called, given = getattr(module, plan.spec.kernel), arguments.call(0)
+    called(*given)  # compiles
+    compiled = module._compiled[arguments.sets[0][0].device.index]
+    generator = torch.Generator(device).manual_seed(0)
+    a, b, c = (torch.randn(_SMALL, device=device, generator=generator) for _ in range(3))
+    calls: dict[str, Callable[[], object]] = {
+        "call": lambda: called(*given),
+        "compiled": lambda: compiled(*given),
+        "torch.add": lambda: torch.add(a, b, out=c),
+    }
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(ROUNDS + 5):
+            for name, call in calls.items():
+                wait()
+                start = clock()
+                for _ in range(CALLS):
+                    call()
+                us = (clock() - start) * 1e6 / CALLS
+                if number >= 5:  # the first ones warm caches and clocks up
+                    times[name].append(us)
+    finally:
+        if collecting:
+            gc.enable()
+    wait()
+    return {name: summary(values) for name, values in times.items()}

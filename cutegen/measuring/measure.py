@@ -1,0 +1,216 @@
+"""One kernel, shape by shape, in the process that has the device: check, record, time, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cutegen.measuring import contenders
+from cutegen.measuring.arguments import Arguments, make_arguments, sets_for
+from cutegen.measuring.clock import Contender, Prepared, Stopwatch, interleaved, prepare
+from cutegen.measuring.contenders import Candidate
+from cutegen.measuring.limits import limit_us, work_of
+from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measured, Request, Timing
+from cutegen.measuring.peers import Peer, choose
+from cutegen.verification.bounds import evaluate
+from cutegen.verification.compare import Comparison, compare
+from cutegen.verification.runner import describe
+
+if TYPE_CHECKING:
+    import torch
+
+Tell = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where measurements run: `device` as torch names it, the size of its L2, and its limits where they are known."""
+
+    watch: Stopwatch[Any]
+    device: str
+    l2_bytes: int
+    limits: Limits | None
+
+
+class Refused(Exception):
+    """No figure for this kernel at this shape."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What every contender's result is held to; `compare`'s arguments."""
+
+    expected: torch.Tensor
+    bound: torch.Tensor
+
+    def judge(self, result: torch.Tensor) -> Comparison:
+        return compare(result, self.expected, self.bound)
+
+
+@dataclass
+class Field:
+    """Those that were right and can be timed, by name; why the others are absent; what to say about it."""
+
+    ready: dict[str, Prepared[Any]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def measure_shape(
+    request: Request, module: ModuleType, shape: Mapping[str, int], bench: Bench, tell: Tell
+) -> tuple[Measured, list[Failure]]:
+    """The kernel and its peers at one shape. `tell("running", name)` says what runs next.
+
+    Raises Refused where there is no figure for the kernel itself; what is wrong with a peer is among the failures, or
+    only said in `absent` where it is the peer's own business.
+    """
+    plan, spec = request.plan, request.plan.spec
+    sets, l2 = sets_for(spec, shape, request.l2, bench.l2_bytes)
+    arguments = make_arguments(spec, shape, sets, bench.device)
+    reference = _reference(arguments) if request.check else None
+    tell("running", spec.kernel)
+    found = Field()
+    try:
+        ours = contenders.kernel(spec.kernel, module, arguments)
+        recheck, verdict = _checked(ours, reference, bench.watch)
+        found.ready[spec.kernel] = prepare(ours.contender, bench.watch)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused("cannot run", describe(error)) from error
+    _add_peers(found, request, arguments, reference, bench.watch, tell)
+    tell("running", spec.kernel)
+    timings = interleaved(list(found.ready.values()), bench.watch, request.rounds)
+    if recheck is not None and reference is not None:
+        _judge(ours, recheck, reference, bench.watch, " after it was timed")
+    kept = _steady(timings, spec.kernel, shape, found)
+    moved, operations = work_of(plan, shape)
+    limit = None if bench.limits is None else limit_us(plan, shape, bench.limits, l2, bench.l2_bytes)
+    measured = Measured(
+        shape=dict(shape),
+        timing=kept.pop(spec.kernel),
+        peers=kept,
+        absent=found.absent,
+        bytes=moved,
+        operations=operations,
+        limit_us=limit,
+        l2=l2,
+        error=None if verdict is None else verdict.max_error,
+        bound=None if verdict is None else verdict.max_bound,
+        ratio=None if verdict is None else verdict.ratio,
+    )
+    return measured, found.failures
+
+
+def _steady(timings: dict[str, Timing], kernel: str, shape: Mapping[str, int], found: Field) -> dict[str, Timing]:
+    """The timings whose spread is let pass. Raises Refused if the kernel's own is not."""
+    kept = {}
+    for name, timing in timings.items():
+        if timing.spread <= SPREAD_LIMIT:
+            kept[name] = timing
+            continue
+        message = (
+            f"{name}: the spread over {timing.rounds} rounds is {timing.spread:.1%} of the median, "
+            f"and {SPREAD_LIMIT:.0%} is let pass"
+        )
+        if name == kernel:
+            raise Refused("spread", message)
+        found.absent[name] = message
+        found.failures.append(Failure("spread", name, dict(shape), message))
+    return kept
+
+
+def _reference(arguments: Arguments) -> Reference:
+    spec = arguments.spec
+    expected, bound = evaluate(spec, arguments.named(0), arguments.scalars)
+    # Not the spec's tolerance, which is for the shapes that it verifies: it does not grow with k
+    return Reference(expected, bound)
+
+
+def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> tuple[Any, Comparison | None]:
+    """The recording that results are checked with, each set of arguments once, and what the check gave. Raises
+    Refused."""
+    if reference is None:
+        return None, None
+    fresh = Contender(candidate.name, candidate.contender.calls, candidate.poison)
+    recording = watch.record(fresh, len(fresh.calls))
+    return recording, _judge(candidate, recording, reference, watch)
+
+
+def _judge(
+    candidate: Candidate, recording: Any, reference: Reference, watch: Stopwatch[Any], when: str = ""
+) -> Comparison:
+    """Runs what is timed, and looks at the results of the first and the last set. Raises Refused for a wrong one."""
+    watch.time([recording])
+    first = reference.judge(_result(candidate, 0))
+    for comparison in (first, reference.judge(_result(candidate, -1))):
+        if not comparison.ok:
+            raise Refused("wrong", f"the result is wrong{when}: {comparison.reason}")
+        if comparison.count and not comparison.judged:
+            raise Refused("wrong", "the bound says nothing about any element, so nothing was checked")
+    return first
+
+
+def _result(candidate: Candidate, number: int) -> torch.Tensor:
+    import torch
+
+    result = candidate.results[number]
+    if not isinstance(result, torch.Tensor):
+        raise Refused("wrong", f"{candidate.name} gave {type(result).__name__}, not a tensor")
+    return result
+
+
+def _add_peers(
+    found: Field,
+    request: Request,
+    arguments: Arguments,
+    reference: Reference | None,
+    watch: Stopwatch[Any],
+    tell: Tell,
+) -> None:
+    for wanted in choose(request.plan.spec) if request.peers else ():
+        tell("running", wanted.name)
+        _add(found, wanted.name, partial(_best, wanted, request, arguments, reference, watch), watch)
+    for place in request.vs:
+        tell("running", place)
+        _add(found, place, partial(_users, place, arguments, reference, watch), watch)
+
+
+def _users(place: str, arguments: Arguments, reference: Reference | None, watch: Stopwatch[Any]) -> Prepared[Any]:
+    candidate = contenders.function(place, contenders.imported(place), arguments)
+    _checked(candidate, reference, watch)
+    return prepare(candidate.contender, watch)
+
+
+def _best(
+    wanted: Peer, request: Request, arguments: Arguments, reference: Reference | None, watch: Stopwatch[Any]
+) -> Prepared[Any]:
+    """The fastest of the peer's candidates. Each of them must be right."""
+    best: Prepared[Any] | None = None
+    for candidate in contenders.peer(wanted, request.plan, arguments):
+        _checked(candidate, reference, watch)
+        ready = prepare(candidate.contender, watch)
+        best = ready if best is None or ready.us < best.us else best
+    assert best is not None
+    return best
+
+
+def _add(found: Field, name: str, make: Callable[[], Prepared[Any]], watch: Stopwatch[Any]) -> None:
+    """Raises Refused where the peer broke the device for all."""
+    try:
+        found.ready[name] = make()
+    except Refused as error:
+        found.absent[name] = str(error)
+    except Exception as error:  # not there, does not compile, cannot be recorded: the peer's own business
+        found.absent[name] = f"not available: {describe(error)}"
+        try:
+            watch.time([next(iter(found.ready.values())).recording])
+        except Exception:
+            raise Refused("crashed", f"{name} broke the device: {describe(error)}") from error

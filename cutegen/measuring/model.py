@@ -1,0 +1,186 @@
+"""What is asked of a measurement and what comes back, as data that travels between processes and into files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cutegen.planning.plan import Plan
+
+L2 = Literal["cold", "warm"]
+Kind = Literal["wrong", "spread", "crashed", "hung", "cannot run"]
+SPREAD_LIMIT = 0.05  # of a median: a figure whose rounds differ by more is not reported
+ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Timing:
+    """`us`: median microseconds of one call; `spread`: from the 10th to the 90th percentile of the rounds, over the
+    median; `rounds`: how many there were."""
+
+    us: float
+    spread: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the GPU itself does in the same run: bytes a second of torch's copy (read and written both counted), fill
+    and sum of 1 GiB and more, in GB/s (1e9); `fma` in TFLOP/s (a multiply-add is two), None if it could not run."""
+
+    copy: float
+    fill: float
+    read: float
+    fma: float | None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`driver` is its version, `versions` those of python, torch, its CUDA, cutlass DSL and cutegen; `clocks` in MHz,
+    empty where nothing could be read. `l2_bytes` and `memory_bytes` are sizes. `limits` is None until asked for."""
+
+    gpu: str
+    capability: str  # "9.0"
+    driver: str
+    versions: Mapping[str, str]
+    sms: int
+    l2_bytes: int
+    memory_bytes: int
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits | None = None
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Machine:
+        limits = data["limits"]
+        return Machine(**{**data, "limits": None if limits is None else Limits(**limits)})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One kernel at one shape.
+
+    `peers` holds those that were timed, in the order in which they are shown, `absent` why each other one was not.
+    `bytes`: each tensor moved once; `operations`: of the expression, a multiply-add as two. `limit_us`: the least time
+    by the machine's measured limits, None where they were not asked for. `error` is the largest difference from the
+    float64 reference, `bound` the largest that was allowed, `ratio` the largest error over its own element's bound;
+    all three are None where the result was not checked.
+    """
+
+    shape: Mapping[str, int]
+    timing: Timing
+    peers: Mapping[str, Timing]
+    absent: Mapping[str, str]
+    bytes: int
+    operations: int
+    limit_us: float | None
+    l2: L2
+    error: float | None
+    bound: float | None
+    ratio: float | None
+
+    @property
+    def gbs(self) -> float:
+        """1e9 bytes a second."""
+        return self.bytes / self.timing.us / 1e3
+
+    @property
+    def tflops(self) -> float:
+        """1e12 operations a second."""
+        return self.operations / self.timing.us / 1e6
+
+    @property
+    def of_limit(self) -> float | None:
+        """The share of the physical limit that the kernel reaches, 1 at best."""
+        return None if self.limit_us is None else self.limit_us / self.timing.us
+
+    def against(self, peer: str) -> float:
+        """How much faster than the peer: above 1, the kernel wins. KeyError for a peer that was not timed."""
+        return self.peers[peer].us / self.timing.us
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Measured:
+        peers = {name: Timing(**timing) for name, timing in data["peers"].items()}
+        return Measured(**{**data, "timing": Timing(**data["timing"]), "peers": peers})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a figure is missing. `what` is the contender that it is about, the kernel itself or a peer; `shape` is None
+    where it is about all of them."""
+
+    kind: Kind
+    what: str
+    shape: Mapping[str, int] | None
+    message: str
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """One kernel: what was measured, and what could not be.
+
+    `host` is the time that one call takes the CPU: `call` of the generated function, `compiled` of the bare compiled
+    function, `torch.add` of that with `out=`. Empty where it was not asked for.
+    """
+
+    kernel: str
+    body_hash: str
+    measured: tuple[Measured, ...]
+    failures: tuple[Failure, ...] = ()
+    host: Mapping[str, Timing] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.failures
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> KernelResult:
+        return KernelResult(
+            kernel=data["kernel"],
+            body_hash=data["body_hash"],
+            measured=tuple(Measured.from_json(m) for m in data["measured"]),
+            failures=tuple(Failure(**f) for f in data["failures"]),
+            host={name: Timing(**timing) for name, timing in data["host"].items()},
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "measured": [m.as_json() for m in self.measured],
+            "failures": [asdict(f) for f in self.failures],
+        }
+
+
+@dataclass(frozen=True)
+class Request:
+    """One kernel to measure: the plan it was generated from, its file, the shapes (each with every mode's size).
+
+    `peers`: whether the peers that follow from the expression run too; `vs`: functions of the user's beside them,
+    `module:function` or `FILE.py:function`. `limits`: whether the GPU's own limits are measured, once a session.
+    `host`: whether the CPU's time for a call is. `check`: whether results are held to the float64 reference.
+    """
+
+    plan: Plan
+    module: Path
+    body_hash: str
+    shapes: tuple[Mapping[str, int], ...]
+    peers: bool = True
+    vs: tuple[str, ...] = ()
+    l2: L2 = "cold"
+    rounds: int = ROUNDS
+    limits: bool = True
+    host: bool = True
+    check: bool = True
+
+
+def time_text(value: float) -> str:
+    """Microseconds, to four digits or so; from ten thousand on as milliseconds."""
+    value, unit = (value / 1e3, "ms") if value >= 1e4 else (value, "us")
+    return f"{value:.{max(0, 4 - len(str(int(value))))}f} {unit}"

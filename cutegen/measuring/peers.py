@@ -1,0 +1,127 @@
+"""Which peers a kernel is measured against, chosen from its op and its expression. Nothing here needs a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cutegen.language.expressions import Binary, Expr, Literal_, MatMul, Name, Unary
+from cutegen.language.model import KernelSpec
+
+Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager"]
+FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """`name` as it is shown; `kind` says what runs."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Product:
+    """`alpha * (A @ B.T) + beta * addend`, as cuBLAS computes it in one call; without `addend` beta is 0."""
+
+    alpha: float
+    beta: float = 0.0
+    addend: str | None = None
+
+
+def choose(spec: KernelSpec) -> tuple[Peer, ...]:
+    """The peers of a kernel, the nearest first. None for a probe: it has nothing to be fast at."""
+    if spec.op == "probe":
+        return ()
+    if spec.op == "gemm":
+        if product_of(spec, dict.fromkeys((s.name for s in spec.scalars), 1)) is not None:
+            return (Peer("cuBLAS", "cublas"), Peer("cuBLAS best layout", "cublas best"))
+        return (Peer("cuBLAS, then torch", "cublas eager"), Peer("torch.compile", "compile"))
+    if _is_copy(spec):
+        return (Peer("torch copy_", "copy"),)
+    if (operation := arithmetic_of(spec)) is not None:
+        return (Peer(f"torch.{FUNCTIONS[operation[0]]}", "arithmetic"),)
+    return (Peer("torch.compile", "compile"), Peer("torch eager", "eager"))
+
+
+def _is_copy(spec: KernelSpec) -> bool:
+    value = spec.compute.value
+    return isinstance(value, Name) and _like_output(spec, value) is not None
+
+
+def arithmetic_of(spec: KernelSpec) -> tuple[str, str, str] | None:
+    """The operator and the two tensors of `C = A + B`, all of one dtype and shape; None for any other expression."""
+    value = spec.compute.value
+    if not isinstance(value, Binary) or value.op not in FUNCTIONS or not spec.output.dtype.is_float:
+        return None
+    names = [_like_output(spec, side) for side in (value.left, value.right)]
+    if None in names or any(spec.tensor(n).dtype is not spec.output.dtype for n in names if n):
+        return None
+    return value.op, str(names[0]), str(names[1])
+
+
+def _like_output(spec: KernelSpec, node: Expr) -> str | None:
+    """The tensor that the node names, if it has the output's modes."""
+    tensors = {t.name: t for t in spec.tensors}
+    if isinstance(node, Name) and node.id in tensors and tensors[node.id].shape == spec.output.shape:
+        return node.id
+    return None
+
+
+def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Product | None:
+    """What cuBLAS is asked for, if one call of it computes all of `compute`; None otherwise."""
+    matmul = spec.compute.matmul
+    if matmul is None:
+        return None
+    used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
+    terms = _terms(spec.compute.value, 1.0, scalars)
+    if terms is None or not spec.output.dtype.is_float or any(t.dtype is not spec.output.dtype for t in used):
+        return None
+    products = [factor for factor, node in terms if isinstance(node, MatMul)]
+    others = [(factor, node) for factor, node in terms if not isinstance(node, MatMul)]
+    if len(products) != 1 or len(others) > 1:
+        return None
+    if not others:
+        return Product(products[0])
+    factor, node = others[0]
+    name = _like_output(spec, node)
+    if name is None or spec.tensor(name).dtype is not spec.output.dtype:
+        return None
+    return Product(products[0], factor, name)
+
+
+def _terms(node: Expr, factor: float, scalars: Mapping[str, int | float | bool]) -> list[tuple[float, Expr]] | None:
+    """The expression as a sum of numbers times one matrix product or tensor each; None if it is no such sum."""
+    match node:
+        case MatMul():
+            return [(factor, node)]
+        case Name() if node.id not in scalars:
+            return [(factor, node)]
+        case Unary(op="-"):
+            return _terms(node.x, -factor, scalars)
+        case Binary(op="+" | "-"):
+            left = _terms(node.left, factor, scalars)
+            right = _terms(node.right, factor if node.op == "+" else -factor, scalars)
+            return None if left is None or right is None else left + right
+        case Binary(op="*"):
+            for number, rest in ((node.left, node.right), (node.right, node.left)):
+                if (value := number_of(number, scalars)) is not None:
+                    return _terms(rest, factor * value, scalars)
+    return None
+
+
+def number_of(node: Expr, scalars: Mapping[str, int | float | bool]) -> float | None:
+    """The value of a literal or scalar, or of a product of those; None for anything else."""
+    match node:
+        case Literal_():
+            return float(node.value)
+        case Name() if node.id in scalars:
+            return float(scalars[node.id])
+        case Unary(op="-"):
+            value = number_of(node.x, scalars)
+            return None if value is None else -value
+        case Binary(op="*"):
+            left, right = number_of(node.left, scalars), number_of(node.right, scalars)
+            return None if left is None or right is None else left * right
+    return None

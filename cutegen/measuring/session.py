@@ -1,0 +1,202 @@
+"""A worker process for one device, seen from the parent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cutegen.measuring.model import Failure, KernelResult, Kind, Machine, Measured, Request, Timing
+from cutegen.measuring.worker import LIMITS, Job
+from cutegen.verification.pool import exit_text
+
+TIMEOUT = 300.0  # seconds without an event
+WORKER = (sys.executable, "-c", "import sys; from cutegen.measuring.worker import main; sys.exit(main())")
+# They would make a peer something else than what its name says
+_DROPPED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_LAUNCH_BLOCKING")
+
+
+class Session:
+    """`with Session(device) as session`: one worker process on the device of that number, kept for many kernels.
+
+    A worker that crashes or hangs ends one request; the next one gets a fresh worker. Used by one thread; several
+    sessions, each on a device of its own, may run in several threads.
+    """
+
+    def __init__(
+        self,
+        device: int = 0,
+        *,
+        timeout: float = TIMEOUT,
+        note: Callable[[str], None] = lambda text: None,
+        worker: Sequence[str] = WORKER,
+    ) -> None:
+        """`timeout`: seconds that a worker may be silent before it is given up. `note` gets what is worth saying
+        besides results. `worker` is the command that it is started with."""
+        self.machine: Machine | None = None  # known once a request was answered
+        self._device, self._timeout, self._note, self._worker = device, timeout, note, worker
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+        self._no_limits = False  # a worker ended while it measured them
+
+    def __enter__(self) -> Session:
+        self._folder = tempfile.TemporaryDirectory(prefix="cutegen-measure-", ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def measure(self, request: Request) -> KernelResult:
+        """What could be measured. Raises nothing for a bad kernel: `failures` of the result says what went wrong.
+
+        Raises OSError where no worker process can be started.
+        """
+        process = self._process or self._start()
+        limits = None if self.machine is None else self.machine.limits
+        request = replace(request, module=request.module.resolve(), limits=request.limits and not self._no_limits)
+        path = Path(self._folder.name, "job")
+        path.write_bytes(pickle.dumps(Job(request, limits)))
+        found = _Found(request)
+        ended: tuple[Kind, str] | None = None
+        try:
+            assert process.stdin is not None
+            process.stdin.write(f"{path}\n".encode())
+            process.stdin.flush()
+            while True:
+                event = self._event(process)
+                if "done" in event:
+                    if event["done"] == "retired":
+                        self._stop()
+                    return found.result()
+                if "machine" in event:
+                    self.machine = Machine.from_json(event["machine"])
+                elif "note" in event:
+                    self._note(event["note"])
+                elif "unusable" in event:
+                    ended = "cannot run", event["unusable"]
+                    break
+                elif "lost" in event:
+                    ended = "crashed", f"the device was lost: {event['lost']}"
+                    break
+                found.take(event)
+        except TimeoutError:
+            ended = "hung", f"nothing was heard for {self._timeout:g} s"
+        except (EOFError, BrokenPipeError):
+            ended = "crashed", ""
+        assert ended is not None
+        kind, message = ended
+        code = self._stop(10.0 if kind == "crashed" else 0.0)  # at its own end, its code says more than our signal
+        self._no_limits |= found.running == LIMITS
+        return found.result(kind, message or f"the process ended with {exit_text(code)}{self._last_words()}")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        log = Path(self._folder.name, "log")
+        paths = [*(p for p in sys.path if p), os.getcwd()]  # the worker finds what this process does
+        environment = {name: value for name, value in os.environ.items() if name not in _DROPPED} | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "CUDA_VISIBLE_DEVICES": visible_device(self._device, os.environ),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no pool of processes that outlives a worker
+        }
+        with log.open("wb") as sink:
+            self._process = subprocess.Popen(
+                self._worker,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                cwd=self._folder.name,  # the compiler's dumps end up there
+                env=environment,
+                start_new_session=True,
+            )
+        self._unread = b""
+        return self._process
+
+    def _event(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """The next one. Raises TimeoutError, and EOFError where the worker ended."""
+        assert process.stdout is not None
+        descriptor, end = process.stdout.fileno(), time.monotonic() + self._timeout
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                raise EOFError
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    def _stop(self, patience: float = 0.5) -> int:
+        """Ends the worker, after that many seconds by force, and whatever it started; its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        with contextlib.suppress(OSError):
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+    def _last_words(self) -> str:
+        lines = Path(self._folder.name, "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"; its last words: {lines[-1][:300]}" if lines else ""
+
+
+def visible_device(device: int, environment: Mapping[str, str]) -> str:
+    """What CUDA_VISIBLE_DEVICES must be for one device, counted among those that are visible now."""
+    visible = [entry.strip() for entry in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
+    return visible[device] if device < len(visible) else str(device)
+
+
+@dataclass
+class _Found:
+    """What a worker said so far about one request."""
+
+    request: Request
+    measured: list[Measured] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    host: dict[str, Timing] = field(default_factory=dict)
+    running: str = ""
+    shape: Mapping[str, int] | None = None
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        if "running" in event:
+            self.running = event["running"]
+        elif "shape" in event:
+            self.shape = event["shape"]
+        elif "measured" in event:
+            self.measured.append(Measured.from_json(event["measured"]))
+        elif "failure" in event:
+            self.failures.append(Failure(**event["failure"]))
+        elif "host" in event:
+            self.host = {name: Timing(**timing) for name, timing in event["host"].items()}
+
+    def result(self, kind: Kind | None = None, message: str = "") -> KernelResult:
+        """With `kind`, the request ended before its end, for the reason that `message` tells."""
+        failures = list(self.failures)
+        if kind is not None:
+            failures.append(Failure(kind, self.running or self.request.plan.spec.kernel, self.shape, message))
+        return KernelResult(
+            self.request.plan.spec.kernel, self.request.body_hash, tuple(self.measured), tuple(failures), self.host
+        )

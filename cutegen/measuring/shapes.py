@@ -1,0 +1,148 @@
+"""Which shapes a kernel is measured at. Pure functions of a resolved spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from cutegen.language.model import KernelSpec
+from cutegen.verification.cases import whole_blocks
+
+MATRIX = 8192  # of both modes of an elementwise kernel
+CUBES = (4096, 8192)  # of all modes of a gemm
+_LARGEST = 2**31 - 1
+
+
+class ShapeError(ValueError):
+    """What was asked for is no shape of this kernel; `help` says what would be one."""
+
+    def __init__(self, message: str, help: str) -> None:
+        super().__init__(message)
+        self.help = help
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`modes` take each of `sizes` together."""
+
+    modes: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
+def shapes_of(spec: KernelSpec) -> tuple[dict[str, int], ...]:
+    """The spec's own shapes; else 8192 x 8192, for other ranks powers of two with as many elements, for a gemm 4096
+    and 8192 cubed; with the sizes that are fixed, and as near to it as what is promised allows."""
+    if spec.bench.shapes:
+        return tuple({mode: {**shape, **spec.static}[mode] for mode in spec.modes} for shape in spec.bench.shapes)
+    if spec.op == "gemm":
+        wanted = [dict.fromkeys(spec.modes, size) for size in CUBES]
+    else:
+        wanted = [_spread(spec, MATRIX * MATRIX)]
+    found = [_allowed(spec, sizes) for sizes in wanted]
+    return tuple(sizes for i, sizes in enumerate(found) if sizes not in found[:i])
+
+
+def _spread(spec: KernelSpec, elements: int) -> dict[str, int]:
+    """Powers of two for the output's free modes that come to about that many elements, the last modes the largest."""
+    free = [m for m in spec.output.shape if m not in spec.static]
+    left = max(1, elements // prod(spec.static.get(m, 1) for m in spec.output.shape)).bit_length() - 1
+    sizes = dict.fromkeys(spec.modes, 1)
+    for number, mode in enumerate(free):
+        share = left // (len(free) - number)
+        sizes[mode], left = 1 << min(share, 30), left - share
+    return sizes
+
+
+def _allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes with those that are fixed, and the others enlarged to what the host accepts."""
+    rounded = {}
+    for mode in spec.modes:
+        step = spec.divisible.get(mode, 1)
+        rounded[mode] = spec.static.get(mode, -(-sizes[mode] // step) * step)
+    return whole_blocks(spec, rounded) or rounded
+
+
+def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
+    """`M=4096,N=4096` as the size of every mode; the spec's fixed sizes may be left out. Raises ShapeError."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        mode, equals, number = (x.strip() for x in part.partition("="))
+        size = _number(number)
+        if not equals or size is None:
+            raise ShapeError(
+                f"`{part[:40]}` is not a mode and a size, as in {spec.modes[0]}=4096",
+                f"the modes are {', '.join(spec.modes)}",
+            )
+        if mode in sizes:
+            raise ShapeError(f"{mode} is given twice", "give each shape an option of its own")
+        sizes[mode] = size
+    return complete(sizes, spec)
+
+
+def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
+    """With the fixed sizes filled in. Raises ShapeError for what the kernel refuses, or for a mode without a size."""
+    for mode, size in sizes.items():
+        if mode not in spec.modes:
+            raise ShapeError(f"{spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
+        fixed, step = spec.static.get(mode), spec.divisible.get(mode, 1)
+        if fixed not in (None, size):
+            raise ShapeError(f"{mode} is {fixed} in {spec.kernel}", f"leave {mode} out")
+        if size % step:
+            near = max(step, size // step * step)
+            raise ShapeError(f"{mode} must be a multiple of {step}, not {size}", f"{near} would work")
+    whole = {**spec.static, **sizes}
+    missing = [mode for mode in spec.modes if mode not in whole]
+    if missing:
+        example = ",".join(f"{mode}=4096" for mode in missing)
+        raise ShapeError(f"{', '.join(missing)} missing for {spec.kernel}", f"add {example}")
+    return {mode: whole[mode] for mode in spec.modes}
+
+
+def parse_sweep(text: str) -> Sweep:
+    """`M=1024..16384` (powers of two), `M=1024..16384:1024` (steps), `M=N=K=1024..8192` (modes together).
+
+    Raises ShapeError.
+    """
+    form = "write it as M=1024..16384, M=1024..16384:1024 or M=N=K=1024..8192"
+    *modes, rest = (part.strip() for part in text.split("="))
+    span, colon, step_text = rest.partition(":")
+    first_text, dots, last_text = span.partition("..")
+    first, last, step = _number(first_text.strip()), _number(last_text.strip()), _number(step_text.strip())
+    if not modes or not all(modes) or not dots or first is None or last is None or (colon and step is None):
+        raise ShapeError(f"`{text[:60]}` is no sweep", form)
+    if len(set(modes)) != len(modes):
+        raise ShapeError(f"`{text[:60]}` names a mode twice", form)
+    sizes = tuple(range(first, last + 1, step) if step is not None else _doubled(first, last))
+    if not 1 < len(sizes) <= 256:
+        raise ShapeError(f"`{text[:60]}` has {len(sizes)} sizes", "a curve takes 2 to 256 of them")
+    return Sweep(tuple(modes), sizes)
+
+
+def sweep_shapes(sweep: Sweep, spec: KernelSpec) -> tuple[dict[str, int], ...]:
+    """A shape for each size; modes that are not swept are as in the first of `shapes_of`.
+
+    Raises ShapeError.
+    """
+    others = {m: s for m, s in shapes_of(spec)[0].items() if m not in sweep.modes}
+    return tuple(complete({**others, **dict.fromkeys(sweep.modes, size)}, spec) for size in sweep.sizes)
+
+
+def _doubled(first: int, last: int) -> Iterator[int]:
+    while first <= last:
+        yield first
+        first *= 2
+
+
+def _number(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) <= _LARGEST):
+        return None
+    return int(text)
+
+
+def shape_text(shape: Mapping[str, int], spec_modes: Sequence[str] = ()) -> str:
+    """`8192 x 8192`, in the order of the modes; `4096 cubed` where a gemm's three are one."""
+    sizes = [shape[mode] for mode in (spec_modes or shape)]
+    if len(sizes) == 3 and len(set(sizes)) == 1:
+        return f"{sizes[0]} cubed"
+    return " x ".join(map(str, sizes))

@@ -1,0 +1,129 @@
+"""What a search found out so far, in a file: one JSON object a line, appended as it becomes known.
+
+A search that was interrupted reads it and does not time again what was timed under the same conditions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cutegen.measuring.tuning.model import Candidate, Dropped, Shape, Time, Trouble, Verdict
+
+FOLDER = ".cutegen-tune"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What times depend on besides the code: of another GPU or other versions, and against another incumbent, they
+    cannot be compared. `incumbent` is the digest of its body, by kernel."""
+
+    gpu: str
+    versions: Mapping[str, str]
+    incumbent: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A candidate's verdict at one shape of one kernel, and the incumbent's time in the same run."""
+
+    kernel: str
+    body: str
+    shape: Shape
+    rounds: int
+    verdict: Verdict
+    incumbent: Time
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.kernel, self.body, shape_text(self.shape))
+
+
+def shape_text(shape: Shape) -> str:
+    return ",".join(f"{mode}={size}" for mode, size in sorted(shape.items()))
+
+
+class Log:
+    """Appends to the file at `path`. Raises OSError where it cannot be read or written."""
+
+    def __init__(self, path: Path, fresh: bool = False) -> None:
+        self.path = path
+        self._old = [] if fresh else list(_read(path))
+        self._said = {json.dumps(entry) for entry in self._old}  # a run that goes on says nothing twice
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w" if fresh else "a", encoding="utf-8")
+        if not fresh and not _ends_with_line(path):  # the last line was cut off in the middle
+            self._file.write("\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def timed(self, conditions: Conditions) -> Iterator[Timed]:
+        """What earlier runs timed under these conditions, in their order. Lines of other kinds or versions are left
+        out, and so is what is no line of this log."""
+        wanted = _plain(asdict(conditions))
+        for entry in self._old:
+            if entry.get("kind") == "timed" and entry.get("version") == VERSION and entry["conditions"] == wanted:
+                yield _timed(entry)
+
+    def run(self, **what: Any) -> None:
+        """The start of a run: what of, with what."""
+        self._append({"kind": "run", **what})
+
+    def candidate(self, candidate: Candidate, changes: Mapping[str, Any]) -> None:
+        told = {"number": candidate.number, "schedule": candidate.schedule, "changes": changes}
+        self._append({"kind": "candidate", **told, "bodies": dict(candidate.bodies), "excess": candidate.excess})
+
+    def dropped(self, dropped: Dropped) -> None:
+        self._append({"kind": "dropped", **asdict(dropped)})
+
+    def add(self, conditions: Conditions, candidate: Candidate, timed: Timed) -> None:
+        told = {"number": candidate.number, "schedule": candidate.schedule, **asdict(timed)}
+        if isinstance(timed.verdict, Time):
+            told["verdict"] = {"kind": "time", **told["verdict"]}
+        self._append({"kind": "timed", "conditions": asdict(conditions), **told})
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps({"version": VERSION, **entry})
+        if line not in self._said:
+            self._said.add(line)
+            self._file.write(line + "\n")
+            self._file.flush()
+
+
+def _plain(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _ends_with_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell() == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _timed(entry: Mapping[str, Any]) -> Timed:
+    verdict = dict(entry["verdict"])
+    kind = verdict.pop("kind")
+    found: Verdict = Time(**verdict) if kind == "time" else Trouble(kind, verdict["message"])
+    fields = {name: entry[name] for name in ("kernel", "body", "shape", "rounds")}
+    return Timed(**fields, verdict=found, incumbent=Time(**entry["incumbent"]))

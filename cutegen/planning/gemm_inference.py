@@ -1,0 +1,147 @@
+"""Gemm on the CUDA cores: inference of what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensor_layouts import Layout
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import GemmSchedule, KernelSpec, Mma, Predicate
+from cutegen.planning import layouts
+from cutegen.planning.common import default_predication, require_divisible, resolve_tensors
+from cutegen.planning.gemm import epilogue_vector, names, operand_vector, tile_of
+from cutegen.planning.gemm_copies import FRAGMENT_BYTES, infer_copies, infer_padding
+from cutegen.planning.report import Report
+from cutegen.planning.sound import is_finished, is_sound
+
+THREADS_SIDE = 16  # 16 x 16 threads
+WIDE = 256  # extent of a tile where 128 is not enough
+STAGES, LEAST_STAGES = 3, 2
+_TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
+
+
+def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
+    """The same kernel with every field of the schedule filled in."""
+    spec = resolve_tensors(spec, report, {})
+    assert isinstance(spec.schedule, GemmSchedule)
+    schedule = _infer_tiler(spec, _infer_scheduler(spec, spec.schedule, report), report)
+    schedule = replace(schedule, mma=_infer_mma(spec, schedule, report))
+    schedule = replace(schedule, smem_pad=infer_padding(spec, schedule, report))
+    if schedule.stages is None:
+        schedule = _infer_stages(spec, schedule, report)
+    if not is_sound(replace(spec, schedule=schedule)):
+        return replace(spec, schedule=schedule)  # lint says why
+    spec = replace(spec, schedule=replace(schedule, copies=infer_copies(spec, schedule, report)))
+    return _infer_predication(spec, report) if is_finished(spec) else spec
+
+
+def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    a, b, m, n, k = names(spec)
+    given = dict(schedule.tiler or {})
+    # One row of threads' loads from shared memory for 64 multiply-adds each; two blocks fit a multiprocessor
+    extents, why = {m: 128, n: 128, k: 8 if a.dtype is Dtype.f64 else 16}, dict.fromkeys((m, n, k), _TILE)
+    wide = _wide_mode(spec) if schedule.mma.thread_layout is None else None
+    if wide is not None and spec.static.get(wide, WIDE) >= WIDE:
+        extents[wide], why[wide] = WIDE, "16 x 8 elements a thread: operands along the summed mode cost more to copy"
+    for mode, extent in extents.items():
+        if mode not in given:
+            given[mode] = extent
+            report.infer(why[mode], "schedule", "tiler", mode)
+    return replace(schedule, tiler={mode: given[mode] for mode in (m, n, k)})
+
+
+def _wide_mode(spec: KernelSpec) -> str | None:
+    """The mode along which a tile of f32 is twice as long, if an operand is k-major; found by measurement.
+
+    That of the operand which is not k-major; if both are, the one along which the output is not contiguous.
+    """
+    a, b, m, n, k = names(spec)
+    if a.dtype is not Dtype.f32 or k not in (a.major, b.major):
+        return None
+    if a.major == b.major == k:
+        return m if spec.output.major == n else n
+    return n if a.major == k else m
+
+
+def _infer_mma(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Mma:
+    mma, (a, b, m, n, k) = schedule.mma, names(spec)
+    if mma.atom is None:
+        mma = replace(mma, atom="fma")
+        report.infer("the CUDA cores' multiply-add", "schedule", "mma", "atom")
+    if mma.thread_layout is None:
+        side = THREADS_SIDE
+        column = spec.output.major == m
+        mma = replace(mma, thread_layout=Layout((side, side, 1), (1, side, 0) if column else (side, 1, 0)))
+        report.infer(
+            f"{side} x {side} threads, neighbours along {spec.output.major}, where {spec.output.name} is contiguous",
+            *("schedule", "mma", "thread_layout"),
+        )
+    if mma.accumulator is None:
+        accumulator = Dtype.f64 if a.dtype is Dtype.f64 else Dtype.f32
+        mma = replace(mma, accumulator=accumulator)
+        report.infer(f"products of {a.dtype.value}", "schedule", "mma", "accumulator")
+    assert mma.thread_layout is not None
+    sides = layouts.mode_sizes(mma.thread_layout)
+    permutation = dict(mma.permutation)
+    for mode, threads, operand in zip((m, n), sides, (a, b), strict=False):
+        if mode not in permutation:
+            widest = max(operand.dtype.bytes, spec.output.dtype.bytes if mode == spec.output.major else 1)
+            run = FRAGMENT_BYTES // widest
+            while run > 1 and tile_of(schedule, mode) % (threads * run):
+                run //= 2
+            permutation[mode] = Layout((threads, run), (run, 1))
+            report.infer(f"{run} neighbours a thread, read as one vector", "schedule", "mma", "permutation", mode)
+    return replace(mma, permutation={mode: permutation[mode] for mode in (m, n, k) if mode in permutation})
+
+
+def _infer_scheduler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    """No bands: on the CUDA cores DRAM keeps up with a plain raster along m.
+
+    At worst all blocks that run together share a tile of B, and each reads a tile of A of its own: m * k elements for
+    m * n * k multiply-adds, which are 2 * n / (bytes of an element) operations a byte. That is 64 for the inferred tile
+    in f32, above what the GPUs of most targets are balanced for (`analysis.gpus`); with fewer rows more blocks share.
+    """
+    scheduler, m = schedule.scheduler, names(spec)[2]
+    if scheduler.raster is None:
+        scheduler = replace(scheduler, raster=m)
+        report.infer("as CUTLASS numbers blocks", "schedule", "scheduler", "raster")
+    if scheduler.swizzle is None:
+        scheduler = replace(scheduler, swizzle=1)
+        report.infer("a plain raster: DRAM keeps up with the CUDA cores", "schedule", "scheduler", "swizzle")
+    return replace(schedule, scheduler=scheduler)
+
+
+def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    k = names(spec)[4]
+    tiles = -(-spec.static[k] // tile_of(schedule, k)) if k in spec.static else STAGES
+    stages, why = STAGES, "two tiles in flight while one is used"
+    if tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
+        stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
+    report.infer(why, "schedule", "pipeline", "stages")
+    return replace(schedule, stages=stages)
+
+
+def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
+    assert isinstance(spec.schedule, GemmSchedule)
+    schedule, (a, b, m, n, k) = spec.schedule, names(spec)
+    predication: dict[str, Predicate] = dict(schedule.predication)
+    for tensor in (a, b):
+        vector = operand_vector(schedule.copies[tensor.name], tensor)
+        assert tensor.major is not None
+        why = f"accesses of {vector} elements of {tensor.name} along {tensor.major}"
+        spec = require_divisible(spec, report, tensor.major, vector, why)
+    vector, major = epilogue_vector(spec), spec.output.major
+    assert major is not None
+    why = f"accesses of {vector} elements of {spec.output.name} along {major}"
+    spec = require_divisible(spec, report, major, vector, why)
+    for mode in (m, n, k):
+        tile = tile_of(schedule, mode)
+        if mode not in predication:
+            masked: Predicate = "residue_first" if mode == k else "mask"
+            predication[mode] = default_predication(spec, report, mode, tile, masked)
+        if predication[mode] == "none":
+            why = f"predication of {mode} is none and its tile is {tile}"
+            spec = require_divisible(spec, report, mode, tile, why)
+    ordered = {mode: predication[mode] for mode in (m, n, k)}
+    return replace(spec, schedule=replace(schedule, predication=ordered))
