@@ -16,9 +16,10 @@ from cutegen.building.sources import Unit
 from cutegen.codegen import generate
 from cutegen.compiling import Compiled, Failed, Job, Outcome, compile_all
 from cutegen.compiling import pool as pool_module
-from cutegen.compiling.process import WorkerDied, WorkerTimedOut, fault_trace
+from cutegen.compiling.process import fault_trace
 from cutegen.compiling.worker import essence
 from cutegen.language.diagnostics import Diagnostic, render_text
+from cutegen.line_process import Died, TimedOut
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
@@ -227,8 +228,8 @@ class SecondTry:
         ({"failed": {"kind": "exception", "message": "second", "line": 4}, "unlocated": False}, "second", 1),
         ({"failed": {"kind": "exception", "message": "second", "line": 9}, "unlocated": True}, "first", 1),
         ({"artefact": {}, "seconds": 0.1}, "first", 1),
-        (WorkerDied, "first", 2),
-        (WorkerTimedOut, "first", 2),
+        (Died, "first", 2),
+        (TimedOut, "first", 2),
     ],
 )
 def test_a_second_try_only_ever_adds_a_line(

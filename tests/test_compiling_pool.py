@@ -17,7 +17,8 @@ import pytest
 
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Resources, compile_all
 from cutegen.compiling import pool as pool_module
-from cutegen.compiling.process import WorkerDied, WorkerTimedOut, clean_environment
+from cutegen.compiling.process import clean_environment
+from cutegen.line_process import Died, TimedOut
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,9 +45,9 @@ class FakeWorker:
         assert self in self.alive
         time.sleep(0.01 * (len(job.kernel) % 3))  # so that jobs end out of order
         if job.text == "die":
-            raise WorkerDied
+            raise Died
         if job.text == "hang":
-            raise WorkerTimedOut
+            raise TimedOut
         if job.text == "ok":
             artefact = Artefact(job.kernel, job.target, "", b"", "", Resources(1, 0, 0, 0, 0))
             return {"artefact": artefact.as_json(), "seconds": 0.5}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -20,10 +21,12 @@ from cutegen.emulator import (  # noqa: E402
     TensorArgument,
     UnsupportedInstruction,
     install,
+    modules,
     on_device,
     run,
 )
 from cutegen.emulator.modules import Build, build, builds  # noqa: E402
+from cutegen.emulator.source_lines import looked_up_once  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
 from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
@@ -110,6 +113,20 @@ def test_targets_with_the_same_code_run_once(folder: Path) -> None:
     made = builds(module)
     assert [b.target for b in made] == ["sm_80"] and len(module.TARGETS) == 2
     assert build(module, "sm_90a").ptx != made[0].ptx  # they differ, by their target's name
+
+
+def test_source_lines_looked_up_once_are_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DSL that no longer has the name fails here: then compiling for the emulator takes twice as long."""
+    from cutlass._mlir_helpers import op
+
+    module = loaded("copy_tv", folder)
+    quick = build(module, "sm_80").ptx
+    places = op._CO_POSITIONS
+    with looked_up_once():
+        assert op._CO_POSITIONS is not places and callable(places)
+    assert op._CO_POSITIONS is places
+    monkeypatch.setattr(modules, "looked_up_once", nullcontext)
+    assert build(module, "sm_80").ptx == quick and ".loc" in quick
 
 
 def test_the_compilers_files_are_removed(folder: Path) -> None:

@@ -331,6 +331,22 @@ def test_a_crash_and_a_hang_are_reported_for_their_kernel_only(tmp_path: Path) -
         assert len(report.cases) == len(right.cases)
 
 
+def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
+    jobs, pids = [], []
+    for number, bug in enumerate(("", "rounding", "", "")):
+        (folder := tmp_path / str(number)).mkdir()
+        module = write_module(folder, add_spec(), bug)
+        pids.append(folder / "pid")
+        module.write_text(f"{module.read_text()}\nimport os\nopen({str(pids[-1])!r}, 'w').write(str(os.getpid()))\n")
+        jobs.append(Job(add_spec(), ADD_TILE, None, module))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent))
+        reports = verify_all(jobs, "verification_fakes:CpuExecutor", workers=1)
+    assert [report.ok for report in reports] == [True, False, True, True]
+    first, second, third, fourth = (path.read_text() for path in pids)
+    assert first == second != third == fourth
+
+
 def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     job = Job(add_spec(), ADD_TILE, None, write_module(tmp_path, add_spec()))
     with pytest.raises(ValueError, match="unknown executor"):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from cutegen.compiling.artefact import Artefact
 from cutegen.compiling.cache import Cache
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
-from cutegen.compiling.process import WorkerDied, WorkerProcess, WorkerTimedOut
+from cutegen.compiling.process import WorkerProcess
+from cutegen.line_process import Died, TimedOut
 
 TIMEOUT = 120.0  # seconds a job
 START_TIMEOUT = 120.0  # seconds for importing torch and cutlass; a cold disk takes its time
@@ -129,12 +130,12 @@ class _Crew:
                     return self._unusable, None
             ready = True
             answer = process.ask(job, self._timeout)
-        except WorkerDied:
+        except Died:
             assert process is not None
             outcome: Outcome = process.crash(job)
             self._discard(process)
             return outcome, None
-        except WorkerTimedOut:
+        except TimedOut:
             assert process is not None
             outcome = process.overdue(job, self._timeout if ready else START_TIMEOUT)
             self._discard(process)
@@ -148,7 +149,7 @@ class _Crew:
         """A failure behind the module's own lines, with the line that it is about if another try tells it."""
         try:
             answer = process.ask(job, self._timeout, lines=True)
-        except (WorkerDied, WorkerTimedOut):  # what that try did is of no interest, the first one is the outcome
+        except (Died, TimedOut):  # what that try did is of no interest, the first one is the outcome
             self._discard(process)
             return failed, None
         located = "failed" in answer and not answer.get("unlocated")

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cutegen.compiling.outcome import Failed, Job
+from cutegen.line_process import LineProcess, signal_name
 
 # Variables that change what is compiled, what is written where, or how Python runs, by prefix and by name. CUTE_DSL_*
 # alone has ARCH, COMPILER_OPT, COMPILER_BACKEND, LINEINFO, DEBUG, ENABLE_ASSERTIONS, ENABLE_PYIR, AUTO_M2S,
@@ -40,14 +40,6 @@ _SIGNALS = {
     "SIGKILL": "something killed the process, most often the system for want of memory; try fewer workers",
     "SIGTERM": "something ended the process",
 }
-
-
-class WorkerDied(Exception):
-    """The process ended without an answer."""
-
-
-class WorkerTimedOut(Exception):
-    """The process gave no answer in time."""
 
 
 def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -85,50 +77,37 @@ class WorkerProcess:
         work = folder / "work"
         work.mkdir()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "cutegen.compiling.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                cwd=work,
-                env=clean_environment(os.environ, work),
-                start_new_session=True,  # so that Ctrl-C reaches the parent only, and a kill reaches its children too
-            )
+            command = [sys.executable, "-m", "cutegen.compiling.worker"]
+            self._process = LineProcess(command, work, clean_environment(os.environ, work), self._log)
         except BaseException:
             self._log.close()
             self._folder.cleanup()
             raise
 
     def wait_ready(self, timeout: float) -> Failed | None:
-        """Waits for the imports; a `Failed` if they are impossible. Raises WorkerDied, WorkerTimedOut."""
-        answer = self._read(timeout)
+        """Waits for the imports; a `Failed` if they are impossible. Raises Died, TimedOut."""
+        answer = json.loads(self._process.read(timeout))
         return None if answer.get("ready") else Failed.from_json(answer["failed"])
 
     def ask(self, job: Job, timeout: float, *, lines: bool = False) -> dict[str, Any]:
-        """The worker's answer to a job, as it came. Raises WorkerDied, WorkerTimedOut; then the worker is of no use.
+        """The worker's answer to a job, as it came. Raises Died, TimedOut; then the worker is of no use.
 
         With `lines`, the compiler keeps the generated lines beside its code: for where it failed, not for what it made.
         """
         self._log_start = self._log.seek(0, os.SEEK_END)
         data = {"text": job.text, "kernel": job.kernel, "target": job.target, "lines": lines}
-        line = json.dumps(data) + "\n"
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-        except (BrokenPipeError, ValueError) as problem:
-            raise WorkerDied from problem
-        return self._read(timeout)
+        answer: dict[str, Any] = json.loads(self._process.ask(json.dumps(data), timeout))
+        return answer
 
     def crash(self, job: Job) -> Failed:
         """What to say of a worker that died over a job."""
         try:
-            status = self._process.wait(5)
+            status = self._process.process.wait(5)
         except subprocess.TimeoutExpired:  # closed its answers but lives on
             self.kill()
-            status = self._process.wait()
+            status = self._process.process.wait()
         if status < 0:
-            name = _signal_name(-status)
+            name = signal_name(-status)
             message = f"the compiler's process died of {name}: {_SIGNALS.get(name, 'no message was left')}"
         else:
             name, message = ("", f"the compiler's process ended with status {status} in the middle of the job")
@@ -137,44 +116,21 @@ class WorkerProcess:
     def overdue(self, job: Job, timeout: float) -> Failed:
         """What to say of a worker that did not answer, with the line it was busy with; kills it."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGUSR1)
+            self._process.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
         self.kill()
         return self._failed("timeout", f"no answer from the compiler within {timeout:g} s; killed", job)
 
     def kill(self) -> None:
         """Ends the process and its children at once."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def close(self) -> None:
         """Kills the process if it still runs, and removes all that it left on disk."""
-        self.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
+        self._process.close()
+        with contextlib.suppress(OSError):
+            self._log.close()
         self._folder.cleanup()
-
-    def _read(self, timeout: float) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        deadline = time.monotonic() + timeout
-        poll = select.poll()  # unlike select.select, fine with descriptors above 1024
-        poll.register(descriptor, select.POLLIN)
-        while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
-                raise WorkerTimedOut
-            chunk = os.read(descriptor, 1 << 20)
-            if not chunk:
-                raise WorkerDied
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
     def _failed(self, kind: Literal["crash", "timeout"], message: str, job: Job, name: str = "") -> Failed:
         """With what the process printed during the job, and where faulthandler says that the module was."""
@@ -185,13 +141,6 @@ class WorkerProcess:
         words = [line for line in said if line.strip() and not (_FAULT_FRAME.match(line) or _FAULT_NOISE.match(line))]
         line, text = trace[-1] if trace else (None, "")
         return Failed(kind, message, line, text, name, trace, "\n".join(words[-_LOG_LINES:]))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def fault_trace(said: Sequence[str], job: Job) -> tuple[tuple[int, str], ...]:

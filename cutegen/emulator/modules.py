@@ -27,6 +27,7 @@ from cutegen.emulator.capture import HostCode, TensorArgument
 from cutegen.emulator.faults import Fault, FaultError
 from cutegen.emulator.launching import Report, launch, module_of
 from cutegen.emulator.memory import BoundTensor, Role, bind, place
+from cutegen.emulator.source_lines import looked_up_once
 from cutegen.emulator.warps import WARP
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def build(module: ModuleType, target: str) -> Build:
     import cutlass.cute as cute
 
     keep = cute.KeepPTX()
-    with _own_folder() as folder:
+    with _own_folder() as folder, looked_up_once():
         compiled = module.compile(target, options=(keep, cute.GenerateLineInfo(True)))
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
-import select
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from cutegen.line_process import Died, LineProcess, TimedOut, exit_text
 from cutegen.measuring.model import Failure, KernelResult, Kind, Machine, Measured, Request, Timing
 from cutegen.measuring.worker import LIMITS, Job
-from cutegen.verification.pool import exit_text
 
 TIMEOUT = 300.0  # seconds without an event
 WORKER = (sys.executable, "-c", "import sys; from cutegen.measuring.worker import main; sys.exit(main())")
@@ -47,8 +42,7 @@ class Session:
         besides results. `worker` is the command that it is started with."""
         self.machine: Machine | None = None  # known once a request was answered
         self._device, self._timeout, self._note, self._worker = device, timeout, note, worker
-        self._process: subprocess.Popen[bytes] | None = None
-        self._unread = b""
+        self._process: LineProcess | None = None
         self._no_limits = False  # a worker ended while it measured them
 
     def __enter__(self) -> Session:
@@ -74,11 +68,8 @@ class Session:
         found = _Found(request)
         ended: tuple[Kind, str] | None = None
         try:
-            assert process.stdin is not None
-            process.stdin.write(f"{path}\n".encode())
-            process.stdin.flush()
+            event = json.loads(process.ask(str(path), self._timeout))
             while True:
-                event = self._event(process)
                 if "done" in event:
                     if event["done"] == "retired":
                         self._stop()
@@ -94,9 +85,10 @@ class Session:
                     ended = "crashed", f"the device was lost: {event['lost']}"
                     break
                 found.take(event)
-        except TimeoutError:
+                event = json.loads(process.read(self._timeout))
+        except TimedOut:
             ended = "hung", f"nothing was heard for {self._timeout:g} s"
-        except (EOFError, BrokenPipeError):
+        except Died:
             ended = "crashed", ""
         assert ended is not None
         kind, message = ended
@@ -104,7 +96,7 @@ class Session:
         self._no_limits |= found.running == LIMITS
         return found.result(kind, message or f"the process ended with {exit_text(code)}{self._last_words()}")
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> LineProcess:
         log = Path(self._folder.name, "log")
         paths = [*(p for p in sys.path if p), os.getcwd()]  # the worker finds what this process does
         environment = {name: value for name, value in os.environ.items() if name not in _DROPPED} | {
@@ -113,50 +105,16 @@ class Session:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no pool of processes that outlives a worker
         }
         with log.open("wb") as sink:
-            self._process = subprocess.Popen(
-                self._worker,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=sink,
-                cwd=self._folder.name,  # the compiler's dumps end up there
-                env=environment,
-                start_new_session=True,
-            )
-        self._unread = b""
+            # the compiler's dumps end up in the folder
+            self._process = LineProcess(self._worker, Path(self._folder.name), environment, sink)
         return self._process
-
-    def _event(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        """The next one. Raises TimeoutError, and EOFError where the worker ended."""
-        assert process.stdout is not None
-        descriptor, end = process.stdout.fileno(), time.monotonic() + self._timeout
-        while b"\n" not in self._unread:
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
-                raise TimeoutError
-            data = os.read(descriptor, 1 << 16)
-            if not data:
-                raise EOFError
-            self._unread += data
-        line, _, self._unread = self._unread.partition(b"\n")
-        event: dict[str, Any] = json.loads(line)
-        return event
 
     def _stop(self, patience: float = 0.5) -> int:
         """Ends the worker, after that many seconds by force, and whatever it started; its exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
-        with contextlib.suppress(OSError):
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-        return code
+        return process.end(patience)
 
     def _last_words(self) -> str:
         lines = Path(self._folder.name, "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()

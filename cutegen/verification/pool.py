@@ -1,13 +1,15 @@
-"""Several kernels, each in a process of its own, a few at a time: what one breaks, it breaks for itself only."""
+"""Several kernels in worker processes, a few at a time: what one breaks, it breaks for itself only.
+
+A worker goes on to the next kernel after one that is right in every case. After any other it ends, and the next kernel
+gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
-import signal
-import subprocess
+import queue
 import sys
 import tempfile
 import time
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cutegen.language.model import KernelSpec
+from cutegen.line_process import Died, LineProcess, TimedOut, exit_text
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 
@@ -51,58 +54,81 @@ def verify_all(
 
     # torch's threads wait for each other in a busy loop: more of them than cores slow everyone down
     threads = max(1, (os.cpu_count() or 1) // max(1, min(workers, len(jobs))))
-
-    running: set[subprocess.Popen[bytes]] = set()
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    started: list[_Worker] = []
 
     def one(job: Job) -> KernelReport:
-        report = _in_process(job if on is None else replace(job, on=on), timeout, threads, running)
+        try:
+            worker = idle.get_nowait()
+        except queue.Empty:
+            worker = _Worker(threads)
+            started.append(worker)
+        report, usable = worker.verify(job if on is None else replace(job, on=on), timeout)
+        if usable:
+            idle.put(worker)
+        else:
+            worker.close()
         if done is not None:
             done(report)
         return report
 
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        futures = [pool.submit(one, job) for job in jobs]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:  # Ctrl-C must not wait for what is queued or running
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in tuple(running):
-                _kill_group(process)
-            raise
+    try:
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            futures = [pool.submit(one, job) for job in jobs]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:  # Ctrl-C must not wait for what is queued or running
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in tuple(started):
+                    worker.kill()
+                raise
+    finally:
+        for worker in started:
+            worker.close()
 
 
-def _in_process(job: Job, timeout: float, threads: int, running: set[subprocess.Popen[bytes]]) -> KernelReport:
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="cutegen-verify-") as folder:
-        job_path, events, output = (Path(folder) / n for n in ("job", "events", "output"))
-        job_path.write_bytes(pickle.dumps(replace(job, module=job.module.resolve())))
-        command = [sys.executable, "-m", "cutegen.verification.worker", str(job_path), str(events)]
-        ended = ""
+class _Worker:
+    """A process that verifies kernels, one after the other, and its folder."""
+
+    def __init__(self, threads: int) -> None:
+        """`threads` are torch's."""
+        self._folder = tempfile.TemporaryDirectory(prefix="cutegen-verify-", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        self._job, self._events, self._log = (folder / n for n in ("job", "events", "log"))
+        work = folder / "work"  # the compiler's dumps end up there
+        work.mkdir()
         paths = [p for p in sys.path if p]  # the worker finds cutegen and executors where this process does
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        with output.open("wb") as sink:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                cwd=folder,  # the compiler's dumps end up there
-                env=environment,
-                start_new_session=True,
-            )
-            running.add(process)
-            try:
-                code = process.wait(timeout)
-                if code != 0:
-                    ended = f"the process ended with {exit_text(code)}"
-            except subprocess.TimeoutExpired:
-                ended = f"not done after {timeout:g} s"
-            finally:
-                _kill_group(process)
-                running.discard(process)
-        lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
-        tail = output.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
-    return _collect(job, lines, ended, tail, time.perf_counter() - start)
+        with self._log.open("wb") as sink:
+            command = [sys.executable, "-m", "cutegen.verification.worker"]
+            self._process = LineProcess(command, work, environment, sink)
+
+    def verify(self, job: Job, timeout: float) -> tuple[KernelReport, bool]:
+        """The kernel's report, and whether the process may verify another one."""
+        start = time.perf_counter()
+        said = self._log.stat().st_size
+        self._events.write_text("")
+        self._job.write_bytes(pickle.dumps(replace(job, module=job.module.resolve())))
+        usable, ended = False, ""
+        try:
+            usable = json.loads(self._process.ask(json.dumps([str(self._job), str(self._events)]), timeout))["usable"]
+        except Died:
+            ended = f"the process ended with {exit_text(self._process.end(5.0))}"
+        except TimedOut:
+            ended = f"not done after {timeout:g} s"
+            self._process.close()
+        lines = self._events.read_text(encoding="utf-8").splitlines()
+        words = self._log.read_bytes()[said:].decode("utf-8", "replace")[-2000:].strip()
+        return _collect(job, lines, ended, words, time.perf_counter() - start), usable
+
+    def kill(self) -> None:
+        """Ends the process at once; may be called from any thread."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Ends the process, and removes its folder."""
+        self._process.close()
+        self._folder.cleanup()
 
 
 def _collect(job: Job, lines: Sequence[str], ended: str, tail: str, seconds: float) -> KernelReport:
@@ -140,20 +166,3 @@ def _lost(case: Case, running: bool, error: str) -> CaseReport:
     if running:
         return CaseReport.of(case, "failed", error, "process ended")
     return CaseReport.of(case, "not run", "the process had ended before", "process ended")
-
-
-def exit_text(code: int) -> str:
-    """How a process ended, from its return code: `exit status 1`, `signal SIGSEGV`."""
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """The worker and whatever it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

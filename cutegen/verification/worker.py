@@ -1,14 +1,16 @@
-"""One kernel in a process of its own: `python -m cutegen.verification.worker JOB EVENTS`.
+"""A process that verifies kernels: `python -m cutegen.verification.worker`.
 
-JOB is a pickled `pool.Job` that the parent wrote; EVENTS gets a JSON line for each thing that starts and each result,
-so that the parent knows what was running if this process ends in the middle.
+For each line `[JOB, EVENTS]` on its standard input it writes one to what was its standard output, `{"usable": ...}`:
+whether it may verify another kernel. JOB is a file with a pickled `pool.Job`; the file EVENTS gets a JSON line for each
+thing that starts and each result, so that the parent knows what was running if this process ends in the middle.
+What kernels print goes to standard error.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
-import sys
 import warnings
 from pathlib import Path
 
@@ -16,12 +18,25 @@ from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
 
 
-def main(job_path: str, events_path: str) -> int:
+def main() -> None:
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
+    for line in jobs:
+        job_path, events_path = json.loads(line)
+        print(json.dumps({"usable": verify(job_path, events_path)}), file=answers, flush=True)
+
+
+def verify(job_path: str, events_path: str) -> bool:
+    """One kernel; whether it was right in every case, and left nothing behind that another one could notice."""
     from cutegen.verification.executor import make_executor
     from cutegen.verification.pool import Job
     from cutegen.verification.runner import describe, verify_kernel
 
-    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
     job = pickle.loads(Path(job_path).read_bytes())
     assert isinstance(job, Job)
     with open(events_path, "w", encoding="utf-8") as events:
@@ -42,11 +57,11 @@ def main(job_path: str, events_path: str) -> int:
             planned = derive_cases(job.spec, job.tile, job.stages)
             cases = tuple(CaseReport.of(case, "not run", why, "no executor") for case in planned)
             report = KernelReport(job.spec.kernel, str(job.module), job.on, cases, error=why, reason="no executor")
-            write("report", as_json(report))
-            return 2
-        write("report", as_json(verify_kernel(job.spec, job.tile, job.stages, job.module, executor, progress)))
-    return 0
+        else:
+            report = verify_kernel(job.spec, job.tile, job.stages, job.module, executor, progress)
+        write("report", as_json(report))
+    return report.ok
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    main()
