@@ -98,9 +98,11 @@ def elementwise(draw: st.DrawFn) -> str:
                 draw, {"tiler": dict(zip(modes, values, strict=True)), "threads": min(1024, 4 * prod(threads))}
             )
         case "inner_outer":
-            runs = [r for r in (1, 2, 4, 8) if r <= widest_run(tensors, modes) and values[modes.index(major)] % r == 0]
-            if run := draw(st.sampled_from([0, *runs])):  # 0: single elements, unsaid
+            runs = [r for r in (8, 4, 2, 1) if r <= widest_run(tensors, modes)]
+            if run := draw(st.sampled_from([*runs, 0])):  # 0: single elements, unsaid
                 schedule["copy"] = {"bits": run * 8 * widest_bytes(tensors, modes)}
+                own = run * draw(st.sampled_from([1, 2] if run == 8 else [1, 2, 3]))
+                values = tuple(own if m == major else v for m, v in zip(modes, values, strict=True))
             tiler = {m: t * v for m, t, v in zip(modes, threads, values, strict=True)}
             schedule |= {"thread_layout": draw(compact(threads)), "tiler": tiler}
         case _:
