@@ -59,11 +59,13 @@ def in_tile(plan: ElementwisePlan) -> Coordinates:
         return np.broadcast_to(unravel(values, plan.tiler), (plan.threads, len(values), len(plan.tiler)))
     assert plan.thread_layout is not None
     if plan.partition == "inner_outer":
-        sides = np.array(extents(plan.thread_layout))
-        assert not (np.array(plan.tiler) % sides).any()
-        share = np.array(plan.tiler) // sides
-        found = unravel(np.arange(prod(share)), share)[None] * sides + places(plan.thread_layout)[:, None]
-        return run_by(found, plan.threads)
+        sides, run = np.array(extents(plan.thread_layout)), np.array(plan.run or [1] * len(plan.tiler))
+        assert plan.run is None or prod(plan.run) == plan.pointwise.vector, "it is printed as VECTOR"
+        assert not (np.array(plan.tiler) % (sides * run)).any()
+        share = np.array(plan.tiler) // (sides * run)
+        starts = unravel(np.arange(prod(share)), share)[None] * sides + places(plan.thread_layout)[:, None]
+        found = (starts * run)[:, :, None, :] + unravel(np.arange(prod(run)), run)
+        return run_by(found.reshape(len(found), -1, len(plan.tiler)), plan.threads)
     assert plan.value_layout is not None
     found, tile = dealt_out(plan.thread_layout, plan.value_layout)
     steps = np.array([prod(tile[:i]) for i in range(len(tile))])

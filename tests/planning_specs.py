@@ -62,6 +62,19 @@ def some(draw: st.DrawFn, fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if draw(st.booleans())}
 
 
+def widest_bytes(tensors: dict[str, Any], modes: list[str]) -> int:
+    """Of an element, among the tensors with all modes."""
+    return max(DTYPES[t["dtype"]] for t in tensors.values() if len(t["shape"]) == len(modes))
+
+
+def widest_run(tensors: dict[str, Any], modes: list[str]) -> int:
+    """Elements of one access: 16 bytes of the widest, and what each tensor that is contiguous alike is aligned to."""
+    major = tensors["D"].get("major", modes[-1])
+    whole = [t for t in tensors.values() if len(t["shape"]) == len(modes)]
+    along = [t for t in whole if t.get("major", modes[-1]) == major]
+    return min(16 // widest_bytes(tensors, modes), *(t.get("align", 16) // DTYPES[t["dtype"]] for t in along))
+
+
 @st.composite
 def elementwise(draw: st.DrawFn) -> str:
     """Thread and value layouts, tilers and predication that fit each other; widths are inferred."""
@@ -74,6 +87,7 @@ def elementwise(draw: st.DrawFn) -> str:
         for name, shape in names.items()
     }
     tensors["D"]["role"] = "out"
+    major, run = tensors["D"].get("major", modes[-1]), 0
     partition = draw(st.sampled_from(["inner", "inner_outer", "thread_value"]))
     threads = tuple(draw(POWERS) for _ in modes)
     values = tuple(draw(st.sampled_from([1, 2, 3, 4, 8])) for _ in modes)
@@ -84,6 +98,11 @@ def elementwise(draw: st.DrawFn) -> str:
                 draw, {"tiler": dict(zip(modes, values, strict=True)), "threads": min(1024, 4 * prod(threads))}
             )
         case "inner_outer":
+            runs = [r for r in (8, 4, 2, 1) if r <= widest_run(tensors, modes)]
+            if run := draw(st.sampled_from([*runs, 0])):  # 0: single elements, unsaid
+                schedule["copy"] = {"bits": run * 8 * widest_bytes(tensors, modes)}
+                own = run * draw(st.sampled_from([1, 2] if run == 8 else [1, 2, 3]))
+                values = tuple(own if m == major else v for m, v in zip(modes, values, strict=True))
             tiler = {m: t * v for m, t, v in zip(modes, threads, values, strict=True)}
             schedule |= {"thread_layout": draw(compact(threads)), "tiler": tiler}
         case _:
@@ -97,7 +116,11 @@ def elementwise(draw: st.DrawFn) -> str:
         schedule["scheduler"] = {"raster": draw(st.sampled_from(modes))}
     sizes = {m: draw(st.sampled_from([8, 40, 96])) for m in modes if draw(st.booleans())}
     free = [m for m in modes if m not in sizes and schedule["predication"].get(m) != "none"]
-    fixed = {m: draw(st.sampled_from([1, 6, 41, 64])) for m in free if draw(st.booleans())}
+    fixed = {
+        m: draw(st.sampled_from([64] if m == major and run > 1 else [1, 6, 41, 64]))
+        for m in free
+        if draw(st.booleans())
+    }
     return document("elementwise", tensors, "D = S + B", schedule, divisible=sizes, static=fixed)
 
 

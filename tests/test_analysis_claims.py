@@ -73,6 +73,16 @@ def test_claims_hold_of_every_probe(text: str) -> None:
     assert bool(failing(stretched)) == bool(2 * max(image(plan.tv_layout)) >= prod(plan.tiler))
 
 
+@pytest.mark.parametrize("raster", ["M", "N", "P"])
+def test_tiles_of_threads_may_be_walked_along_any_mode(raster: str) -> None:
+    tensors = {name: {"shape": ["M", "N", "P"], "dtype": "bf16"} for name in "SD"}
+    tensors["D"]["role"] = "out"
+    schedule = {"partition": "inner", "tiler": {"M": 2, "N": 1, "P": 8}, "scheduler": {"raster": raster}}
+    plan = plan_of(document("elementwise", tensors, "D = S", schedule))
+    assert plan is not None and plan.pointwise.vector == 8
+    assert not failing(plan) and not found_by_hand(plan)
+
+
 def times(stride: Any, factor: int) -> Any:
     return tuple(times(s, factor) for s in stride) if isinstance(stride, tuple) else stride * factor
 
@@ -141,6 +151,12 @@ def made(name: str) -> Plan:
         "inner_outer": document(
             "elementwise", tensors, "D = S", {"thread_layout": "(4,8):(8,1)", "tiler": {"M": 8, "N": 16}}
         ),
+        "inner_outer in runs": document(
+            "elementwise",
+            tensors,
+            "D = S",
+            {"thread_layout": "(4,8):(8,1)", "tiler": {"M": 8, "N": 64}, "copy": {"bits": 128}},
+        ),
         "gemm": document(
             "gemm",
             {n: {"shape": list(s), "dtype": "f32", "major": s[0]} for n, s in (("A", "MK"), ("B", "NK"))}
@@ -163,6 +179,13 @@ def wider(plan: Plan, factor: int = 2) -> Plan:
     point = plan.pointwise
     operands = tuple(replace(o, vector=o.vector * factor) for o in point.operands)
     return replace(plan, pointwise=replace(point, vector=point.vector * factor, operands=operands))
+
+
+def narrower(plan: Plan) -> Plan:
+    """Accesses of half as many elements."""
+    point = plan.pointwise
+    operands = tuple(replace(o, vector=o.vector // 2) for o in point.operands)
+    return replace(plan, pointwise=replace(point, vector=point.vector // 2, operands=operands))
 
 
 def wider_operand(plan: Plan) -> Plan:
@@ -208,6 +231,20 @@ COVERAGE: list[tuple[str, str, Break, str]] = [
         "of a tile (16 x 16)",
     ),
     (
+        "a row of half a run for each",
+        "inner_outer in runs",
+        lambda p: replace(p, tiler=(8, 16)),
+        "with 4 elements each",
+    ),
+    ("runs down the columns", "inner_outer in runs", lambda p: replace(p, run=(4, 1)), "no multiple of 4 threads with"),
+    (
+        "runs of half an access",
+        "inner_outer in runs",
+        lambda p: replace(p, run=(1, 2)),
+        "deal out 2 elements at a time",
+    ),
+    ("accesses of half a run", "inner_outer in runs", narrower, "and an access has 2"),
+    (
         "values in an order that repeats some",
         "inner",
         lambda p: replace(p, value_layout=Layout((4, 2), (1, 2))),
@@ -240,6 +277,8 @@ BOUNDS: list[tuple[str, str, Break, str]] = [
     ("any size without a mask", "unmasked", lambda p: with_spec(p, divisible={}), "M: no predicate is needed"),
     ("M fixed within a tile", "unmasked", lambda p: with_spec(p, static={"M": 12}), "M: no predicate is needed"),
     ("accesses across", "inner_outer", wider, "N: an access of 2"),
+    ("single elements", "inner_outer in runs", lambda p: replace(p, run=None), "N: an access of 4"),
+    ("runs of any N", "inner_outer in runs", lambda p: with_spec(p, divisible={}), "N: an access of 4"),
     ("inner's any N", "inner", lambda p: with_spec(p, divisible={}), "N: an access of 4"),
     ("blocks that are not whole", "inner, whole blocks", lambda p: replace(p, check_threads=False), "threads beyond"),
     ("no guard", "inner, one row of tiles", lambda p: replace(p, guard_tiles=False), "threads beyond"),
@@ -355,6 +394,7 @@ def changed(draw: st.DrawFn, texts: st.SearchStrategy[str], kinds: Sequence[str]
         tile = {m: max(1, t + by * (m == mode)) for m, t in plan.tile.items()}
         changes: dict[str, Any] = {
             "tiler": {"tiler": tuple(tile.values()), "tile": tile},
+            "run": {"run": None if plan.run else tuple(1 + (m == mode) for m in modes)},
             "check": {"check_threads": False},
             "guard": {"guard_tiles": False},
         }
@@ -378,7 +418,7 @@ def changed(draw: st.DrawFn, texts: st.SearchStrategy[str], kinds: Sequence[str]
 
 
 ALIKE = ("threads", "wider", "an operand wider", "mask", "divisible", "values")
-OF_ELEMENTWISE = (*ALIKE, "tiler", "check", "guard")
+OF_ELEMENTWISE = (*ALIKE, "tiler", "run", "check", "guard")
 OF_GEMM = (*ALIKE, "residue", "rows", "permutation", "tile", "A's mask", "A's width", "A's threads")
 
 

@@ -101,6 +101,11 @@ def test_seed_004_values(tmp_path: Path) -> None:
         ("bf16", "{partition: thread_value, thread_layout: '(32,8):(8,1)', value_layout: '(4,8):(8,1)'}", "((8,4))"),
         ("f32", "{partition: thread_value, thread_layout: '(4,32):(32,1)', value_layout: '(4,4):(4,1)'}", "((4,4))"),
         ("bf16", "{partition: inner_outer, tiler: {M: 32, N: 256}, thread_layout: '(8,32):(32,1)'}", "((1,32))"),
+        (
+            "bf16",
+            "{partition: inner_outer, tiler: {M: 32, N: 256}, thread_layout: '(8,32):(32,1)', copy: {bits: 128}}",
+            "((8,4))",
+        ),
         ("bf16", "{partition: inner, tiler: {M: 1, N: 16}, threads: 256}", "((8,2))"),
     ],
 )

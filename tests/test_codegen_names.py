@@ -52,7 +52,7 @@ schedule: {{tv_layout: "{layout}"}}
 SPECS = [
     *(
         ELEMENTWISE.format(partition=p, major=m, mask=k, dtype=d)
-        for p in ("inner", "inner_outer", "thread_value")
+        for p in ("inner", "inner_outer", "inner_outer, copy: {bits: 128}", "thread_value")
         for m in ("Zzm", "Zzn")
         for k in ("mask", "none")
         for d in ("f32", "bf16", "f64")

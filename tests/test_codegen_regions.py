@@ -169,6 +169,7 @@ divisible: {N: 4}
 INNER_OUTER = THREAD_VALUE.replace("thread_value", "inner_outer").replace(
     "  value_layout: (4,4):(4,1)\n", "  tiler: {M: 16, N: 128}\n"
 ).replace("bits: 128", "bits: 32").replace("{N: 4}", "{M: 8, N: 256}")  # fmt: skip
+INNER_OUTER_RUNS = INNER_OUTER.replace("bits: 32", "bits: 128")
 INNER = """
 cutegen: 1
 kernel: work
@@ -254,6 +255,11 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (INNER_OUTER, "schedule.thread_layout", "(8,32):(32,1)", {"schedule.tiler"}),
     (INNER_OUTER, "schedule.tiler.M", 32, {"schedule.thread_layout"}),
     (INNER_OUTER, "schedule.predication.M", "none", {"schedule.predication.N", "divisible.M"}),
+    # From single elements to runs of them: another way to divide the tile and to deal it out
+    (INNER_OUTER, "schedule.copy.bits", 128, {"schedule.thread_layout", "schedule.predication"}),
+    (INNER_OUTER_RUNS, "schedule.copy.bits", 64, {"schedule.thread_layout"}),
+    (INNER_OUTER_RUNS, "schedule.thread_layout", "(8,32):(32,1)", {"schedule.tiler"}),
+    (INNER_OUTER_RUNS, "schedule.tiler.M", 32, {"schedule.thread_layout", "schedule.copy"}),
     (INNER, "schedule.tiler.N", 8, set()),
     (INNER, "schedule.threads", 128, set()),
     (INNER, "schedule.copy.bits", 32, {"schedule.tiler"}),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from drawing_kit import ROOT, SVG, cells, grids, module
 from hypothesis import HealthCheck, given, settings
-from planning_specs import VALID
+from planning_specs import VALID, document
 from rich.cells import cell_len
 
 from cutegen.analysis import Access, accesses, conflicts
@@ -99,8 +99,17 @@ def one_access_to_a_cell(of: Module, drawn: Figure) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("spec", "sizes"), [("copy_tv", [8]), ("copy_inner", [8]), ("sgemm_mmajor", [4, 4, 4]),
-                                             ("predicated_tile", [1]), ("sgemm_axpby", [1, 1, 1])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "sizes"),
+    [
+        ("copy_tv", [8]),
+        ("copy_inner", [8]),
+        ("copy_inner_outer_fast", [8]),
+        ("sgemm_mmajor", [4, 4, 4]),
+        ("predicated_tile", [1]),
+        ("sgemm_axpby", [1, 1, 1]),
+    ],
+)
 def test_a_cell_is_exactly_one_access(spec: str, sizes: list[int]) -> None:
     of = module(spec)
     found = [one_access_to_a_cell(of, drawn) for drawn in draw_kernel(of.plan)]
@@ -151,6 +160,22 @@ def test_threads_of_an_inner_outer_partition() -> None:
     for i, j, cell in cells(grid):
         ((m, n),) = elements(grid, i, j)
         assert cell.facts["owners"] == [[m % 8 * 32 + n % 32, m // 8 + 4 * (n // 32)]]
+
+
+def test_threads_of_an_inner_outer_partition_that_deal_out_accesses() -> None:
+    tensor = {"shape": ["M", "N"], "dtype": "bf16"}
+    tensors = {"S": tensor, "D": {**tensor, "role": "out"}}
+    schedule = {"tiler": {"M": 16, "N": 64}, "thread_layout": "(8,4):(4,1)", "copy": {"bits": 128}}
+    text = document("elementwise", tensors, "D = S", schedule)
+    grid = grid_of(generate(text, "x.yaml").modules[0], "threads")
+    assert (grid.rows.size, grid.columns.size) == (16, 64)
+    met = []
+    for i, j, cell in cells(grid):
+        for (m, n), owner in zip(elements(grid, i, j), cell.facts["owners"], strict=True):
+            thread, access = m % 8 * 4 + n // 8 % 4, m // 8 + 2 * (n // 32)
+            assert owner == [thread, access * 8 + n % 8]
+            met.append((m, n))
+    assert sorted(met) == [(m, n) for m in range(16) for n in range(64)]
 
 
 def test_threads_that_have_a_tile_each() -> None:

@@ -221,6 +221,26 @@ ELEMENTWISE = [
         "block=[THREADS // 2, 1, 1]",
         "never written|was not written",
     ),
+    Mutant(
+        "copy_inner_outer_fast",
+        "threads that overlap within runs",
+        r"make_layout\(\(1, 1, 256\), stride=\(0, 256, 1\)\)",
+        "make_layout((2, 1, 128), stride=(1, 256, 2))",
+    ),
+    Mutant("copy_inner_outer_fast", "runs of another length", r"cute\.tiled_divide\(gD, \(1, VECTOR\)\)", "gD"),
+    Mutant(
+        "copy_inner_outer_fast",
+        "coordinates of another run",
+        r"cD = cute\.tiled_divide\(cD, \(1, VECTOR\)\)",
+        "cD = cute.tiled_divide(cD, (1, 2 * VECTOR))",
+    ),
+    Mutant(
+        "copy_inner_outer_fast",
+        "store without predicate",
+        r"(cute\.copy\(store_D, .*), pred=tDpD\)",
+        r"\1)",
+        OUTSIDE,
+    ),
     Mutant("predicated_tile", "store without predicate", r"(cute\.copy\(store_D, .*), pred=tDpD\)", r"\1)", OUTSIDE),
     Mutant(
         "predicated_tile",

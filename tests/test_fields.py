@@ -51,6 +51,9 @@ ELEMENTWISE: Spec = {
 INNER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner", "tiler": {"M": 1, "N": 4}, "threads": 256},
 }
+OUTER: Spec = ELEMENTWISE | {
+    "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
+}
 GEMM: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -137,6 +140,9 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "elementwise_schedule.copy.bits": [
         (ELEMENTWISE, "schedule.copy.bits", 32, TEXT),
         (ELEMENTWISE, "schedule.copy.bits", 16, REFUSED),
+        (OUTER, "schedule.copy", {"bits": 128}, TEXT),
+        (OUTER, "schedule.copy", {"bits": 64}, TEXT),
+        (OUTER, "schedule.copy", {"bits": 16}, REFUSED),
     ],
     "elementwise_schedule.copy.evict_priority": [
         (ELEMENTWISE, "schedule.copy.evict_priority", "no_allocate", TEXT),

@@ -73,9 +73,9 @@ def test_an_inferred_copy_needs_no_advice() -> None:
         ("CG271", "write `N: 4` in the tiler", "N: 16", "N: 4"),
         (
             "CG272",
-            "write `partition: thread_value` with `value_layout: (4,4):(4,1)` instead of a tiler",
-            "partition: inner_outer\n  tiler: {M: 32, N: 256}",
-            "partition: thread_value\n  value_layout: (4,4):(4,1)",
+            "write `copy: {bits: 128}`",
+            "tiler: {M: 32, N: 256}",
+            "tiler: {M: 32, N: 256}\n  copy: {bits: 128}",
         ),
         ("CG273", "write `M: 128` in the tiler", "M: 256", "M: 128"),
         ("CG274", "write `stages: 3`", "stages: 6", "stages: 3"),
@@ -92,6 +92,24 @@ def test_help_of_its_page_takes_it_away(code: str, help: str, old: str, new: str
     (found,) = [d for d in advice(bad) if d.code == code]
     assert found.help == help and found.severity == "warning"
     assert not [d for d in advice(bad.replace(old, new)) if d.code == code]
+
+
+@pytest.mark.parametrize(
+    ("tiler", "bits", "place", "help"),
+    [
+        # Threads have 1 or 6 elements of a row, which is no whole number of accesses of 4.
+        ("{M: 32, N: 32}", "", "thread_layout: ", "write `N: 128` in the tiler and `copy: {bits: 128}`"),
+        ("{M: 32, N: 192}", "", "thread_layout: ", "write `N: 256` in the tiler and `copy: {bits: 128}`"),
+        ("{M: 32, N: 256}", "  copy: {bits: 64}\n", "bits: ", "write `bits: 128`"),
+    ],
+)
+def test_threads_of_an_inner_outer_partition_may_deal_out_wider_accesses(
+    tiler: str, bits: str, place: str, help: str
+) -> None:
+    text = f"{COPY}schedule:\n  partition: inner_outer\n  tiler: {tiler}\n  thread_layout: (8,32):(32,1)\n{bits}"
+    (found,) = advice(text)
+    assert (found.code, found.help) == ("CG272", help)
+    assert found.span is not None and text.split("\n")[found.span.line - 1].strip().startswith(("copy:", place))
 
 
 def test_a_warp_is_named_with_its_threads_and_words() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from planning_specs import document
 from tensor_layouts import Layout
@@ -60,12 +62,35 @@ def test_a_tiler_may_leave_modes_out() -> None:
     assert elementwise(copy({"partition": "inner", "tiler": {"N": 4}})).tiler == {"M": 1, "N": 4}
     outer = elementwise(copy({"thread_layout": "(8,32):(32,1)", "tiler": {"M": 16}}))
     assert outer.tiler == {"M": 16, "N": 32}
+    runs = elementwise(copy({"thread_layout": "(8,32):(32,1)", "tiler": {"M": 16}, "copy": {"bits": 128}}))
+    assert runs.tiler == {"M": 16, "N": 128}  # one access of 4 each
     tensors = {"A": {"shape": ["M", "N"], "dtype": "f32"}, "D": {"shape": ["T", "V"], "dtype": "f32", "role": "out"}}
     probe = document("probe", tensors, "D = A", {"tv_layout": "(4,6)", "tiler": {"N": 24}})
     spec, report = resolved(probe)
     assert isinstance(spec.schedule, ProbeSchedule) and not report.diagnostics
     assert spec.schedule.tiler == {"M": 1, "N": 24}
     assert spec.static == {"T": 4, "V": 6, "M": 1, "N": 24}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "run"), [("f32", "MN", 4), ("f16", "MN", 8), ("u8", "MN", 16), ("u8", "N", 16)]
+)
+def test_threads_deal_out_accesses_only_where_bits_says_so(dtype: str, shape: str, run: int) -> None:
+    def plan(given: dict[str, object]) -> ElementwisePlan:
+        fields = {"shape": list(shape), "dtype": dtype}
+        tensors = {"S": fields, "D": {**fields, "role": "out"}}
+        spec, report = resolved(document("elementwise", tensors, "D = S", {"partition": "inner_outer", **given}))
+        assert not report.diagnostics
+        found = make_plan(spec)
+        assert isinstance(found, ElementwisePlan)
+        return found
+
+    assert (plan({}).pointwise.vector, plan({}).run) == (1, None)
+    wide = plan({"copy": {"bits": 128}})
+    assert (wide.pointwise.vector, wide.run) == (run, (1, run)[-len(shape) :])
+    assert wide.tiler[-1] % (run * 32) == 0  # a warp stands along it
+    # One element said is one element inferred: what `explain` prints is the same kernel
+    assert replace(plan({"copy": {"bits": 128 // run}}), spec=wide.spec) == replace(plan({}), spec=wide.spec)
 
 
 @pytest.mark.parametrize(("size", "bits"), [(41, 32), (42, 64), (1, 32), (44, 128), (4096, 128)])

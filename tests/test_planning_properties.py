@@ -117,14 +117,20 @@ def values_of_threads(plan: ElementwisePlan) -> dict[int, list[tuple[int, ...]]]
         for (thread, value), where in by_hand.items():
             assert coordinate(place(plan.tv_layout, thread, value), tiler) == where
         return {t: [by_hand[t, v] for v in range(count)] for t in range(plan.threads)}
+    # Threads deal out what one access moves, a run along the contiguous mode: each has one of as many as there are.
+    output, run, bits = plan.spec.output, [1] * len(tiler), plan.spec.schedule.copy.bits  # type: ignore[union-attr]
+    widest = max(t.dtype.bits for t in plan.spec.tensors if len(t.shape) == len(tiler))
+    run[output.shape.index(str(output.major))] = bits // widest
     threads = sizes(plan.thread_layout)
-    share = tuple(e // t for e, t in zip(tiler, threads, strict=True))
+    share = tuple(e // (t * r) for e, t, r in zip(tiler, threads, run, strict=True))
     found = {}
     for where in itertools.product(*map(range, threads)):
-        own = [
-            tuple(x + i * t for x, i, t in zip(where, coordinate(v, share), threads, strict=True))
+        starts = [
+            tuple((x + i * t) * r for x, i, t, r in zip(where, coordinate(v, share), threads, run, strict=True))
             for v in range(prod(share))
         ]
+        inside = [coordinate(e, tuple(run)) for e in range(prod(run))]
+        own = [tuple(x + j for x, j in zip(start, e, strict=True)) for start in starts for e in inside]
         found[at(plan.thread_layout, where, threads)] = own
     return found
 

@@ -86,14 +86,18 @@ def _coverage(plan: ElementwisePlan) -> Iterator[Claim]:
     modes = ", ".join(plan.spec.output.shape)
     layout = thread_values(plan, compact(plan.tiler))
     if plan.partition == "inner":
-        own = layouts.modes_of(layout)[1]
-        alone = Layout((1, own.shape), (0, own.stride))
         what = f"every thread has each element of its tile ({modes}) once, and a tile of its own"
-        yield _once(what, alone, plan.tiler, ("schedule", "tiler"), 1, _miscounted(plan, layout))
+        yield _once(what, _alone(layout), plan.tiler, ("schedule", "tiler"), 1, _miscounted(plan, layout))
     else:
         what = f"the threads of a block have each element of its tile ({modes}) exactly once"
         wrong = (*_miscounted(plan, layout), *_other_partition(plan))
         yield _once(what, layout, plan.tiler, ("schedule", "thread_layout"), plan.threads, wrong)
+
+
+def _alone(layout: Layout) -> Layout:
+    """(thread, value) of the first thread only."""
+    own = layouts.modes_of(layout)[1]
+    return Layout((1, own.shape), (0, own.stride))
 
 
 def _miscounted(plan: Plan, layout: Layout) -> Iterator[str]:
@@ -114,14 +118,20 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
             yield f"thread_layout and value_layout make {layout} of a tile ({_sides(tiler)})"
     elif plan.partition == "inner_outer":
         assert plan.thread_layout is not None
-        for side, extent in zip(layouts.mode_sizes(plan.thread_layout), plan.tiler, strict=True):
-            if extent % side:
-                yield f"{extent} is no multiple of {count(side, 'thread')}"
+        run, vector = plan.run or (1,) * len(plan.tiler), plan.pointwise.vector
+        for side, own, extent in zip(layouts.mode_sizes(plan.thread_layout), run, plan.tiler, strict=True):
+            if extent % (side * own):
+                each = f" with {count(own, 'element')} each" if own > 1 else ""
+                yield f"{extent} is no multiple of {count(side, 'thread')}{each}"
+        if prod(run) != 1 and prod(run) != vector:
+            yield f"the threads deal out {count(prod(run), 'element')} at a time, and an access has {vector}"
 
 
 def _bounds(plan: ElementwisePlan) -> Iterator[Claim]:
     output, vector = plan.spec.output, plan.pointwise.vector
     layout = thread_values(plan, compact(plan.tiler))
+    if plan.partition == "inner":  # all threads alike: their tiles start at multiples of the tile
+        layout = _alone(layout)
     runs = _runs(layout, plan.tiler, output.shape.index(str(output.major)), vector) and _share_predicates(plan)
     for mode, tile in zip(output.shape, plan.tiler, strict=True):
         width = vector if mode == output.major else 1

@@ -35,9 +35,14 @@ def thread_values(plan: ElementwisePlan, strides: Sequence[int]) -> Layout:
     if plan.partition == "inner_outer":
         assert plan.thread_layout is not None
         sides = layouts.mode_sizes(plan.thread_layout)
-        share = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]
-        spread = [stride * side for stride, side in zip(strides, sides, strict=True)]
-        return pair(compose(plane(sides, strides), right_inverse(plan.thread_layout)), plane(share, spread))
+        run = plan.run or (1,) * len(sides)
+        starts = [stride * own for stride, own in zip(strides, run, strict=True)]
+        share = [extent // (side * own) for extent, side, own in zip(plan.tiler, sides, run, strict=True)]
+        spread = [start * side for start, side in zip(starts, sides, strict=True)]
+        values = plane(share, spread)
+        if plan.run is not None:
+            values = pair(plane(run, strides), values)
+        return pair(compose(plane(sides, starts), right_inverse(plan.thread_layout)), values)
     values = tile if plan.value_layout is None else compose(tile, plan.value_layout)
     return pair(_walk(plan, strides), values)
 

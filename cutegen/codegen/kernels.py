@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tensor_layouts import Layout
+
 from cutegen.codegen.constants import LARGEST, Constants
 from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH, call, python_tuple
@@ -192,8 +194,11 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         return tile if plan.value_layout is None else f"cute.composition({tile}, val_layout)"
 
     share = "This thread's values of it"
+    runs: dict[str, Any] = {"run": None}
     if plan.partition == "inner_outer" and plan.thread_layout is not None:
-        share = f"Of every {show(plan.thread_layout.shape)} elements of it one"
+        share = f"Of every {show(plan.thread_layout.shape)} {'elements' if plan.run is None else 'runs'} of it one"
+        if plan.run is not None:
+            runs = _runs(plan.thread_layout, plan.run, plan.tiler)
     return {
         "kernel_template": "elementwise.py.j2",
         "constants": constants,
@@ -203,7 +208,18 @@ def _elementwise(plan: ElementwisePlan) -> dict[str, Any]:
         **_walk(plan),
         "partition_template": f"parts/partition_{'inner' if plan.partition == 'inner' else 'block'}.j2",
         "share": share,
+        **runs,
         "thread_values": thread_values,
+    }
+
+
+def _runs(threads: Layout, run: tuple[int, ...], tiler: tuple[int, ...]) -> dict[str, Any]:
+    """Of a tile that is dealt out in runs: its shape then, and its coordinates' thread, one for all of a run."""
+    shape, stride = ((x,) if isinstance(x, int) else tuple(x) for x in (threads.shape, threads.stride))
+    return {
+        "run": python_tuple(["VECTOR" if extent > 1 else "1" for extent in run]),
+        "tile_in_runs": (run, *(extent // own for extent, own in zip(tiler, run, strict=True))),
+        "run_layout": Layout((1, *shape), (0, *stride)),
     }
 
 

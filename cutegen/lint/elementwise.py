@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import prod
 
+from cutegen.analysis.words import count
 from cutegen.language.model import ElementwiseSchedule, KernelSpec, ProbeSchedule
-from cutegen.lint.rule import Say
+from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed_copy, changed_tiler, first_that_works, first_written, written
 from cutegen.planning import elementwise, layouts
 from cutegen.planning.probe import reach
@@ -18,7 +20,7 @@ MAX_COUNT = 2**31 - 1
 
 
 def deals_evenly(spec: KernelSpec, say: Say) -> None:
-    """`inner_outer` deals the tile out element by element: thread extents divide the tiler's, mode by mode."""
+    """`inner_outer` deals the tile out, in elements or accesses: thread extents divide the tiler's, mode by mode."""
     schedule = spec.schedule
     assert isinstance(schedule, ElementwiseSchedule)
     if schedule.partition != "inner_outer" or schedule.tiler is None or schedule.thread_layout is None:
@@ -26,7 +28,8 @@ def deals_evenly(spec: KernelSpec, say: Say) -> None:
     for mode, threads in zip(spec.output.shape, layouts.mode_sizes(schedule.thread_layout), strict=True):
         extent = schedule.tiler[mode]
         if extent % threads:
-            near = max(1, round(extent / threads)) * threads
+            step = threads * (elementwise.dealt_run(spec, schedule) if mode == spec.output.major else 1)
+            near = max(1, round(extent / step)) * step
             say(
                 f"{threads} threads along {mode} do not divide the tiler's {extent}",
                 *("schedule", "tiler", mode),
@@ -40,11 +43,19 @@ def _vector(spec: KernelSpec) -> int:
 
 
 def _better_bits(spec: KernelSpec, code: str) -> str | None:
+    return first_that_works(code, _other_bits(spec))
+
+
+def _other_bits(spec: KernelSpec) -> Iterator[Candidate]:
+    """The widest first: what is inferred, but for inner_outer, where that is a single element."""
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+
     def text(resolved: KernelSpec) -> str:
         assert isinstance(resolved.schedule, ElementwiseSchedule)
         return f"write `bits: {resolved.schedule.copy.bits}`"
 
-    return first_that_works(code, ((text, changed_copy(spec, bits=bits)) for bits in (None, 128, 64, 32, 16, 8)))
+    inferred = () if spec.schedule.partition == "inner_outer" else (None,)
+    return ((text, changed_copy(spec, bits=bits)) for bits in (*inferred, 128, 64, 32, 16, 8))
 
 
 def access(spec: KernelSpec, say: Say) -> None:
@@ -68,13 +79,15 @@ def run(spec: KernelSpec, say: Say) -> None:
     """One access moves neighbours in memory, so a thread must own that many in a row along the contiguous mode."""
     schedule, output = spec.schedule, spec.output
     assert isinstance(schedule, ElementwiseSchedule)
+    if schedule.partition == "inner_outer":
+        _whole_runs(spec, schedule, say)
+        return
     vector, found = _vector(spec), elementwise.contiguous_run(spec, schedule)
     if found % vector == 0:
         return
     widest = elementwise.widest_tensor(spec).dtype.bits
     reason = {
         "inner": "the largest power of two that divides the tiler's extent there",
-        "inner_outer": "inner_outer deals out single elements",
         "thread_value": "neighbours in the order of the value layout, in aligned powers of two",
     }[schedule.partition or "thread_value"]
     say(
@@ -82,6 +95,29 @@ def run(spec: KernelSpec, say: Say) -> None:
         *BITS,
         notes=(f"{schedule.copy.bits} bits / {widest} bits = {vector} elements", f"{found}: {reason}"),
         help=partial(_better_bits, spec, say.code),
+    )
+
+
+def _whole_runs(spec: KernelSpec, schedule: ElementwiseSchedule, say: Say) -> None:
+    """What the threads of inner_outer deal out is one access: each has a whole number of them along a row."""
+    assert schedule.tiler is not None and schedule.thread_layout is not None and schedule.copy.bits is not None
+    mode, vector = str(spec.output.major), _vector(spec)
+    index = spec.output.shape.index(mode)
+    extent, threads = schedule.tiler[mode], layouts.mode_sizes(schedule.thread_layout)[index]
+    share = extent // threads
+    if extent % threads or share % vector == 0:  # the first is a finding of its own
+        return
+    widest = elementwise.widest_tensor(spec).dtype.bits
+    full = -(-extent // (threads * vector)) * threads * vector
+    longer = (written(f"write `{mode}: {full}` in the tiler"), changed_tiler(spec, **{mode: full}))
+    say(
+        f"an access of {vector} elements, and a row of the tiler has {share} for each of {count(threads, 'thread')}",
+        *BITS,
+        notes=(
+            f"{schedule.copy.bits} bits / {widest} bits = {vector} elements",
+            f"{extent} / {threads} = {share}, and {share} = {share // vector} * {vector} + {share % vector}",
+        ),
+        help=partial(first_that_works, say.code, (longer, *_other_bits(spec))),
     )
 
 

@@ -18,8 +18,9 @@ from cutegen.lint.performance_shared import other_permutations
 from cutegen.lint.rule import Accesses, Candidate, Finding
 from cutegen.lint.trial import as_written, changed, changed_copy, changed_tiler, first_written, is_written, written
 from cutegen.planning import layouts
+from cutegen.planning.elementwise import widest_tensor
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan
-from cutegen.planning.targets import SECTOR, WARP
+from cutegen.planning.targets import MAX_VECTOR_BITS, SECTOR, WARP
 
 _BITS = ("schedule", "copy", "bits")
 _CACHED = 0.5  # of the excess of a request, where the warp's other requests use the rest of its sectors
@@ -76,7 +77,7 @@ def _elementwise_walks(spec: KernelSpec, plan: ElementwisePlan, access: Access) 
         return
     extent, values = plan.tiler[major], plan.pointwise.vector
     for along in (WARP, 16, 8, 4, plan.threads):
-        if plan.threads % along or (plan.partition == "inner_outer" and extent % along):
+        if plan.threads % along or (plan.partition == "inner_outer" and extent % (along * values)):
             continue
         shape = [1] * rank
         shape[major] = along
@@ -151,7 +152,8 @@ def _width_place(spec: KernelSpec, plan: Plan, access: Access, asked: bool) -> P
         bits: Path = ("schedule", "copies", access.tensor, "bits")
     else:
         bits = _BITS
-    if asked and is_written(spec, *bits):
+    dealt = isinstance(plan, ElementwisePlan) and plan.partition == "inner_outer"  # `bits` decides what is in a row
+    if (asked or dealt) and is_written(spec, *bits):
         return bits
     return first_written(spec, ("schedule", "value_layout"), access.path, access.path[:-1], ("tensors", access.tensor))
 
@@ -175,8 +177,10 @@ def _instructions(access: Access, found: Width) -> str:
 
 
 def _wider(spec: KernelSpec, plan: Plan, access: Access) -> Iterator[Candidate]:
+    unsaid = isinstance(plan, ElementwisePlan) and not is_written(spec, *_BITS)
     for bits in (128, 64, 32, 16):
-        yield written(f"write `bits: {bits}`"), changed_copy(spec, access.tensor, bits=bits)
+        text = f"write `copy: {{bits: {bits}}}`" if unsaid else f"write `bits: {bits}`"
+        yield written(text), changed_copy(spec, access.tensor, bits=bits)
     if isinstance(plan, ElementwisePlan):
         yield from _more_values(spec, plan, access)
     if isinstance(plan, GemmPlan) and access.tensor not in (plan.a.tensor.name, plan.b.tensor.name):
@@ -191,6 +195,9 @@ def _more_values(spec: KernelSpec, plan: ElementwisePlan, access: Access) -> Ite
     assert isinstance(plain.schedule, ElementwiseSchedule)
     schedule = replace(plain.schedule, copy=replace(plain.schedule.copy, bits=None))
     and_bits = ", and leave `bits` out" if is_written(spec, *_BITS) else ""
+    if plan.partition == "inner_outer":
+        yield _longer_runs(spec, plan, wanted)
+        return
     if plan.partition == "inner":
         tiler = {**(schedule.tiler or {}), mode: wanted}
         text = f"write `{mode}: {wanted}` in the tiler{and_bits}"
@@ -201,10 +208,20 @@ def _more_values(spec: KernelSpec, plan: ElementwisePlan, access: Access) -> Ite
     own = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]
     own[major] = wanted
     value = layouts.ordered(own, major)
-    text = f"`value_layout: {format_layout(value)}`"
-    if plan.partition == "inner_outer":
-        text = f"`partition: thread_value` with {text} instead of a tiler"
-    wider = replace(
-        schedule, partition="thread_value", tiler=None, thread_layout=plan.thread_layout, value_layout=value
-    )
-    yield written(f"write {text}{and_bits}"), replace(plain, schedule=wider)
+    text = f"write `value_layout: {format_layout(value)}`{and_bits}"
+    wider = replace(schedule, tiler=None, thread_layout=plan.thread_layout, value_layout=value)
+    yield written(text), replace(plain, schedule=wider)
+
+
+def _longer_runs(spec: KernelSpec, plan: ElementwisePlan, wanted: int) -> Candidate:
+    """Whole accesses of as many elements as are `wanted` and possible for the threads of inner_outer to deal out."""
+    assert plan.thread_layout is not None
+    mode, element = str(spec.output.major), widest_tensor(spec).dtype.bits
+    run = min(wanted, MAX_VECTOR_BITS // element)
+    step = run * layouts.mode_sizes(plan.thread_layout)[spec.output.shape.index(mode)]
+    extent = -(-plan.tile[mode] // step) * step
+    text = f"write `{mode}: {extent}` in the tiler and `copy: {{bits: {run * element}}}`"
+    longer = changed_tiler(spec, **{mode: extent})
+    assert isinstance(longer.schedule, ElementwiseSchedule)
+    copy = replace(longer.schedule.copy, bits=run * element)
+    return written(text), replace(longer, schedule=replace(longer.schedule, copy=copy))

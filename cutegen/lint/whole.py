@@ -11,7 +11,7 @@ from cutegen.language.layouts import compact_like, format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Path, ProbeSchedule
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, changed_mma, changed_tiler, first_that_works, say_layout, shrunk, written
-from cutegen.planning import gemm, layouts, sound
+from cutegen.planning import elementwise, gemm, layouts, sound
 from cutegen.planning.targets import WARP
 
 LIMITS = (sound.MAX_THREADS, sound.MAX_VALUES)
@@ -159,13 +159,14 @@ def _elementwise_values(spec: KernelSpec, schedule: ElementwiseSchedule, say: Sa
     assert schedule.tiler is not None
     modes = [m for m in spec.output.shape if m in schedule.tiler]
     extents = [schedule.tiler[m] for m in modes]
-    sizes = (1,) * len(extents)
+    sizes, run = (1,) * len(extents), elementwise.dealt_run(spec, schedule)
     if schedule.partition == "inner_outer" and schedule.thread_layout is not None:
         sizes = layouts.mode_sizes(schedule.thread_layout)
     of = f" / {prod(sizes)} threads" if prod(sizes) > 1 else ""
     notes = (f"{' * '.join(map(str, extents))}{of} = {count} > {limit}",)
-    shares = shrunk([-(-e // t) for e, t in zip(extents, sizes, strict=False)], FULL_ELEMENTWISE)
-    better_tiler = ", ".join(f"{m}: {t * s}" for m, t, s in zip(modes, sizes, shares, strict=False))
+    steps = [t * run if m == spec.output.major else t for m, t in zip(modes, sizes, strict=False)]
+    shares = shrunk([-(-e // t) for e, t in zip(extents, steps, strict=False)], max(1, FULL_ELEMENTWISE // run))
+    better_tiler = ", ".join(f"{m}: {t * s}" for m, t, s in zip(modes, steps, shares, strict=False))
     say(message, "schedule", "tiler", notes=notes, help=f"write `tiler: {{{better_tiler}}}`")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -44,14 +44,14 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
         report.infer(why, "schedule", "scheduler", "raster")
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)  # lint says why
-    widest = _widest_vector(spec)
+    widest = widest_vector(spec)
     if schedule.copy.bits is not None:
         widest = min(widest, max(1, schedule.copy.bits // _widest_bits(spec)))
     match schedule.partition:
         case "inner":
             schedule = _infer_inner(spec, schedule, report, widest)
         case "inner_outer":
-            schedule = _infer_inner_outer(spec, schedule, report)
+            schedule = _infer_inner_outer(spec, schedule, report, widest)
         case _:
             schedule = _infer_thread_value(spec, schedule, report, widest)
     if not is_sound(replace(spec, schedule=schedule)):
@@ -81,7 +81,7 @@ def _widest_bits(spec: KernelSpec) -> int:
     return widest_tensor(spec).dtype.bits
 
 
-def _widest_vector(spec: KernelSpec) -> int:
+def widest_vector(spec: KernelSpec) -> int:
     """Elements that one access may move, for the output and all whole tensors that are contiguous where it is."""
     along = [t for t in whole_tensors(spec) if t.major == spec.output.major]
     by_alignment = min(aligned_elements(tensor) for tensor in along)
@@ -116,31 +116,36 @@ def _infer_inner(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report
     return schedule
 
 
-def _infer_inner_outer(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
-    rank = len(spec.output.shape)
+def _infer_inner_outer(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
+) -> ElementwiseSchedule:
+    rank, run = len(spec.output.shape), dealt_run(spec, schedule)
     if schedule.thread_layout is None:
         shape = _along_major(spec, THREADS if rank == 1 else 32, THREADS // 32)
         schedule = replace(schedule, thread_layout=layouts.ordered(shape, _major_index(spec)))
         report.infer("a warp along the contiguous mode, 8 warps", "schedule", "thread_layout")
     if schedule.tiler is None:
         assert schedule.thread_layout is not None
-        share = _along_major(spec, 8, ROWS)
+        share = _along_major(spec, max(8, widest) if run > 1 else 8, ROWS)
         extents = [t * s for t, s in zip(layouts.mode_sizes(schedule.thread_layout), share, strict=True)]
         schedule = replace(schedule, tiler=dict(zip(spec.output.shape, extents, strict=True)))
         report.infer(f"{prod(share)} elements a thread", "schedule", "tiler")
     assert schedule.thread_layout is not None
-    return _complete_tiler(spec, schedule, report, layouts.mode_sizes(schedule.thread_layout))
+    least = list(layouts.mode_sizes(schedule.thread_layout))
+    least[_major_index(spec)] *= run
+    return _complete_tiler(spec, schedule, report, least, run)
 
 
 def _complete_tiler(
-    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, least: tuple[int, ...]
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, least: Sequence[int], run: int = 1
 ) -> ElementwiseSchedule:
-    """Modes that the tiler leaves out get the least extent, one element a thread."""
+    """Modes that the tiler leaves out get the least extent, one element a thread; `run` along the contiguous mode."""
     assert schedule.tiler is not None
     tiler = {}
     for mode, extent in zip(spec.output.shape, least, strict=True):
         if mode not in schedule.tiler:
-            report.infer("one element a thread", "schedule", "tiler", mode)
+            own = f"one access of {run} elements" if run > 1 and mode == spec.output.major else "one element"
+            report.infer(f"{own} a thread", "schedule", "tiler", mode)
         tiler[mode] = schedule.tiler.get(mode, extent)
     return replace(schedule, tiler=tiler)
 
@@ -160,8 +165,21 @@ def _infer_thread_value(
     return schedule
 
 
+def dealt_run(spec: KernelSpec, schedule: ElementwiseSchedule) -> int:
+    """Neighbours along the output's contiguous mode that the threads of inner_outer deal out together.
+
+    One access, if the spec says how wide that is; else single elements.
+    """
+    if schedule.partition != "inner_outer" or schedule.copy.bits is None:
+        return 1
+    return max(1, schedule.copy.bits // _widest_bits(spec))
+
+
 def contiguous_run(spec: KernelSpec, schedule: ElementwiseSchedule) -> int:
-    """Elements along the output's contiguous mode that a thread owns in a row, first in its order of values."""
+    """Elements along the output's contiguous mode that a thread owns in a row, first in its order of values.
+
+    For inner_outer those that it may own: the largest power of two in its share of the tiler.
+    """
     major = _major_index(spec)
     match schedule.partition:
         case "inner":
@@ -169,11 +187,21 @@ def contiguous_run(spec: KernelSpec, schedule: ElementwiseSchedule) -> int:
             extent = schedule.tiler[spec.output.shape[major]]
             return extent & -extent
         case "inner_outer":
-            return 1
+            if schedule.copy.bits is None:
+                return 1
+            share = shares(spec, schedule)[major]
+            return share & -share
     assert schedule.thread_layout is not None and schedule.value_layout is not None
     tiler, tv = make_layout_tv(schedule.thread_layout, schedule.value_layout)
     values = layouts.offsets(layouts.modes_of(tv)[1])
     return layouts.run_along([layouts.coordinates(value, tiler) for value in values], major)
+
+
+def shares(spec: KernelSpec, schedule: ElementwiseSchedule) -> list[int]:
+    """Elements of a thread along each mode of an inner_outer tiler, rounded down where it does not divide."""
+    assert schedule.tiler is not None and schedule.thread_layout is not None
+    sides = layouts.mode_sizes(schedule.thread_layout)
+    return [schedule.tiler[mode] // side for mode, side in zip(spec.output.shape, sides, strict=True)]
 
 
 def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
@@ -182,9 +210,12 @@ def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report)
         copy = replace(copy, atom="universal")
         report.infer("registers to and from global memory", "schedule", "copy", "atom")
     if copy.bits is None:
-        vector = min(contiguous_run(spec, schedule), _widest_vector(spec))
+        vector = min(contiguous_run(spec, schedule), widest_vector(spec))
         copy = replace(copy, bits=vector * _widest_bits(spec))
-        report.infer("the contiguous run of a thread, and the tensors' alignment", "schedule", "copy", "bits")
+        why = "the contiguous run of a thread, and the tensors' alignment"
+        if schedule.partition == "inner_outer":
+            why = "one element: the threads deal out what one access moves"
+        report.infer(why, "schedule", "copy", "bits")
     if copy.evict_priority is None:
         copy = replace(copy, evict_priority="evict_normal")
         report.infer("the hardware's own", "schedule", "copy", "evict_priority")
@@ -263,6 +294,7 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
     thread_layout, value_layout = layouts.alike(schedule.thread_layout, schedule.value_layout)
     order = tile_order(spec)
     check_threads = guard_tiles = False
+    run = None
     match schedule.partition:
         case "inner":
             assert schedule.threads is not None
@@ -278,8 +310,8 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         case "inner_outer":
             assert schedule.thread_layout is not None
             threads = int(size(schedule.thread_layout))
-            share = [e // t for e, t in zip(tiler, layouts.mode_sizes(schedule.thread_layout), strict=True)]
-            values = prod(share)
+            values = prod(shares(spec, schedule))
+            run = _along_major(spec, vector, 1) if vector > 1 else None
         case _:
             assert schedule.thread_layout is not None and schedule.value_layout is not None
             threads, values = int(size(schedule.thread_layout)), int(size(schedule.value_layout))
@@ -295,6 +327,7 @@ def plan(spec: KernelSpec) -> ElementwisePlan:
         thread_layout=thread_layout,
         value_layout=value_layout,
         tv_layout=tv_layout,
+        run=run,
         tile_order=order,
         check_threads=check_threads,
         guard_tiles=guard_tiles,

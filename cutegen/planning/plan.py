@@ -73,6 +73,7 @@ class ElementwisePlan(Plan):
     thread_layout: Layout | None
     value_layout: Layout | None  # thread_value: of the partition; inner: the order of a thread's values, if not CuTe's
     tv_layout: Layout | None
+    run: tuple[int, ...] | None  # inner_outer: the shape of what the threads deal out, if not single elements
     tile_order: tuple[int, ...]  # modes in the order in which consecutive blocks (inner: threads) walk the tiles
     check_threads: bool  # inner: the host demands a whole number of blocks
     guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates

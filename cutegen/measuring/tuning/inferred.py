@@ -13,7 +13,7 @@ from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec
 from cutegen.language.schema import schema
 from cutegen.measuring.tuning.schedules import Choice
 from cutegen.planning import gemm, layouts
-from cutegen.planning.elementwise import vector_of, widest_tensor
+from cutegen.planning.elementwise import vector_of, widest_tensor, widest_vector
 
 TILES = (64, 128, 256)  # along m and n
 DEPTHS = (8, 16, 32)  # along k
@@ -88,7 +88,8 @@ def _gemm_threads(spec: KernelSpec, majors: Sequence[str | None]) -> Iterator[Ch
 
 def _elementwise(spec: KernelSpec, schedule: ElementwiseSchedule, orders: Sequence[int]) -> Iterator[Choice]:
     modes = spec.output.shape
-    vector = max(1, 128 // widest_tensor(spec).dtype.bits, vector_of(spec))
+    element = widest_tensor(spec).dtype.bits
+    vector = max(1, 128 // element, vector_of(spec))
     for major in dict.fromkeys(orders):
         if schedule.partition == "inner":
             for along, rows, threads in product((vector, 1, 2 * vector, 4 * vector), SHARES, (*BLOCK_THREADS, 1024)):
@@ -100,7 +101,11 @@ def _elementwise(spec: KernelSpec, schedule: ElementwiseSchedule, orders: Sequen
             thread_layout = format_layout(layouts.ordered(shape, major))
             if schedule.partition == "inner_outer":
                 extents = [t * s for t, s in zip(shape, share, strict=True)]
-                yield {("thread_layout",): thread_layout, ("tiler",): dict(zip(modes, extents, strict=True))}
+                yield {
+                    ("thread_layout",): thread_layout,
+                    ("tiler",): dict(zip(modes, extents, strict=True)),
+                    ("copy", "bits"): widest_vector(spec) * element,
+                }
             else:
                 value_layout = format_layout(layouts.ordered(share, major))
                 yield {("thread_layout",): thread_layout, ("value_layout",): value_layout}
