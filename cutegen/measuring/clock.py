@@ -15,8 +15,8 @@ from cutegen.measuring.model import ROUNDS, SPREAD_LIMIT, Timing
 
 TARGET_US = 4000.0  # of one recording: against it, the cost of launching the graph is a part in a thousand
 MOST_LAUNCHES = 4096  # in one recording
-# A longer call is launched by the host, which is far ahead then: in a graph, torch's copies of 512 MB and more took longer
-# by a third on an H200
+# A longer call is launched by the host, which is far ahead then: in a graph, torch's copies of 512 MB and more took
+# longer by a third on an H200
 LONG_US = 200.0
 MORE = 3  # times the rounds, where the spread was too wide at first
 SETTLED = 0.01  # of the time of a round, over STEADY rounds
