@@ -69,7 +69,6 @@ def test_explain_as_json() -> None:
         "good": found.good,
     }
     assert data_of("--explain", "CG275")["kind"] == "performance"
-    assert data_of("--explain", "CG233")["bad"] is None
     assert data_of("--explain", "CG401")["severity"] == "error"
 
 

@@ -118,13 +118,24 @@ def test_every_expectation_is_judged() -> None:
     assert "k on sm_80: expect.sass['LDG.E.64']: wanted 4, found 0" in str(ldg)
 
 
+def test_bank_clashes_are_judged() -> None:
+    clean, clashing = artefact(), artefact(SASS.replace("FFMA R4, R5, R6, R7", "FFMA R4, R5, R9, R7"))
+    none = Expect(bank_clashes=Count("==", 0))
+    assert check(none, clean) == []
+    (failure,) = check(none, clashing)
+    assert (failure.key, failure.wanted, failure.found) == ("expect.bank_clashes", "0", "1 of 2 FFMA")
+    assert "a cycle more" in failure.hint
+    assert check(Expect(bank_clashes=Count("<=", 1)), clashing) == []
+
+
 @pytest.mark.parametrize("relation", ["==", "<=", "!=", ">="])
 def test_what_is_unknown_never_passes(relation: str) -> None:
     """Not even `FFMA: >= 0`, which would hold of any SASS."""
     bound = Count(relation, 0)  # type: ignore[arg-type]
     blind = artefact(None, Resources(None, None, None, None, None))
-    failures = check(Expect(bound, bound, {"FFMA": bound, "*": bound}), blind)
-    assert [failure.path[1:] for failure in failures] == [("spills",), ("registers",), ("sass", "FFMA"), ("sass", "*")]
+    failures = check(Expect(bound, bound, {"FFMA": bound, "*": bound}, bound), blind)
+    paths = [("spills",), ("registers",), ("bank_clashes",), ("sass", "FFMA"), ("sass", "*")]
+    assert [failure.path[1:] for failure in failures] == paths
     assert all("nothing to judge by" in failure.found for failure in failures)
     assert check(Expect(), blind) == []
 

@@ -46,7 +46,7 @@ ELEMENTWISE: Spec = {
     "divisible": {"N": 4},
     "verify": {"shapes": [{"M": 64, "N": 128}], "tolerance": {"rtol": 1e-5, "atol": 1e-5}},
     "bench": {"shapes": [{"M": 64, "N": 128}]},
-    "expect": {"spills": 0, "registers": "<= 64", "sass": {"LDG.E.128": 4}},
+    "expect": {"spills": 0, "registers": "<= 64", "bank_clashes": 0, "sass": {"LDG.E.128": 4}},
 }
 INNER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner", "tiler": {"M": 1, "N": 4}, "threads": 256},
@@ -129,6 +129,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "expect": [(ELEMENTWISE, "expect", {}, EXPECTATION)],
     "expect.spills": [(ELEMENTWISE, "expect.spills", "> 8", EXPECTATION)],
     "expect.registers": [(ELEMENTWISE, "expect.registers", 33, EXPECTATION)],
+    "expect.bank_clashes": [(ELEMENTWISE, "expect.bank_clashes", "> 0", EXPECTATION)],
     "expect.sass": [(ELEMENTWISE, "expect.sass", {"LDG.E.128": 3}, EXPECTATION)],
     "elementwise_schedule.partition": [(ELEMENTWISE, "schedule.partition", "inner", REFUSED)],
     "elementwise_schedule.tiler": [(INNER, "schedule.tiler", {"M": 1, "N": 8}, TEXT)],

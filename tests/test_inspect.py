@@ -118,6 +118,7 @@ def test_everything_is_said(tmp_path: Path) -> None:
     assert "PTX            version 8.8" in first
     assert "instructions   8, and 2 of padding" in first
     assert "loops          0x0020 to 0x0050, 4 instructions a pass" in first
+    assert "bank clashes   0 of 3 FFMA" in first
     assert row(first, "fp32") == ["fp32", "arithmetic", "3", "37.5", "%", "3", "75.0", "%", "FFMA", "x", "3"]
     assert row(first, "control") == ["control", "2", "25.0", "%", "1", "25.0", "%", "BRA", "x", "1,", "EXIT", "x", "1"]
     assert row(first, "global loads") == ["global", "loads", "2", "25.0", "%", "-", "-", "LDG.E.128", "x", "2"]
@@ -153,9 +154,40 @@ def test_json_has_it_all(tmp_path: Path) -> None:
     (loop,) = first["loops"]
     assert (loop["first"], loop["last"], loop["instructions"]) == (0x20, 0x50, 4)
     assert loop["kinds"] == {"fp32 arithmetic": {"FFMA": 3}, "control": {"BRA": 1}}
+    assert first["bank_clashes"] == {"clashes": 0, "ffma": 3}
     assert "ptx" not in first and "sass" not in first
     both = data_of(cutegen("specs", "--format", "json", "--ptx", "--sass", "--target", "sm_80"))["kernels"][0]
     assert (both["targets"][0]["ptx"], both["targets"][0]["sass"]) == (PTX.format(target="sm_80"), sass())
+
+
+def test_bank_clashes_are_shown_expected_and_compared(tmp_path: Path, compiler: Place) -> None:
+    def outcome(job: Job) -> Outcome:
+        text = sass() if job.target == "sm_80" else sass().replace("FFMA R1, R2, R3, R1", "FFMA R1, R5, R3, R1", 2)
+        return Compiled(Artefact(job.kernel, job.target, "", b"", text, RESOURCES), 0.1, cached=False)
+
+    specs = project(tmp_path)
+    (specs / "add.yaml").write_text(spec_text("add", "expect: {bank_clashes: 0}\n"))
+    compiler(outcome)
+    result = cutegen("specs")
+    assert result.exit_code == 1 and result.stderr.count("error[CG401]") == 1
+    assert "expect         holds: bank_clashes: wanted 0, found 0 of 3 FFMA" in result.stdout
+    assert "expect         FAILS: bank_clashes: wanted 0, found 2 of 3 FFMA" in result.stdout
+    (tmp_path / "old.json").write_text(cutegen("specs", "--format", "json").stdout)
+    compiler(made)
+    result = cutegen("specs", "--diff", "old.json", "--target", "sm_90a")
+    assert row(result.stdout, "bank clashes") == ["bank", "clashes", "2", "0", "-2"]
+
+
+def test_without_multiply_adds_or_sass_there_are_no_bank_clashes(tmp_path: Path, compiler: Place) -> None:
+    def outcome(job: Job) -> Outcome:
+        text = sass().replace("FFMA", "FADD") if job.target == "sm_80" else None
+        return Compiled(Artefact(job.kernel, job.target, "", b"", text, RESOURCES, ("no SASS",)), 0.1, cached=False)
+
+    project(tmp_path, "add")
+    compiler(outcome)
+    assert "bank clashes" not in cutegen("specs").stdout
+    found = data_of(cutegen("specs", "--format", "json"))["kernels"][0]["targets"]
+    assert [target["bank_clashes"] for target in found] == [{"clashes": 0, "ffma": 0}, None]
 
 
 def test_kernel_and_target_choose(tmp_path: Path, compiler: Place) -> None:
@@ -423,6 +455,9 @@ def test_json_keeps_what_a_comparison_needs() -> None:
         again = inspection_from_json("k", json.loads(json.dumps(inspection_json(new, ptx=True, sass=True))))
         assert again == new
         assert compare(new, again).same and comparison_json(compare(again, new))["same"]
+        earlier = inspection_json(new, ptx=True, sass=True)
+        del earlier["bank_clashes"]  # which the JSON of earlier versions does not have
+        assert compare(inspection_from_json("k", earlier), new).same
     unknown = compare(inspect(blind, None, None), inspect(artefact, 0, None)).unknown
     assert any("there is no SASS of k for sm_80, the old one" in line for line in unknown)
 

@@ -374,7 +374,10 @@ def specs(draw: st.DrawFn) -> KernelSpec:
         static=static,
         verify=Verify(tuple(draw(st.lists(shape, max_size=2))), draw(TOLERANCES), draw(TOLERANCES)),
         expect=Expect(
-            draw(st.none() | COUNTS), draw(st.none() | COUNTS), draw(st.dictionaries(GLOBS, COUNTS, max_size=3))
+            draw(st.none() | COUNTS),
+            draw(st.none() | COUNTS),
+            draw(st.dictionaries(GLOBS, COUNTS, max_size=3)),
+            draw(st.none() | COUNTS),
         ),
     )
 

@@ -75,15 +75,36 @@ class Quiet:
         pass
 
 
+class Clock:
+    """Stands in for the module `time`: it goes on when something is said to take so long."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def takes(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class StandInGpu:
     """`cost` says what a module takes in microseconds, or what is wrong with it. From batch to batch the clock drifts,
-    by up to a half; in a batch everything drifts alike. Keeps its batches; ends the search after `limit` of them."""
+    by up to a half; in a batch everything drifts alike. Keeps its batches; ends the search after `limit` of them.
+    `began` is told of each."""
 
     def __init__(
-        self, cost: Cost, seed: int = 0, spread: float = 0.004, place: Place = H200, limit: int = 10**9
+        self,
+        cost: Cost,
+        seed: int = 0,
+        spread: float = 0.004,
+        place: Place = H200,
+        limit: int = 10**9,
+        began: Callable[[Batch], object] = lambda batch: None,
     ) -> None:
         self.batches: list[Batch] = []
         self.closed = False
+        self._began = began
         self._cost, self._random, self._spread, self._place, self._limit = (
             cost,
             random.Random(seed),
@@ -96,6 +117,7 @@ class StandInGpu:
         if len(self.batches) >= self._limit:
             raise KeyboardInterrupt
         self.batches.append(batch)
+        self._began(batch)
         found: list[list[Verdict]] = []
         for shape in batch.shapes:
             drift = self._random.uniform(1, 1.5)

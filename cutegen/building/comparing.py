@@ -41,7 +41,8 @@ class OldError(Exception):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from `old` to `new`: resources, instructions, and those of their longest loops if both have one.
+    """What changed from `old` to `new`: resources, `bank_clashes` among them, instructions, and those of their longest
+    loops if both have one.
 
     What one side does not know is no change.
     """
@@ -207,6 +208,8 @@ def compare(old: Inspection, new: Inspection) -> Comparison:
         before = old.resources.get(name)
         if value is not None and before is not None and value != before:
             resources[name] = (before, value)
+    if old.banks is not None and new.banks is not None and old.banks.clashes != new.banks.clashes:
+        resources["bank_clashes"] = (old.banks.clashes, new.banks.clashes)
     loops = _changes(longest_loop(old), longest_loop(new))
     return Comparison(old, new, resources, _changes(old.code, new.code), loops)
 

@@ -12,7 +12,7 @@ from cutegen.building.build import Progress
 from cutegen.building.checks import Compilation, compile_units
 from cutegen.building.console import print_table
 from cutegen.building.sources import Unit
-from cutegen.compiling import Artefact, Cache, Compiled, Judgement, Outcome, judge
+from cutegen.compiling import Artefact, BankClashes, Cache, Compiled, Judgement, Outcome, bank_clashes, judge
 from cutegen.compiling.sass import histogram, loops, parse
 from cutegen.language.model import Expect
 
@@ -50,6 +50,7 @@ class Inspection:
     missing: tuple[str, ...] = ()
     ptx: str | None = None
     sass: str | None = None
+    banks: BankClashes | None = None
     occupancy: Occupancy | None = None  # None where there is no plan, or the resources are not known
 
 
@@ -83,6 +84,7 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
         artefact.missing,
         artefact.ptx,
         artefact.sass,
+        None if artefact.sass is None else bank_clashes(artefact.sass),
     )
 
 
@@ -135,7 +137,8 @@ def longest_loop(inspection: Inspection) -> Code | None:
 
 def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[str, Any]:
     """`{target, resources, ptx_version, instructions, padding, kinds, loops: [{first, last, instructions, kinds}],
-    expect: [{key, wanted, found, holds, hint}], occupancy, missing}`, and the texts that were asked for."""
+    bank_clashes: {clashes, ffma}, expect: [{key, wanted, found, holds, hint}], occupancy, missing}`, and the texts that
+    were asked for."""
     code, repeated = inspection.code, inspection.loops
     texts = {"ptx": inspection.ptx} if ptx else {}
     texts |= {"sass": inspection.sass} if sass else {}
@@ -147,6 +150,7 @@ def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[st
         "padding": inspection.padding,
         "kinds": None if code is None else code.kinds,
         "loops": None if repeated is None else [vars(loop) for loop in repeated],
+        "bank_clashes": None if inspection.banks is None else vars(inspection.banks),
         "expect": [
             {"key": j.key, "wanted": j.wanted, "found": j.found, "holds": j.holds, "hint": j.hint}
             for j in inspection.expect
@@ -169,6 +173,7 @@ def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
             Code(int(loop["instructions"]), _kinds(loop["kinds"]), int(loop["first"]), int(loop["last"]))
             for loop in repeated
         )
+    clashing = data.get("bank_clashes")  # which those of earlier versions do not have
     return Inspection(
         kernel,
         str(data["target"]),
@@ -179,6 +184,7 @@ def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
         repeated,
         ptx=data.get("ptx"),
         sass=data.get("sass"),
+        banks=None if clashing is None else BankClashes(int(clashing["clashes"]), int(clashing["ffma"])),
     )
 
 
@@ -206,6 +212,8 @@ def facts(inspection: Inspection) -> list[tuple[str, str]]:
     lines.append(("instructions", "?" if code is None else f"{code.instructions}{padding}"))
     if code is not None:
         lines.append(("loops", _loops(inspection)))
+    if inspection.banks is not None and inspection.banks.ffma:
+        lines.append(("bank clashes", str(inspection.banks)))
     for judgement in inspection.expect:
         verdict = "holds" if judgement.holds else "FAILS"
         lines.append(("expect", f"{verdict}: {judgement.key}: wanted {judgement.wanted}, found {judgement.found}"))

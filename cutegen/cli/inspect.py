@@ -45,14 +45,15 @@ def inspect(
     jobs: int | None,
     form: str,
 ) -> None:
-    """Print what the kernels compile to: registers, shared memory, spills, and instructions by kind.
+    """Print what the kernels compile to: registers, shared memory, spills, multiply-adds that
+    want three registers of one bank, and instructions by kind.
 
     Of the innermost loop, which in a gemm is the mainloop, the instructions are counted apart. No GPU is needed.
 
     Exit 1 where a kernel does not compile or an expectation of its spec fails.
 
     JSON: {verb, ok, exit_code, diagnostics, notices, kernels: [{kernel, spec, targets: [{target, resources,
-    ptx_version, instructions, padding, kinds, loops, expect, occupancy, missing, ptx?, sass?, diff?}]}]}.
+    ptx_version, instructions, padding, kinds, loops, bank_clashes, expect, occupancy, missing, ptx?, sass?, diff?}]}]}.
     """  # fmt: skip
     from cutegen.building.console import make_progress
     from cutegen.building.inspection import compile_for_inspection, inspect_unit, inspection_json

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be given repeatedly.")
 @click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
 @click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
-@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Then try nothing new any more.")
+@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="Then try nothing new any more; the first few candidates are timed in any case.")  # fmt: skip
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides the order in which schedules are tried.")
@@ -59,13 +60,16 @@ def tune(
     runs beside the spec as it is, is held to the reference each time, and must beat it by more than the spread. The
     variants of a matrix share a schedule: what counts is the geometric mean over kernels and shapes.
 
+    With --budget candidates are compiled and timed a few at a time, the most promising first, so that a short
+    search has timed some. What is best of them is timed to the end, also after the budget.
+
     An interrupted search goes on where it was: results are kept in .cutegen-tune/ of the project. The spec's file is
     changed only where its schedule is.
 
     Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
 
-    JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, dropped, candidates, ranking, incumbent_us,
-    winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}.
+    JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates, ranking,
+    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}.
     """
     from cutegen.building.console import make_progress
     from cutegen.building.output import print_diagnostics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.compiling.artefact import Artefact, Resources, mnemonics
+from cutegen.compiling.banks import BankClashes, bank_clashes
 from cutegen.compiling.cache import Cache, cache_key
 from cutegen.compiling.expectations import ExpectationFailure, Judgement, check, judge
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
@@ -11,6 +12,7 @@ from cutegen.compiling.tools import ToolError, toolchain
 
 __all__ = [
     "Artefact",
+    "BankClashes",
     "Cache",
     "Compiled",
     "ExpectationFailure",
@@ -20,6 +22,7 @@ __all__ = [
     "Outcome",
     "Resources",
     "ToolError",
+    "bank_clashes",
     "cache_key",
     "check",
     "compile_all",

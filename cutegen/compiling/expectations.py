@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cutegen.compiling.artefact import Artefact, mnemonics
+from cutegen.compiling.banks import OPCODE, bank_clashes
 
 if TYPE_CHECKING:
     from cutegen.language.model import Count, Expect
@@ -84,6 +85,11 @@ def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
         add(("spills",), expect.spills, total, found, _spill_hint(artefact))
     if expect.registers is not None:
         add(("registers",), expect.registers, resources.registers, f"{resources.registers} a thread")
+    if expect.bank_clashes is not None:
+        clashing = None if artefact.sass is None else bank_clashes(artefact.sass)
+        number = None if clashing is None else clashing.clashes
+        hint = f"an {OPCODE} with three registers of one bank takes a cycle more"
+        add(("bank_clashes",), expect.bank_clashes, number, str(clashing), hint)
     if expect.sass:
         counts = None if artefact.sass is None else mnemonics(artefact.sass)
         for pattern, wanted in expect.sass.items():

@@ -73,11 +73,10 @@ CODES: dict[str, str] = {
     "CG221": "a tile that the threads cannot copy",
     "CG222": "a fixed size that the probe contradicts",
     "CG223": "no size below 2**31 is divisible enough",
-    # The schedule as a whole: what a layout covers, threads and values.
+    # The schedule as a whole: ranks, threads and values.
     "CG230": "a layout of the wrong rank",
     "CG231": "more threads than a block can have",
     "CG232": "too many values for one thread",
-    "CG233": "a layout that does not cover its places exactly once",
     "CG234": "a tiler that the thread layout does not divide",
     # Accesses.
     "CG236": "an access that no instruction can make",
@@ -101,9 +100,8 @@ CODES: dict[str, str] = {
     "CG253": "a copy that nothing reads",
     "CG254": "more shared memory than a target has",
     "CG255": "a way of predication that the summed mode does not know",
-    # Sizes, targets, probes.
+    # Sizes, probes.
     "CG256": "a shape that the kernel refuses",
-    "CG257": "an atom that a target lacks",
     "CG258": "a probe that reads beyond its tile",
     "CG259": "more than can be counted in 31 bits",
     # Legal, but probably not meant.

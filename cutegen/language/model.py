@@ -165,6 +165,7 @@ class Expect:
     spills: Count | None = None  # bytes of local memory stored or loaded by spilling
     registers: Count | None = None  # registers a thread
     sass: Mapping[str, Count] = field(default_factory=dict)  # glob over the SASS mnemonic -> occurrences
+    bank_clashes: Count | None = None  # FFMAs that read three registers of one bank
 
 
 @dataclass(frozen=True)

@@ -185,10 +185,11 @@ def _expect(ctx: Context) -> Expect:
             help = "write a mnemonic such as `LDG.E.128`, with `*` for any text"
             message = f"`{shown(glob)}` is not a glob over SASS mnemonics"
             ctx.say("CG119", message, "expect", "sass", glob, key=True, help=help)
-    spills, registers = (
-        _count(ctx, data[key], "expect", key) if key in data else None for key in ("spills", "registers")
+    spills, registers, clashes = (
+        _count(ctx, data[key], "expect", key) if key in data else None
+        for key in ("spills", "registers", "bank_clashes")
     )
-    return Expect(spills, registers, sass)
+    return Expect(spills, registers, sass, clashes)
 
 
 def _count(ctx: Context, value: int | str, *path: str) -> Count:

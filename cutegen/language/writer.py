@@ -162,7 +162,8 @@ def _verify(verify: Verify) -> dict[str, Any]:
 
 
 def _expect(expect: Expect) -> dict[str, Any]:
-    return _filled({"spills": expect.spills, "registers": expect.registers, "sass": dict(expect.sass) or None})
+    counts = {"spills": expect.spills, "registers": expect.registers, "bank_clashes": expect.bank_clashes}
+    return _filled({**counts, "sass": dict(expect.sass) or None})
 
 
 class _Writer:

@@ -6,7 +6,7 @@ from functools import partial
 
 from tensor_layouts import size
 
-from cutegen.language.model import KernelSpec, Path, Tensor
+from cutegen.language.model import KernelSpec, Tensor
 from cutegen.lint.gemm_dealing import operands, schedule_of, well_formed, where
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import (
@@ -17,7 +17,7 @@ from cutegen.lint.trial import (
     written,
 )
 from cutegen.planning import gemm, layouts
-from cutegen.planning.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS, TARGETS
+from cutegen.planning.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS
 
 CP_ASYNC_BITS = (32, 64, 128)
 
@@ -227,17 +227,3 @@ def unused(spec: KernelSpec, say: Say) -> None:
                 if getattr(copy, field) is not None:
                     message = f"`{field}` has no effect on `{name}`: the mma deals it out"
                     say(message, "schedule", "copies", name, field, help=f"remove `{field}`")
-
-
-def targets(spec: KernelSpec, say: Say) -> None:
-    """Every target has every atom that the kernel uses."""
-    schedule = schedule_of(spec)
-    used: dict[str, Path] = {str(schedule.mma.atom): ("schedule", "mma", "atom")}
-    for tensor in (*(t for t, _, _ in operands(spec)), spec.output):
-        used.setdefault(str(schedule.copies[tensor.name].atom), ("schedule", "copies", tensor.name, "atom"))
-    for i, target in enumerate(spec.targets):
-        known = TARGETS[target].atoms
-        for found in sorted(set(used) - known):
-            message = f"{target} has no `{found}`"
-            notes = (f"it is used at {'.'.join(map(str, used[found]))}", f"{target} has {', '.join(sorted(known))}")
-            say(message, "targets", i, notes=notes, help=f"remove `{target}`, or use another atom")

@@ -26,7 +26,7 @@ class Page:
     severity: Severity
     kind: Kind
     text: str  # all of it
-    bad: str | None  # a spec, or shell commands that write a `spec.yaml`; None where no text has this problem
+    bad: str  # a spec, or shell commands that write a `spec.yaml`
     is_shell: bool
     good: str
 
@@ -41,16 +41,16 @@ def read(code: str) -> Page:
     text = _FOLDER.joinpath(f"{code}.md").read_text(encoding="utf-8")
     title = _TITLE.match(text)
     blocks = {match[2]: match for match in _BLOCK.finditer(text)}
-    if title is None or title[1] != code or "good" not in blocks:
-        raise ValueError(f"the page of {code} needs `# {code}: title` as its first line, and a good block")
-    bad, rule = blocks.get("bad"), next((rule for rule in ALL_RULES if rule.code == code), None)
+    if title is None or title[1] != code or blocks.keys() != {"bad", "good"}:
+        raise ValueError(f"the page of {code} needs `# {code}: title` as its first line, a bad block and a good one")
+    bad, rule = blocks["bad"], next((rule for rule in ALL_RULES if rule.code == code), None)
     return Page(
         code=code,
         title=title[2],
         severity=rule.severity if rule else "error",
         kind=rule.kind if rule else "correctness",
         text=text,
-        bad=bad[3] if bad else None,
-        is_shell=bad is not None and bad[1] == "sh",
+        bad=bad[3],
+        is_shell=bad[1] == "sh",
         good=blocks["good"][3],
     )

@@ -1,4 +1,4 @@
-"""Rules about the schedule as a whole: ranks, threads, values, what layouts cover."""
+"""Rules about the schedule as a whole: ranks, threads, values; and what is taken for granted of its layouts."""
 
 from __future__ import annotations
 
@@ -197,30 +197,25 @@ def _gemm_values(spec: KernelSpec, schedule: GemmSchedule, say: Say) -> None:
     say(message, "schedule", "tiler", mode, notes=notes, help=help)
 
 
-def covers(spec: KernelSpec, say: Say) -> None:
-    """A thread or value layout numbers its places 0, 1, 2, ... without gaps and without repetitions."""
-    for path, layout, _, most in layouts_of(spec):
-        _cover(path, layout, most, say)
+def require_numbering(spec: KernelSpec) -> None:
+    """Raises ValueError for a layout of threads or values that does not number its places 0, 1, 2, ... once each.
+
+    No rule says so, since reading a spec does (CG202, CG206): it is the mistake of a program that made a `KernelSpec`.
+    Layouts that are too large to count through are left to `threads` and `values`.
+    """
+    numbered = [(path, layout, most) for path, layout, _, most in layouts_of(spec)]
     if isinstance(spec.schedule, GemmSchedule):
         for mode, layout in spec.schedule.mma.permutation.items():
-            _cover(("schedule", "mma", "permutation", mode), layout, sound.MAX_EXTENT, say)
-
-
-def _cover(path: Path, layout: Layout, most: int, say: Say) -> None:
-    if int(size(layout)) > most or layouts.is_permutation(layout):
-        return
-    missing, repeated = layouts.coverage(layout, int(size(layout)))
-    notes = []
-    if missing:
-        notes.append(f"never met: {', '.join(map(str, missing))}")
-    if repeated:
-        notes.append(f"met twice or out of range: {', '.join(map(str, repeated))}")
-    say(
-        f"the layout {format_layout(layout)} does not number {size(layout)} places exactly once",
-        *path,
-        notes=tuple(notes),
-        help=say_layout(str(path[-1]), compact_like(layout.shape, layout.stride)),
-    )
+            numbered.append((("schedule", "mma", "permutation", mode), layout, sound.MAX_EXTENT))
+    for path, layout, most in numbered:
+        if int(size(layout)) > most or layouts.is_permutation(layout):
+            continue
+        missing, repeated = layouts.coverage(layout, int(size(layout)))
+        raise ValueError(
+            f"{spec.kernel}: {'.'.join(map(str, path))}: {format_layout(layout)} does not number {size(layout)} places "
+            f"once each: it never meets {', '.join(map(str, missing))}, and meets twice or out of range "
+            f"{', '.join(map(str, repeated))}; {format_layout(compact_like(layout.shape, layout.stride))} would"
+        )
 
 
 def warps(spec: KernelSpec, say: Say) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+OLDEST = 80  # the first to have every copy and mma that a schedule can name: cp.async came with it
+
 
 @dataclass(frozen=True)
 class Target:
@@ -14,11 +16,14 @@ class Target:
     smem_per_sm: int
     threads_per_sm: int
     blocks_per_sm: int
-    atoms: frozenset[str] = frozenset({"universal", "cp_async", "fma"})
     grid_y: int = 65535
     registers_per_sm: int = 65536
     registers_per_thread: int = 255
     smem_reserved: int = 1024  # bytes a block that the system keeps for itself
+
+    def __post_init__(self) -> None:
+        if self.number < OLDEST:
+            raise ValueError(f"{self.name}: kernels copy with cp.async, which came with sm_{OLDEST}")
 
     @property
     def number(self) -> int:

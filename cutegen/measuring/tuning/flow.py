@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,19 +27,22 @@ from cutegen.measuring.tuning.model import (
     Trouble,
 )
 from cutegen.measuring.tuning.pruning import Sieve, ranked
-from cutegen.measuring.tuning.search import FINALISTS, RUNGS, IncumbentTrouble, Search
+from cutegen.measuring.tuning.search import FINALISTS, RUNGS, TOGETHER, IncumbentTrouble, Search
 from cutegen.measuring.tuning.space import Space, make_space, neighbours
 from cutegen.planning.targets import TARGETS
 
 ROUNDS = 30  # of the last run
 PASSES = 3  # of changes around the best
 LEADERS = 2  # that are changed
+FIRST = 3  # candidates that a search with a budget compiles before it times any
+LOOKING = 0.25  # of what is left of a budget: the most that looking at schedules takes
 
 
 @dataclass(frozen=True)
 class Options:
     """`most`: candidates that are compiled and timed before the best are refined, the most promising first.
-    `budget`: seconds after which no further candidate is tried. `targets`: what to compile for without a timer."""
+    `budget`: seconds after which no further candidate is tried but the first few. `targets`: what to compile for
+    without a timer."""
 
     most: int = 256
     budget: float | None = None
@@ -61,6 +64,7 @@ class Result:
     candidates: list[Candidate] = field(default_factory=list)  # that compiled, the most promising first
     dropped: list[Dropped] = field(default_factory=list)  # after pruning
     left_out: int = 0  # candidates beyond `most`
+    untried: int = 0  # candidates that were not compiled any more, since the budget was spent
     ranking: list[tuple[Candidate, Score]] = field(default_factory=list)
     incumbent_us: Mapping[str, float] = field(default_factory=dict)
     place: Place | None = None
@@ -99,10 +103,11 @@ class Tuning:
         incumbent = sieve.incumbent()
         self.result = Result(make_space(sieve.sheet.data, _specs(incumbent)), incumbent)
         self.targets = options.targets
+        self.deadline: float | None = None  # by `time.monotonic`
 
     def dry(self) -> Result:
         """Space, pruning and compiling only. Raises OSError where no compiler process can be started."""
-        self._compiled(self._sifted(self._schedules()))
+        self._compiled(self._sifted(list(self._schedules())))
         return self.result
 
     def run(self, timers: Sequence[Timer]) -> Result:
@@ -110,14 +115,14 @@ class Tuning:
 
         The timers stay the caller's to close, which also ends what they run.
         """
-        result, deadline = self.result, None
+        result = self.result
         if self.options.budget is not None:
-            deadline = time.monotonic() + self.options.budget
+            self.deadline = time.monotonic() + self.options.budget
         try:
             timers = self._calibrated(timers)
             assert result.place is not None
             conditions = Conditions(result.place.gpu, result.place.versions, dict(result.incumbent.bodies))
-            search = Search(timers, result.incumbent, self.shapes, self.log, conditions, self.progress, deadline)
+            search = Search(timers, result.incumbent, self.shapes, self.log, conditions, self.progress, self.deadline)
             self._search(search)
         except IncumbentTrouble as trouble:
             result.stopped = str(trouble)
@@ -133,17 +138,27 @@ class Tuning:
         yield from result.space.schedules(self.options.seed)
         yield from neighbours(result.space, result.incumbent.schedule, _specs(result.incumbent)[0])
 
-    def _sifted(self, schedules: Iterable[Mapping[str, Any]]) -> list[Candidate]:
-        """The most promising of those that are sound and new."""
-        found, schedules = [], list(schedules)
+    def _sifted(self, schedules: list[Mapping[str, Any]], search: Search | None = None) -> list[Candidate]:
+        """The most promising of those that are sound and new; with a budget, of those that there is time to look at,
+        among them some that were not timed before. Takes from `schedules` what it looks at."""
+        found: list[Candidate] = []
+        unknown = 0
+        enough: float | None = None
+        if self.deadline is not None:
+            now = time.monotonic()
+            enough = now + LOOKING * max(0.0, self.deadline - now)
         self.progress.start("looking at schedules", len(schedules))
         try:
-            for schedule in schedules:
+            while schedules:
+                if enough is not None and unknown >= FIRST and time.monotonic() >= enough:
+                    break
+                schedule = schedules.pop(0)
                 one = self.sieve.sift(schedule)
                 self.result.tried += 1
                 self.progress.step(None)
                 if isinstance(one, Candidate):
                     found.append(one)
+                    unknown += search is None or not search.is_known(one)
                     continue
                 self.result.pruned[one.by] += 1
                 if one.by != DUPLICATE:
@@ -225,23 +240,57 @@ class Tuning:
         self.targets = (target_of(result.place.capability, targets),)
         return good
 
+    def _tried(
+        self, search: Search, candidates: Sequence[Candidate], timed: Sequence[Candidate] = ()
+    ) -> list[Candidate]:
+        """The best few of the candidates and of those that were timed before, best first.
+
+        With a budget a few are compiled and timed, and then some more, until it is spent.
+        """
+        pool = list(timed)
+        for portion in self._portions(search, candidates):
+            if search.begun and search.late:
+                self.result.untried += len(portion)
+                continue
+            good = self._compiled(portion)
+            search.measure(good, RUNGS[0])
+            pool += good
+        return search.halving(pool)
+
+    def _portions(self, search: Search, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """All at once without a budget. Else few at first, together with those that an earlier search timed, and then a
+        batch for each GPU."""
+        if self.deadline is None:
+            yield candidates
+            return
+        known = [c for c in candidates if search.is_known(c)]
+        new = [c for c in candidates if not search.is_known(c)]
+        yield [*known, *new[:FIRST]]
+        count = TOGETHER * self.result.gpus
+        for start in range(FIRST, len(new), count):
+            yield new[start : start + count]
+
     def _search(self, search: Search) -> None:
         result = self.result
-        pool = search.halving(self._compiled(self._sifted(self._schedules())))
+        schedules, pool = list(self._schedules()), list[Candidate]()
+        while schedules and not pool and not (search.begun and search.late):
+            pool = self._tried(search, self._sifted(schedules, search))
         for _ in range(PASSES):
             if search.late or not pool:
                 break
             leader = pool[0]
-            around = [s for c in pool[:LEADERS] for s in neighbours(result.space, c.schedule, _specs(c)[0])]
-            new = self._compiled(self._sifted(around))
+            around: list[Mapping[str, Any]] = [
+                s for c in pool[:LEADERS] for s in neighbours(result.space, c.schedule, _specs(c)[0])
+            ]
+            new = self._sifted(around, search)
             if not new:
                 break
-            pool = search.halving([*pool, *new])
+            pool = self._tried(search, new, pool)
             if not pool or pool[0] is leader:
                 break
         # What wins must build: for all targets, and also those kernels of the spec that were not timed.
         finalists = self._compiled(pool[:FINALISTS], _specs(result.incumbent)[0].targets, every=True)
-        search.measure(finalists, ROUNDS, last=True)
+        search.measure(finalists, ROUNDS, always=True)
         result.late = search.late
         for candidate in result.candidates:
             trouble = search.trouble(candidate)

@@ -28,6 +28,8 @@ def counts_lines(result: Result) -> list[str]:
         lines.append(f"{result.pruned[DUPLICATE]} make the same code as another one")
     if result.left_out:
         lines.append(f"{result.left_out} left out as least promising; --max raises how many are tried")
+    if result.untried:
+        lines.append(f"{result.untried} not compiled before the budget was spent; --budget raises how many are tried")
     dropped: dict[str, int] = {}
     for one in result.dropped:
         dropped[one.by] = dropped.get(one.by, 0) + 1
@@ -95,7 +97,8 @@ def diff(old: str, new: str, name: str) -> str:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """`{kernels, space, pruned, dropped, candidates, ranking, winner, stopped, gpu, gpus, notices}`."""
+    """`{kernels, space, pruned, left_out, untried, dropped, candidates, ranking, incumbent_us, winner, stopped,
+    budget_spent, gpu, versions, gpus, notices}`."""
     return {
         "kernels": list(result.incumbent.bodies),
         "space": {
@@ -105,6 +108,7 @@ def as_json(result: Result) -> dict[str, Any]:
         },
         "pruned": dict(sorted(result.pruned.items())),
         "left_out": result.left_out,
+        "untried": result.untried,
         "dropped": [
             {"candidate": one.number, "schedule": one.schedule, "by": one.by, "message": one.message}
             for one in result.dropped

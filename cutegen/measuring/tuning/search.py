@@ -56,7 +56,7 @@ class Task:
 
 class Search:
     """`shapes`: where each kernel that counts is timed. `deadline`: by `time.monotonic`, after which no batch starts
-    but those of the last run."""
+    but the first ones and those that `measure` is told to run always."""
 
     def __init__(
         self,
@@ -74,18 +74,22 @@ class Search:
         for found in log.timed(conditions):
             self._keep(found)
         self._best: float = 1.0
+        self.begun = False  # whether anything was timed, of this search itself
 
     @property
     def late(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def halving(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """The best few, best first."""
-        pool = list(candidates)
-        for rounds in RUNGS:
+        """The best few, best first, of candidates that were measured in as many rounds as the first rung has."""
+        pool = self._fewer(candidates)
+        for rounds in RUNGS[1:]:
             self.measure(pool, rounds)
-            pool = self.best(pool)[: max(FINALISTS, ceil(len(pool) / KEEP))]
+            pool = self._fewer(pool)
         return pool[:FINALISTS]
+
+    def _fewer(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        return self.best(candidates)[: max(FINALISTS, ceil(len(candidates) / KEEP))]
 
     def best(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Those that have a score, best first; of equal ones that which changes least."""
@@ -127,6 +131,10 @@ class Search:
             if (found := self.timed.get((kernel, candidate.bodies[kernel], shape_text(shape)))) is not None
         }
 
+    def is_known(self, candidate: Candidate) -> bool:
+        """Whether there is nothing more to time of it in the first rung."""
+        return self.score(candidate) is not None or self.trouble(candidate) is not None
+
     def trouble(self, candidate: Candidate) -> Trouble | None:
         """What kept a candidate from being timed; a wrong result before anything else."""
         found = [
@@ -140,14 +148,17 @@ class Search:
 
     # ----------------------------------------------------------------------------------------------------- timing
 
-    def measure(self, candidates: Sequence[Candidate], rounds: int, last: bool = False) -> None:
-        """Times whatever of the candidates has not been timed in as many rounds; `last`: whatever the hour.
+    def measure(self, candidates: Sequence[Candidate], rounds: int, always: bool = False) -> None:
+        """Times whatever of the candidates has not been timed in as many rounds; `always`: whatever the hour. So is
+        the first that there is to time.
 
         Raises `IncumbentTrouble`, and what a timer raises.
         """
         tasks = self._tasks(candidates, rounds)
         if not tasks:
             return
+        always = always or not self.begun
+        self.begun = True
         waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         results: queue.SimpleQueue[tuple[Task, Sequence[Sequence[Verdict]] | BaseException | None]] = (
             queue.SimpleQueue()
@@ -157,7 +168,7 @@ class Search:
 
         def work(timer: Timer) -> None:
             while (task := waiting.get()) is not None and not ended.is_set():
-                if self.late and not last:
+                if self.late and not always:
                     results.put((task, None))
                     continue
                 try:
