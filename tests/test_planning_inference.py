@@ -216,3 +216,35 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
         wide = x.tensor.major != "K" or (bool(more) and not narrow)
         assert x.vector == (4 if wide else 1)
         assert x.atom == ("universal" if wide and x.tensor.major == "K" else "cp_async")
+
+
+@pytest.mark.parametrize("major", ["M", "N"])
+@pytest.mark.parametrize(("tile", "along"), [((128, 128), 4), ((256, 128), 8), ((128, 256), 4)])
+@pytest.mark.parametrize(("dtype", "align", "run"), [("f32", 16, 4), ("f16", 16, 8), ("f32", 4, 4)])
+def test_warps_of_a_product_are_nearly_square(
+    major: str, tile: tuple[int, int], along: int, dtype: str, align: int, run: int
+) -> None:
+    """8 x 4, neighbours along the output's contiguous mode; a row of 16 where it is written an element at a time.
+
+    `tile` is (along that mode, along the other), `along` how many of a warp lie along it, `run` what each of them has.
+    """
+    extents = dict(zip((major, "N" if major == "M" else "M"), tile, strict=True))
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M"},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "N"},
+        "C": {"shape": ["M", "N"], "dtype": dtype, "major": major, "align": align, "role": "out"},
+    }
+    spec, _ = resolved(document("gemm", tensors, "C = A @ B.T", {"tiler": {**extents, "K": 16}}))
+    assert isinstance(spec.schedule, GemmSchedule)
+    mma = spec.schedule.mma
+    assert mma.thread_layout is not None
+    places = {int(mma.thread_layout(m, n, 0)): (m, n) for m in range(16) for n in range(16)}
+    assert sorted(places) == list(range(256))
+    side = "MN".index(major)
+    sides = [len({places[lane][i] for lane in range(32)}) for i in range(2)]
+    row = 16 if align == 4 else along
+    assert sides == ([row, 32 // row] if side == 0 else [32 // row, row])
+    assert [places[lane][side] for lane in range(row)] == list(range(row))
+    if along == 8 and dtype == "f16":
+        run = 4  # 8 x 8 elements of f32 would be read from every bank twice
+    assert mma.permutation[major] == Layout((16, run), (run, 1))
