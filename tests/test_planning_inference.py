@@ -247,4 +247,6 @@ def test_warps_of_a_product_are_nearly_square(
     assert [places[lane][side] for lane in range(row)] == list(range(row))
     if along == 8 and dtype == "f16":
         run = 4  # 8 x 8 elements of f32 would be read from every bank twice
+    if align == 4 and tile[1] == 256:
+        run = 2  # 16 elements across pay for reads of fragments that are half as wide
     assert mma.permutation[major] == Layout((16, run), (run, 1))

@@ -43,7 +43,7 @@ def standing(spec: KernelSpec, plan: Plan) -> Standing:
     made = accesses(plan)
     rules = [rule for rule in PERFORMANCE_RULES if spec.op in rule.ops]
     found = tuple((rule, finding) for rule in rules for finding in rule.find(spec, plan, made))
-    return Standing(found, narrow_reads(made))
+    return Standing(found, narrow_reads(plan, made))
 
 
 def advise_on(spec: KernelSpec, plan: Plan, report: Report) -> None:

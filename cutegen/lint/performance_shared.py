@@ -87,11 +87,17 @@ def shared_cost(made: Accesses) -> tuple[int, int]:
     return sum(a.instructions for a in shared), sum(conflicts(a).passes * a.instructions for a in shared)
 
 
-def narrow_reads(made: Accesses) -> float:
-    """What fragments spend on reads narrower than 16 bytes: no finding of its own, since a permutation or a padding is
-    always its cause, but a price that a change of these must not pay unseen."""
+def narrow_reads(plan: Plan, made: Accesses) -> float:
+    """Instructions that fragments spend on reads narrower than 16 bytes, for a hundred multiply-adds of a thread.
+
+    No finding of its own, since a permutation or a padding is always its cause, but a price that a change of these must
+    not pay unseen.
+    """
+    if not isinstance(plan, GemmPlan):
+        return 0.0
     reads = [access for access in made if access.space == "shared" and access.kind == "read"]
-    return sum(MAX_VECTOR_BITS / (access.vector * access.dtype.bits) - 1 for access in reads)
+    more = sum(a.instructions * (1 - a.vector * a.dtype.bits / MAX_VECTOR_BITS) for a in reads)  # for one k
+    return 100 * more / plan.pointwise.values
 
 
 def _written_padding(spec: KernelSpec) -> dict[str, int]:
