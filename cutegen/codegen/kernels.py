@@ -37,6 +37,8 @@ class OperandText:
     loading: list[str]  # arguments of the copy atom that loads it
     storing: list[str]
     fragment: str  # what its registers are like
+    result: str  # what the registers of the result are like
+    memory: str  # where the result is copied to
     truth: str  # a bool is a byte in memory: what turns it into a condition
 
 
@@ -109,6 +111,9 @@ def _operand(plan: Plan, o: Operand) -> OperandText:
         storing=_atom(o, "CopyR2GOp"),
         # In the kernel a u8 tensor says it holds i8
         fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
+        # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
+        result=values + (", cutlass.Uint8" if o.tensor.dtype in (Dtype.u8, Dtype.bool) else ""),
+        memory=f"cute.recast_tensor({values}, cutlass.Uint8)" if o.tensor.dtype is Dtype.bool else values,
         truth=" != 0" if o.tensor.dtype is Dtype.bool and not isinstance(plan.pointwise.value, Name) else "",
     )
 
@@ -138,6 +143,8 @@ def _pointwise(plan: Plan) -> dict[str, Any]:
     if statements[-1].removeprefix("result = ").isidentifier():  # a bare copy needs no second name
         result = statements.pop().removeprefix("result = ")
     fragment = f"t{name}r{name}_out"
+    if spec.output.dtype is Dtype.bool:
+        result = f"{result}.to(cutlass.Uint8)"
     if printer.uniform(point.value) and not printer.spread_out:
         store = f"{fragment}.fill({result})"
     elif point.reshape:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tensor_layouts import Layout
 
 from cutegen.language.dtypes import Dtype
-from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Mma, Predicate
+from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Mma, Predicate, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.common import (
     aligned_elements,
@@ -50,7 +50,7 @@ def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Ge
     given = dict(schedule.tiler or {})
     # One row of threads' loads from shared memory for 64 multiply-adds each; two blocks fit a multiprocessor
     extents, why = {m: 128, n: 128, k: 8 if a.dtype is Dtype.f64 else 16}, dict.fromkeys((m, n, k), _TILE)
-    wide = _wide_mode(spec) if schedule.mma.thread_layout is None else None
+    wide = _wide_mode(spec) if schedule.mma.thread_layout is None and not _crowded(spec, schedule) else None
     if wide is not None and spec.static.get(wide, WIDE) >= WIDE:
         extents[wide], why[wide] = WIDE, "16 x 8 elements a thread: operands along the summed mode cost more to copy"
     for mode, extent in extents.items():
@@ -58,6 +58,19 @@ def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Ge
             given[mode] = extent
             report.infer(why[mode], "schedule", "tiler", mode)
     return replace(schedule, tiler={mode: given[mode] for mode in (m, n, k)})
+
+
+def _crowded(spec: KernelSpec, schedule: GemmSchedule) -> bool:
+    """Whether a wide tile's registers do not suffice: bands of tiles need some, and so do tiles of two operands."""
+    a, b, *_, k = names(spec)
+    travelling = [x for x in (a, b) if x.major == k and _more_than_one(schedule, x)]
+    return (schedule.scheduler.swizzle or 1) > 1 or len(travelling) == 2
+
+
+def _more_than_one(schedule: GemmSchedule, tensor: Tensor) -> bool:
+    """Whether the spec asks for accesses of several elements."""
+    copy = schedule.copies.get(tensor.name, Copy())
+    return copy.atom == "universal" or (copy.bits or 0) > tensor.dtype.bits
 
 
 def _wide_mode(spec: KernelSpec) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd
+from math import gcd, prod
 
 from tensor_layouts import Layout, size
 
@@ -159,7 +159,7 @@ def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:
         masked=masked,
         clear=bool(masked) and may_branch(value),
         reshape=True,
-        slice=_slice(gemm.thread_values(spec), vector),
+        slice=_slice(spec, vector),
         times_one=_stored_as_they_are(spec) and vector > 1,
     )
 
@@ -176,10 +176,17 @@ def _stored_as_they_are(spec: KernelSpec) -> bool:
     return isinstance(spec.compute.value, MatMul) and spec.output.dtype is accumulator is Dtype.f32
 
 
-def _slice(values: int, vector: int) -> int:
+def _slice(spec: KernelSpec, vector: int) -> int:
     """How many accumulators the epilogue takes at a time: the fewest that are whole accesses and have four to load.
 
     The registers that a slice needs come on top of the accumulators that are still to be stored. Loads of one slice
-    travel together, but no load moves ahead of an earlier slice's stores: four to a slice make up for that.
+    travel together, but no load moves ahead of an earlier slice's stores: four to a slice make up for that. And CuTe
+    divides a layout only by what a part of one of its modes, with all of those before it, makes up.
     """
-    return next(n for n in range(vector, values + 1, vector) if values % n == 0 and (n >= SLICE or n == values))
+    assert isinstance(spec.schedule, GemmSchedule)
+    m, n = gemm.names(spec)[2:4]
+    sides = [gemm.fragment(spec.schedule, mode, side)[0] for side, mode in enumerate((m, n))]
+    extents = [extent for side in (sides if spec.output.major == m else sides[::-1]) for extent in side]
+    before = [prod(extents[:i]) for i in range(len(extents))]
+    parts = {b * d for b, extent in zip(before, extents, strict=True) for d in range(1, extent + 1) if extent % d == 0}
+    return next(n for n in sorted(parts) if n % vector == 0 and (n >= SLICE or n == prod(extents)))

@@ -1,0 +1,99 @@
+"""Kernels of kinds that no spec in the repository is: compiled, and run on the emulator where they are small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planning_specs import document
+
+pytest.importorskip("cutlass")
+pytest.importorskip("torch")
+
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Compiled, Job, compile_all
+from cutegen.verification.cases import derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
+
+
+def module_of(text: str) -> Module:
+    (module,) = generate(text, "x.yaml").modules
+    return module
+
+
+def verified(module: Module, folder: Path) -> None:
+    path = folder / module.name
+    path.write_text(module.text, encoding="utf-8")
+    loaded, executor = load_module(path), EmulatorExecutor()
+    cases = derive_cases(module.spec, module.plan.tile, getattr(module.plan, "stages", None))
+    for case in cases:
+        report = verify_case(module.spec, case, loaded, executor)
+        assert report.status == "passed", f"{case.name}: {report.message}"
+    assert len(cases) > 10
+
+
+# ------------------------------------------------------------------------------------------------------- bools
+
+
+@pytest.mark.parametrize(
+    ("partition", "bits"), [("inner", None), ("inner_outer", None), ("inner_outer", 128), ("thread_value", None)]
+)
+@pytest.mark.parametrize(("dtype", "compute"), [("f32", "Y = X > 0"), ("bool", "Y = X"), ("i32", "Y = cast(X, bool)")])
+def test_a_bool_is_0_or_1(dtype: str, compute: str, partition: str, bits: int | None, tmp_path: Path) -> None:
+    """torch reads a byte of 255 as true, but compares, counts and copies it as what it is."""
+    tensors = {
+        "X": {"shape": ["M", "N"], "dtype": dtype},
+        "Y": {"shape": ["M", "N"], "dtype": "bool", "role": "out"},
+    }
+    schedule: dict[str, Any] = {"partition": partition} | ({} if bits is None else {"copy": {"bits": bits}})
+    verified(module_of(document("elementwise", tensors, compute, schedule, targets=["sm_90a"])), tmp_path)
+
+
+def test_a_bool_that_is_read_and_written(tmp_path: Path) -> None:
+    tensors = {
+        "Y": {"shape": ["M", "N"], "dtype": "bool", "role": "inout"},
+        "X": {"shape": ["N"], "dtype": "bool"},
+    }
+    verified(module_of(document("elementwise", tensors, "Y = Y and X", {}, targets=["sm_90a"])), tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- products
+
+
+def product(majors: str, schedule: dict[str, Any], compute: str = "C = A @ B.T", **more: Any) -> str:
+    shapes = {"A": ["M", "K"], "B": ["N", "K"], "C": ["M", "N"]}
+    tensors: dict[str, Any] = {
+        name: {"shape": shape, "dtype": "f32", "major": major}
+        for (name, shape), major in zip(shapes.items(), majors, strict=True)
+    }
+    tensors["C"]["role"] = "inout" if "C" in compute[1:] else "out"
+    return document("gemm", tensors, compute, schedule, targets=["sm_90a"], **more)
+
+
+@pytest.mark.parametrize(
+    ("majors", "m", "n"), [("MNM", 48, 64), ("MNN", 64, 48), ("MNM", 48, 128), ("MNN", 96, 160), ("KKN", 48, 48)]
+)
+def test_values_of_a_thread_that_four_does_not_divide(majors: str, m: int, n: int, tmp_path: Path) -> None:
+    """The epilogue's slices are whole parts of the layout of a thread's values, which has modes of 3 or 5."""
+    verified(module_of(product(majors, {"tiler": {"M": m, "N": n, "K": 16}}, "C = A @ B.T + C")), tmp_path)
+
+
+def test_inferred_schedules_of_products_do_not_spill() -> None:
+    """Whatever a part of the schedule says, the rest of it leaves the registers enough."""
+    parts: list[dict[str, Any]] = [
+        {},
+        {"copies": {"A": {"bits": 128}, "B": {"bits": 64}}},
+        {"copies": {"A": {"atom": "universal"}, "B": {"atom": "universal"}}},
+        {"copies": {"B": {"bits": 128}}},
+        {"scheduler": {"raster": "N", "swizzle": 3}, "predication": {"M": "none", "K": "none"}},
+        {"predication": {"M": "none", "N": "none", "K": "none"}},
+        {"pipeline": {"stages": 4}},
+    ]
+    texts = [product("KKN", part) for part in parts] + [product("KKM", part) for part in parts[:3]]
+    texts += [product(majors, {}, divisible={"K": 4}) for majors in ("MNN", "MKN", "KNN", "KKN", "MKM", "KNM", "KKM")]
+    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
+    for text, outcome in zip(texts, compile_all(jobs), strict=True):
+        assert isinstance(outcome, Compiled), text
+        assert outcome.artefact.resources.spill_stores == 0, text
