@@ -133,9 +133,10 @@ def test_threads_that_walk_across_the_contiguous_mode_are_told_of_the_raster() -
 
 
 def test_a_transpose_is_walked_in_tiles_that_suit_both() -> None:
-    """S is contiguous along M and D along N: neither is read in whole rows, and nothing is said where both are even."""
+    """S is contiguous along M and D along N: rows of a warp suit D alone, and what is inferred suits both."""
     transposed = COPY.replace("dtype: f32, align: 16}\n  D", "dtype: f32, major: M, align: 16}\n  D")
-    (found,) = advice(transposed)
+    assert not advice(transposed)
+    (found,) = advice(transposed + "schedule: {thread_layout: '(8,32):(32,1)'}\n")
     assert found.code == "CG271" and found.help == (
         "write `thread_layout: (16,16):(16,1)` and `value_layout: (4,4):(4,1)`"
     )

@@ -9,6 +9,7 @@ from planning_specs import document
 from tensor_layouts import Layout
 
 from cutegen.language import read_specs
+from cutegen.language.layouts import format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
@@ -250,3 +251,43 @@ def test_warps_of_a_product_are_nearly_square(
     if align == 4 and tile[1] == 256:
         run = 2  # 16 elements across pay for reads of fragments that are half as wide
     assert mma.permutation[major] == Layout((16, run), (run, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits", "tiler", "threads"),
+    [
+        ("MN", 128, {"M": 32, "N": 64}, "(32,8):(8,1)"),
+        ("MN", 128, {"M": 8, "N": 64}, "(8,8):(8,1)"),
+        ("MN", 128, {"M": 1, "N": 2048}, "(1,256):(256,1)"),
+        ("MN", 128, {"M": 128, "N": 8}, "(128,1):(1,1)"),
+        ("MN", None, {"M": 5, "N": 7}, "(5,7):(7,1)"),
+        ("MN", None, {"M": 32, "N": 256}, "(8,32):(32,1)"),
+        ("MN", None, {"M": 3}, "(3,32):(32,1)"),
+        ("N", 128, {"N": 1024}, "128:1"),
+        ("N", None, {"N": 96}, "96:1"),
+    ],
+)
+def test_the_threads_of_inner_outer_fit_the_tiler(
+    shape: str, bits: int | None, tiler: dict[str, int], threads: str
+) -> None:
+    tensors = {
+        "S": {"shape": list(shape), "dtype": "bf16"},
+        "D": {"shape": list(shape), "dtype": "bf16", "role": "out"},
+    }
+    schedule: dict[str, object] = {"partition": "inner_outer", "tiler": tiler}
+    schedule |= {} if bits is None else {"copy": {"bits": bits}}
+    spec, report = resolved(document("elementwise", tensors, "D = S", schedule))
+    check(spec, report)
+    assert not report.failed
+    assert isinstance(spec.schedule, ElementwiseSchedule) and spec.schedule.thread_layout is not None
+    assert format_layout(spec.schedule.thread_layout) == threads
+
+
+@pytest.mark.parametrize(("dtype", "rows"), [("f64", 1), ("f32", 2), ("f16", 4), ("i8", 8)])
+def test_a_warp_fills_the_sectors_of_an_input_that_lies_the_other_way(dtype: str, rows: int) -> None:
+    tensors = {
+        "S": {"shape": ["M", "N"], "dtype": dtype, "major": "M"},
+        "D": {"shape": ["M", "N"], "dtype": dtype, "major": "N", "role": "out"},
+    }
+    chosen = elementwise(document("elementwise", tensors, "D = S", {}))
+    assert chosen.thread_layout == Layout((8 * rows, 32 // rows), (32 // rows, 1))

@@ -31,7 +31,11 @@ def uncoalesced(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Findin
     """A warp's instruction touches no more sectors of global memory than its bytes fill."""
     alike: dict[tuple[Path, Sectors], list[Access]] = {}
     for access in made:
-        if access.space == "global" and (found := sectors(access)).sectors > found.least:
+        if (
+            access.space == "global"
+            and _counts(spec, plan, access)
+            and (found := sectors(access)).sectors > found.least
+        ):
             alike.setdefault((access.path, found), []).append(access)
     for (path, found), group in alike.items():
         cached, times = found.over_tile == found.least_over_tile, group[0].instructions
@@ -50,6 +54,13 @@ def uncoalesced(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Findin
             (found.ratio - 1) * (_CACHED if cached else 1) * len(group),
             _other_walks(spec, plan, group[0]),
         )
+
+
+def _counts(spec: KernelSpec, plan: Plan, access: Access) -> bool:
+    """Not what broadcasts in the epilogue of a product: read once for a whole tile, it stays in the cache."""
+    if not isinstance(plan, GemmPlan) or access.tensor in (plan.a.tensor.name, plan.b.tensor.name):
+        return True
+    return set(spec.tensor(access.tensor).shape) == set(spec.output.shape)
 
 
 def _names(group: Sequence[Access]) -> str:

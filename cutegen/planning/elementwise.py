@@ -24,8 +24,10 @@ from cutegen.planning.common import (
 from cutegen.planning.plan import ElementwisePlan, Operand, Pointwise
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
+from cutegen.planning.targets import SECTOR, WARP
 
 THREADS = 256
+_WARPS = "a warp along the contiguous mode, 8 warps"
 ROWS = 4  # accesses of a thread in the default value layout: enough in flight to hide memory latency
 
 
@@ -98,9 +100,8 @@ def _along_major(spec: KernelSpec, along: int, next_: int) -> tuple[int, ...]:
     rank, major = len(spec.output.shape), _major_index(spec)
     shape = [1] * rank
     shape[major] = along
-    others = [i for i in reversed(range(rank)) if i != major]
-    if others:
-        shape[others[0]] = next_
+    if rank > 1:
+        shape[_beside(spec)] = next_
     return tuple(shape)
 
 
@@ -119,11 +120,12 @@ def _infer_inner(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report
 def _infer_inner_outer(
     spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
 ) -> ElementwiseSchedule:
-    rank, run = len(spec.output.shape), dealt_run(spec, schedule)
+    run = dealt_run(spec, schedule)
     if schedule.thread_layout is None:
-        shape = _along_major(spec, THREADS if rank == 1 else 32, THREADS // 32)
+        shape = _along_major(spec, *_dealt_to(spec, schedule.tiler or {}, run))
         schedule = replace(schedule, thread_layout=layouts.ordered(shape, _major_index(spec)))
-        report.infer("a warp along the contiguous mode, 8 warps", "schedule", "thread_layout")
+        why = "as many as the tiler has work for, a warp along the contiguous mode" if schedule.tiler else _WARPS
+        report.infer(why, "schedule", "thread_layout")
     if schedule.tiler is None:
         assert schedule.thread_layout is not None
         share = _along_major(spec, max(8, widest) if run > 1 else 8, ROWS)
@@ -134,6 +136,45 @@ def _infer_inner_outer(
     least = list(layouts.mode_sizes(schedule.thread_layout))
     least[_major_index(spec)] *= run
     return _complete_tiler(spec, schedule, report, least, run)
+
+
+def _dealt_to(spec: KernelSpec, tiler: Mapping[str, int], run: int) -> tuple[int, int]:
+    """Threads along the contiguous mode, and along the one beside it, that deal out a tile in runs of `run`.
+
+    A warp and 8 of them, as far as what the tiler says is a multiple of them.
+    """
+    if len(spec.output.shape) == 1:
+        return _share(tiler.get(spec.output.shape[0], THREADS * run) // run, THREADS), 1
+    major, beside = str(spec.output.major), spec.output.shape[_beside(spec)]
+    runs, rows = tiler.get(major, WARP * run) // run, tiler.get(beside, THREADS // WARP)
+    across = _share(rows, THREADS // _share(runs, WARP))
+    return _share(runs, THREADS // across), across
+
+
+def _share(extent: int, most: int) -> int:
+    """The largest divisor of `extent` up to `most`; 1 if there is nothing to divide."""
+    return next((n for n in range(min(extent, most), 0, -1) if extent % n == 0), 1)
+
+
+def _rows_of_a_warp(spec: KernelSpec, schedule: ElementwiseSchedule) -> tuple[int, str]:
+    """Along the mode beside the contiguous one, and the input for which there are more than one.
+
+    An input that is contiguous there fills a sector only with what several threads read in a column.
+    """
+    if len(spec.output.shape) == 1:
+        return 1, ""
+    beside = _beside(spec)
+    turned = [t for t in whole_tensors(spec) if t.reads and t.major == spec.output.shape[beside]]
+    if not turned:
+        return 1, ""
+    values = layouts.mode_sizes(schedule.value_layout)[beside] if schedule.value_layout is not None else ROWS
+    narrow = min(turned, key=lambda t: t.dtype.bytes)
+    return min(THREADS // WARP, max(1, SECTOR // (values * narrow.dtype.bytes))), narrow.name
+
+
+def _beside(spec: KernelSpec) -> int:
+    """Of the modes that the output is not contiguous along, the slowest: where a thread's rows are."""
+    return next(i for i in reversed(range(len(spec.output.shape))) if i != _major_index(spec))
 
 
 def _complete_tiler(
@@ -155,9 +196,11 @@ def _infer_thread_value(
 ) -> ElementwiseSchedule:
     rank, major = len(spec.output.shape), _major_index(spec)
     if schedule.thread_layout is None:
-        shape = _along_major(spec, THREADS if rank == 1 else 32, THREADS // 32)
+        rows, turned = _rows_of_a_warp(spec, schedule)
+        shape = _along_major(spec, THREADS if rank == 1 else WARP // rows, THREADS // WARP * rows)
         schedule = replace(schedule, thread_layout=layouts.ordered(shape, major))
-        report.infer("a warp along the contiguous mode, 8 warps", "schedule", "thread_layout")
+        why = f"{rows} rows of {WARP // rows} a warp, so that it fills the sectors of {turned}, 8 warps"
+        report.infer(why if rows > 1 else _WARPS, "schedule", "thread_layout")
     if schedule.value_layout is None:
         shape = _along_major(spec, widest, ROWS)
         schedule = replace(schedule, value_layout=layouts.ordered(shape, major))
