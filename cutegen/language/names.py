@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 MAX_KERNEL_NAME = 64
@@ -73,18 +74,25 @@ DERIVED = (
 )  # fmt: skip
 
 
-def derived_from(name: str, others: Iterable[str]) -> str | None:
+def derived_from(name: str, others: Collection[str]) -> str | None:
     """What generated code makes `name` of, `tCrA` of C and A, if it makes that name at all.
 
     `others` are the names of the spec's tensors and modes, and of its kernel.
     """
-    one = "|".join(sorted(map(re.escape, others), key=len, reverse=True))
     for pattern in DERIVED:
-        expression = re.escape(pattern).replace(r"\{\}", f"({one})").replace("_0", r"_[0-9]+")
-        match = re.fullmatch(expression, name, re.IGNORECASE if pattern.startswith("BLK") else 0)
+        if _derived(pattern, ".+").fullmatch(name) is None:  # most names: to ask for the very names takes a while
+            continue
+        match = _derived(pattern, "|".join(sorted(map(re.escape, others), key=len, reverse=True))).fullmatch(name)
         if match:
             return " and ".join(dict.fromkeys(f"`{group}`" for group in match.groups()))
     return None
+
+
+@lru_cache(maxsize=256)
+def _derived(pattern: str, one: str) -> re.Pattern[str]:
+    """What matches names made by one of DERIVED, of names that match `one`."""
+    expression = re.escape(pattern).replace(r"\{\}", f"({one})").replace("_0", r"_[0-9]+")
+    return re.compile(expression, re.IGNORECASE if pattern.startswith("BLK") else 0)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
