@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tensor_layouts import Layout, compose, product_each, raked_product, right_inverse, size
 
@@ -42,6 +43,7 @@ def _format(value: IntTuple) -> str:
     return str(value) if isinstance(value, int) else f"({','.join(map(_format, value))})"
 
 
+@lru_cache(maxsize=256)
 def make_layout_tv(thread_layout: Layout, value_layout: Layout) -> tuple[tuple[int, ...], Layout]:
     """CuTe's `make_layout_tv`: the tiler, and the layout (thread, value) -> place in the tile, first mode fastest.
 

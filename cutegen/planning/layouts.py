@@ -15,6 +15,7 @@ from tensor_layouts import Layout, flatten, mode, rank, size
 Nested = Any  # int or a tuple of the same
 
 
+@lru_cache(maxsize=1024)
 def modes_of(layout: Layout) -> tuple[Layout, ...]:
     """The top-level modes, each a layout."""
     if isinstance(layout.shape, int):
