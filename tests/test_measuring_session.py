@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -84,6 +85,23 @@ def test_a_worker_that_retires_is_followed_by_another(job) -> None:  # type: ign
     with session() as opened:
         pids = [opened.measure(job(tell + say(done="retired") + "sys.exit()\n")).failures[0].what for _ in range(2)]
     assert len(set(pids)) == 2
+
+
+def test_a_worker_that_died_while_it_waited_is_no_crash_of_the_next_kernel(job) -> None:  # type: ignore[no-untyped-def]
+    tell = "say(failure={'kind': 'spread', 'what': str(os.getpid()), 'shape': None, 'message': ''})\n"
+    with session() as opened:
+        first = int(opened.measure(job(tell + DONE)).failures[0].what)
+        os.kill(first, signal.SIGKILL)
+        (told,) = opened.measure(job(tell + DONE)).failures
+        assert told.kind == "spread" and int(told.what) != first
+
+
+def test_a_kernel_that_ends_two_workers_is_given_up(job) -> None:  # type: ignore[no-untyped-def]
+    """Before either says anything: the first one could have died while it waited, but not the fresh one."""
+    with session() as opened:
+        assert opened.measure(job(ONE + DONE)).ok
+        (failure,) = opened.measure(job("os.kill(os.getpid(), signal.SIGSEGV)\n")).failures
+        assert failure.kind == "crashed" and "signal SIGSEGV" in failure.message
 
 
 def test_what_a_library_prints_is_no_event(job) -> None:  # type: ignore[no-untyped-def]

@@ -26,8 +26,8 @@ _DROPPED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_LA
 class Session:
     """`with Session(device) as session`: one worker process on the device of that number, kept for many kernels.
 
-    A worker that crashes or hangs ends one request; the next one gets a fresh worker. Used by one thread; several
-    sessions, each on a device of its own, may run in several threads.
+    A worker that crashes or hangs ends one request; the next one gets a fresh worker, and so does one that finds its
+    worker gone. Used by one thread; several sessions, each on a device of its own, may run in several threads.
     """
 
     def __init__(
@@ -60,7 +60,6 @@ class Session:
 
         Raises OSError where no worker process can be started.
         """
-        process = self._process or self._start()
         limits = None if self.machine is None else self.machine.limits
         request = replace(request, module=request.module.resolve(), limits=request.limits and not self._no_limits)
         path = Path(self._folder.name, "job")
@@ -68,7 +67,7 @@ class Session:
         found = _Found(request)
         ended: tuple[Kind, str] | None = None
         try:
-            event = json.loads(process.ask(str(path), self._timeout))
+            process, event = self._begin(str(path))
             while True:
                 if "done" in event:
                     if event["done"] == "retired":
@@ -95,6 +94,16 @@ class Session:
         code = self._stop(10.0 if kind == "crashed" else 0.0)  # at its own end, its code says more than our signal
         self._no_limits |= found.running == LIMITS
         return found.result(kind, message or f"the process ended with {exit_text(code)}{self._last_words()}")
+
+    def _begin(self, path: str) -> tuple[LineProcess, Any]:
+        """The worker that took the job, and the first that it says of it. Raises Died, TimedOut, OSError."""
+        if self._process is not None:
+            try:
+                return self._process, json.loads(self._process.ask(path, self._timeout))
+            except Died:  # since the last request, which is nothing that this one did
+                self._stop()
+        process = self._start()
+        return process, json.loads(process.ask(path, self._timeout))
 
     def _start(self) -> LineProcess:
         log = Path(self._folder.name, "log")
