@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -21,6 +22,10 @@ TIMEOUT = 300.0  # seconds without an event
 WORKER = (sys.executable, "-c", "import sys; from cutegen.measuring.worker import main; sys.exit(main())")
 # They would make a peer something else than what its name says
 _DROPPED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_LAUNCH_BLOCKING")
+
+
+class Invisible(Exception):
+    """The device that was asked for is none of those that CUDA_VISIBLE_DEVICES names."""
 
 
 class Session:
@@ -89,6 +94,8 @@ class Session:
             ended = "hung", f"nothing was heard for {self._timeout:g} s"
         except Died:
             ended = "crashed", ""
+        except Invisible as error:
+            ended = "cannot run", str(error)
         assert ended is not None
         kind, message = ended
         code = self._stop(10.0 if kind == "crashed" else 0.0)  # at its own end, its code says more than our signal
@@ -96,7 +103,7 @@ class Session:
         return found.result(kind, message or f"the process ended with {exit_text(code)}{self._last_words()}")
 
     def _begin(self, path: str) -> tuple[LineProcess, Any]:
-        """The worker that took the job, and the first that it says of it. Raises Died, TimedOut, OSError."""
+        """The worker that took the job, and the first that it says of it. Raises Died, TimedOut, Invisible, OSError."""
         if self._process is not None:
             try:
                 return self._process, json.loads(self._process.ask(path, self._timeout))
@@ -131,9 +138,16 @@ class Session:
 
 
 def visible_device(device: int, environment: Mapping[str, str]) -> str:
-    """What CUDA_VISIBLE_DEVICES must be for one device, counted among those that are visible now."""
-    visible = [entry.strip() for entry in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
-    return visible[device] if device < len(visible) else str(device)
+    """What CUDA_VISIBLE_DEVICES must be for one device, counted among those that are visible now. Raises Invisible."""
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    if given is None:
+        return str(device)
+    entries = (entry.strip() for entry in given.split(","))
+    visible = list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))  # as CUDA reads it
+    if device >= len(visible):
+        numbers = {0: "no GPU", 1: "one GPU, number 0"}.get(len(visible), f"GPUs 0 to {len(visible) - 1}")
+        raise Invisible(f"there is no GPU {device}: CUDA_VISIBLE_DEVICES is `{given}`, which leaves {numbers}")
+    return visible[device]
 
 
 @dataclass
