@@ -117,7 +117,9 @@ def test_edited_wins_over_stale_and_orphaned(tmp_path: Path) -> None:
     assert {state.state for state in states_of(specs).values()} == {"edited"}
 
 
-@pytest.mark.parametrize("how", ["conflict", "cut", "schema", "newer", "elsewhere", "renamed"])
+@pytest.mark.parametrize(
+    "how", ["conflict", "cut", "emptied", "zeros", "all but cut", "schema", "newer", "elsewhere", "renamed"]
+)
 def test_invalid(tmp_path: Path, how: str) -> None:
     specs, paths = built(tmp_path, "one", "two")
     path = paths["one"]
@@ -126,6 +128,8 @@ def test_invalid(tmp_path: Path, how: str) -> None:
         edit(path, '  "kernel"', '<<<<<<< HEAD\n  "kernel"')
     elif how == "cut":
         path.write_text(path.read_text()[:-100])
+    elif how in ("emptied", "zeros", "all but cut"):
+        path.write_text({"emptied": "", "zeros": "\0" * 4096, "all but cut": path.read_text()[:12]}[how])
     elif how == "schema":
         edit(path, '"us": 10', '"us": -10')
     elif how == "newer":
@@ -146,15 +150,41 @@ def test_other_files_are_nobodys_business(tmp_path: Path, compiler: None) -> Non
     (folder / "notes.txt").write_text(paths["one"].read_text())
     (folder / "two.json").write_text('{"kernel": "two"}')
     (folder.parent / "index.json").write_text(paths["one"].read_text())
-    (folder.parent / "other").mkdir()
-    (folder.parent / "other/one.json").write_text('{"kernel": "one"}')
+    (folder.parent / ".other").mkdir()
+    (folder.parent / ".other/one.json").write_text('{"kernel": "one"}')
     (folder / "bytes.json").write_bytes(b"\xff\xfe")
+    (folder / "empty.json").write_bytes(b"")
+    (folder / "folder.json").mkdir()
     assert list(states_of(specs)) == ["nvidia-test-9/one.json"]
     change(specs)
     before = snapshot(folder.parent)
     assert run(specs).exit_code == 0
     after = snapshot(folder.parent)
     assert set(before) - set(after) == {"nvidia-test-9/one.json"} and after == {n: before[n] for n in after}
+
+
+@pytest.mark.parametrize("how", ["other", "folder", "link"])
+def test_something_else_in_the_place_of_a_receipt_is_named_and_never_removed(
+    tmp_path: Path, compiler: None, how: str
+) -> None:
+    specs, paths = built(tmp_path, "one")
+    path = paths["one"]
+    path.unlink()
+    if how == "other":
+        path.write_text('{"kernel": "one"}')
+    elif how == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    (found,) = states_of(specs).values()
+    assert found.state == "foreign"
+    change(specs)
+    for force in (False, True):
+        report = run(specs, force=force)
+        (problem,) = report.problems
+        assert report.exit_code == 1 and problem.path == str(path) and problem.help is not None
+        assert "move it away" in problem.help
+    assert os.path.lexists(path) and "A + B" in (tmp_path / "generated/one.py").read_text()
 
 
 def test_a_build_removes_what_speaks_of_other_code_and_says_how_it_comes_back(tmp_path: Path, compiler: None) -> None:
@@ -194,10 +224,13 @@ def test_a_renamed_spec_keeps_its_figures(tmp_path: Path, compiler: None) -> Non
     assert states_of(specs)["nvidia-test-9/one.json"].state == "current"
 
 
-@pytest.mark.parametrize("how", ["edited", "invalid"])
+@pytest.mark.parametrize("how", ["edited", "invalid", "emptied"])
 def test_what_somebody_changed_stops_a_build_unless_forced(tmp_path: Path, compiler: None, how: str) -> None:
     specs, paths = built(tmp_path, "one")
-    edit(paths["one"], '"us": 10', '"us": 9' if how == "edited" else '"us": ')
+    if how == "emptied":
+        paths["one"].write_text("")
+    else:
+        edit(paths["one"], '"us": 10', '"us": 9' if how == "edited" else '"us": ')
     change(specs)
     before = snapshot(tmp_path)
     report = run(specs)
@@ -238,7 +271,7 @@ def test_a_failed_build_removes_no_receipt(tmp_path: Path, compiler: None) -> No
 
 def test_every_state_has_advice_that_names_the_spec_if_it_is_there(tmp_path: Path) -> None:
     specs, paths = built(tmp_path, "one", "two")
-    assert set(RECEIPT_ADVICE) == {"stale", "orphaned", "edited", "invalid"}
+    assert set(RECEIPT_ADVICE) == {"stale", "orphaned", "edited", "invalid", "foreign"}
     edit(paths["one"])
     edit(paths["two"])
     (specs / "two.yaml").unlink()
@@ -278,7 +311,7 @@ def test_recording_adds_and_replaces(tmp_path: Path) -> None:
     assert record(specs, measured({"M": 2, "N": 1}, 6), measured({"M": 1, "N": 1}, 5)).read_bytes() == first
 
 
-@pytest.mark.parametrize("what", ["code", "driver", "edited", "broken", "sms"])
+@pytest.mark.parametrize("what", ["code", "driver", "edited", "broken", "emptied", "sms"])
 def test_what_is_dropped_is_said(tmp_path: Path, what: str) -> None:
     specs = project(tmp_path, "one")
     path = record(specs, measured({"M": 1, "N": 1}))
@@ -288,6 +321,8 @@ def test_what_is_dropped_is_said(tmp_path: Path, what: str) -> None:
         edit(path)
     elif what == "broken":
         path.write_text(path.read_text()[:-9])
+    elif what == "emptied":
+        path.write_text("")
     (unit,) = units_of(specs)
     machine = replace(MACHINE, driver="9" if what == "driver" else "1.2", sms=7 if what == "sms" else 12)
     recorded = record_measured(machine, [(unit, result(unit, measured({"M": 2, "N": 1})))])
@@ -297,6 +332,7 @@ def test_what_is_dropped_is_said(tmp_path: Path, what: str) -> None:
         "driver": "driver changed",
         "edited": "as it was written",
         "broken": "JSON",
+        "emptied": "JSON",
         "sms": "GPU",
     }
     assert reasons[what] in notice and [m for m, _ in shapes(path)] == [2]
@@ -309,7 +345,7 @@ def test_a_file_of_others_is_left_alone_and_named(tmp_path: Path) -> None:
     recorded = record_measured(MACHINE, [(unit, result(unit)) for unit in units_of(specs)])
     assert (tmp_path / ONE).read_text() == "mine" and [path.name for path in recorded.written] == ["two.json"]
     (problem,) = recorded.problems
-    assert "one.json" in problem
+    assert "one.json" in problem and "move it away" in problem
     (tmp_path / ONE).unlink()
     (tmp_path / ONE).mkdir()
     (problem,) = record_measured(MACHINE, [(unit, result(unit)) for unit in units_of(specs)]).problems

@@ -327,3 +327,28 @@ def test_a_defect_is_one_line_and_a_code_of_its_own(tmp_path: Path, monkeypatch:
     result = CliRunner().invoke(cli, ["schema"])
     assert json.loads(CliRunner().invoke(cli, ["schema", "--format", "json"]).stdout)["exit_code"] == 70
     assert result.exit_code == 70 and "AssertionError: never so" in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("import no_such_package.part", "the package no_such_package is not installed: No module named"),
+        (
+            "raise ImportError('libx.so: no such file', name='torch._C')",
+            "the package torch cannot be imported: libx.so",
+        ),
+        ("raise ImportError('libx.so: no such file')", "something that cutegen needs cannot be imported: libx.so"),
+    ],
+)
+def test_what_is_not_installed_is_no_defect(monkeypatch: pytest.MonkeyPatch, statement: str, words: str) -> None:
+    monkeypatch.setattr("cutegen.language.schema.schema_text", lambda *args: exec(statement))
+    result = CliRunner().invoke(cli, ["schema"])
+    assert result.exit_code == 2 and words in result.stderr and "defect" not in result.stderr
+    assert "`python -m pip install .`" in result.stderr
+
+
+@pytest.mark.parametrize("statement", ["from cutegen.language import nothing", "import cutegen.nothing"])
+def test_a_part_of_cutegen_that_is_not_there_is_a_defect(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    monkeypatch.setattr("cutegen.language.schema.schema_text", lambda *args: exec(statement))
+    result = CliRunner().invoke(cli, ["schema"])
+    assert result.exit_code == 70 and "this is a defect of cutegen" in result.stderr

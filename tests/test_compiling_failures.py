@@ -16,7 +16,7 @@ from cutegen.building.sources import Unit
 from cutegen.codegen import generate
 from cutegen.compiling import Compiled, Failed, Job, Outcome, compile_all
 from cutegen.compiling import pool as pool_module
-from cutegen.compiling.process import fault_trace
+from cutegen.compiling.process import Unfit, fault_trace
 from cutegen.compiling.worker import essence
 from cutegen.language.diagnostics import Diagnostic, render_text
 from cutegen.line_process import Died, TimedOut
@@ -230,6 +230,7 @@ class SecondTry:
         ({"artefact": {}, "seconds": 0.1}, "first", 1),
         (Died, "first", 2),
         (TimedOut, "first", 2),
+        (Unfit, "first", 2),
     ],
 )
 def test_a_second_try_only_ever_adds_a_line(

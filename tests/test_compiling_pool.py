@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,18 +18,21 @@ import pytest
 
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Resources, compile_all
 from cutegen.compiling import pool as pool_module
-from cutegen.compiling.process import clean_environment
+from cutegen.compiling.process import Unfit, clean_environment
+from cutegen.compiling.worker import serve
 from cutegen.line_process import Died, TimedOut
 
 ROOT = Path(__file__).parents[1]
 
 
 class FakeWorker:
-    """Answers at once: `ok` compiles, `die` dies, `hang` times out, anything else fails."""
+    """Answers at once: `ok` compiles, `die` dies, `hang` times out, `full` cannot be written anywhere, anything else
+    fails. One whose folder is gone, in `homeless`, can do none of it."""
 
     alive: ClassVar[set[FakeWorker]] = set()
     started: ClassVar[list[FakeWorker]] = []
     most = 0
+    homeless: ClassVar[set[FakeWorker]] = set()
     unusable: Failed | None = None
     lock = threading.Lock()
 
@@ -44,11 +48,15 @@ class FakeWorker:
     def ask(self, job: Job, timeout: float) -> dict[str, Any]:
         assert self in self.alive
         time.sleep(0.01 * (len(job.kernel) % 3))  # so that jobs end out of order
+        if self in self.homeless or job.text == "full":
+            raise Unfit(28, "No space left on device", "/tmp/worker")
+        if job.text == "leave":
+            self.homeless.add(self)
         if job.text == "die":
             raise Died
         if job.text == "hang":
             raise TimedOut
-        if job.text == "ok":
+        if job.text in ("ok", "leave"):
             artefact = Artefact(job.kernel, job.target, "", b"", "", Resources(1, 0, 0, 0, 0))
             return {"artefact": artefact.as_json(), "seconds": 0.5}
         return {"failed": {"kind": "exception", "message": job.text, "line": 3, "text": "x", "trace": [[3, "x"]]}}
@@ -73,6 +81,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeWorker]]:
     FakeWorker.alive, FakeWorker.started, FakeWorker.most, FakeWorker.unusable = set(), [], 0, None
     yield FakeWorker
     assert FakeWorker.alive == set()
+    FakeWorker.homeless.clear()
 
 
 def test_outcomes_come_in_the_order_of_the_jobs(fake: type[FakeWorker]) -> None:
@@ -141,6 +150,30 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pool_module, "WorkerProcess", refuse)
     with pytest.raises(OSError, match="temporarily unavailable"):
         compile_all([Job("ok", "k", "sm_80")] * 3, workers=2)
+
+
+def test_a_worker_without_a_folder_fails_no_job(fake: type[FakeWorker]) -> None:
+    outcomes = compile_all([Job(text, "k", "sm_80") for text in ("ok", "leave", "ok", "ok")], workers=1)
+    assert all(isinstance(outcome, Compiled) for outcome in outcomes) and len(fake.started) == 2
+
+
+def test_that_nothing_can_be_written_is_an_error_and_no_outcome(fake: type[FakeWorker]) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '/tmp/worker'"):
+        compile_all([Job("ok", "k", "sm_80"), Job("full", "k", "sm_80")], workers=1)
+    assert len(fake.started) == 2
+
+
+@pytest.mark.parametrize("when", ["before", "while it compiles"])
+def test_a_worker_whose_folder_is_gone_blames_no_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    if when == "before":
+        folder.rmdir()
+    said = serve(f"import shutil\nshutil.rmtree({str(folder)!r})\nraise KeyError('x')\n", "k", "sm_80", 0, False)
+    assert said == {"unfit": errno.ENOENT}
 
 
 def test_the_environment_is_cleaned(tmp_path: Path) -> None:

@@ -56,6 +56,11 @@ def test_what_may_stand_in_the_schedule(line: str) -> None:
     ("line", "code", "under", "words"),
     [
         ("tiler: [{M: 64}]", "CG101", "tiler", "write `schedule.tiler`"),
+        ("tilr.M: [64]", "CG101", "tilr.M", "did you mean `schedule.tiler.M`?"),
+        (".tiler: [{M: 64}]", "CG101", ".tiler", "write `schedule.tiler`"),
+        ("tensors.A.align: [16]", "CG101", "tensors.A.align", "only fields of the schedule can be tuned, as in"),
+        ("threads: [64]", "CG101", "threads", "only fields of the schedule can be tuned, as in"),
+        ("tiler..M: [64]", "CG101", "tiler..M", "only fields of the schedule can be tuned, as in"),
         ("schedule: [{}]", "CG101", "schedule", "as in `schedule.tiler`"),
         ("schedule..M: [1]", "CG101", "schedule..M", ""),
         ("schedule.tilr: [{M: 64}]", "CG101", "schedule.tilr", "did you mean `tiler`?"),

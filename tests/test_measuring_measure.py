@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measuring_kit import FakeWatch, elementwise, gemm, module_of, steady
+from measuring_kit import FakeWatch, Recording, elementwise, gemm, module_of, steady
 
 from cutegen.codegen import Module
 from cutegen.measuring import contenders
-from cutegen.measuring.arguments import COLD, bytes_of, make_arguments, sets_for
-from cutegen.measuring.clock import MOST_LAUNCHES
+from cutegen.measuring.arguments import COLD, Arguments, bytes_of, make_arguments, sets_for
+from cutegen.measuring.clock import MOST_LAUNCHES, Contender
 from cutegen.measuring.host import host_times
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.measure import Bench, Refused, measure_shape
@@ -175,21 +177,127 @@ def test_a_peer_that_varies_is_named_and_left_out() -> None:
     assert "5%" in found.absent["torch.add"]
 
 
+TIRING = """\
+calls = []
+def other(a, b, d):
+    calls.append(a)
+    result = a + b
+    if len(calls) > 50:
+        result[0, 0] += 1
+"""
+
+
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("text", "words"),
     [
-        ("    d.copy_(a)\n", "the result is wrong"),
-        ("    raise RuntimeError('no such kernel')\n", "not available: RuntimeError: no such kernel"),
-        ("    return 1\n", "gave int, not a tensor"),
+        ("def other(a, b, d):\n    d.copy_(a)\n", "the result is wrong: "),
+        ("def other(a, b, d):\n    return 1\n", "gave int, not a tensor"),
+        (f"{TIRING}    d.copy_(result)\n", "the result is wrong after it was timed: "),
+        (f"{TIRING}    return result\n", "the result is wrong after it was timed: "),
     ],
 )
-def test_a_users_function_that_is_wrong_is_named_and_left_out(tmp_path: Path, body: str, words: str) -> None:
+def test_a_users_function_that_is_wrong_is_left_out_and_a_failure(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "mine.py"
-    file.write_text(f"def other(a, b, d):\n{body}")
+    file.write_text(text)
     place = f"{file}:other"
     found, failures = measured(elementwise("D = A + B"), add, vs=(place,))
-    assert failures == [] and list(found.peers) == ["torch.add"]
+    assert list(found.peers) == ["torch.add"]
     assert words in found.absent[place]
+    assert failures == [Failure("wrong", place, SHAPE, found.absent[place])]
+
+
+def test_a_users_function_that_cannot_run_is_named_and_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def other(a, b, d):\n    raise RuntimeError('no such kernel')\n")
+    found, failures = measured(elementwise("D = A + B"), add, vs=(f"{file}:other",))
+    assert failures == [] and list(found.peers) == ["torch.add"]
+    assert found.absent == {f"{file}:other": "not available: RuntimeError: no such kernel"}
+
+
+def test_a_peer_that_goes_wrong_while_it_is_timed_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = iter(range(10**9))
+
+    def tiring(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        return a + b if next(calls) < 50 else a - b
+
+    def peer(wanted: object, plan: object, arguments: Arguments) -> Iterator[contenders.Candidate]:
+        yield contenders.function("torch.add", tiring, arguments)
+
+    monkeypatch.setattr(contenders, "peer", peer)
+    found, failures = measured(elementwise("D = A + B"), add)
+    assert not found.peers and failures == [] and found.timing.us == pytest.approx(10.0)
+    assert found.absent["torch.add"].startswith("the result is wrong after it was timed: ")
+
+
+def test_results_are_looked_at_where_their_recording_put_them() -> None:
+    """A graph writes to the tensors that it was recorded with, and a later recording has others."""
+    made: list[torch.Tensor] = []
+
+    def fresh(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        made.append(a + b)
+        return made[-1]
+
+    class Graphs(FakeWatch):
+        """The recording that is checked goes wrong when it runs for the second time."""
+
+        def record(self, contender: Contender, launches: int, graph: bool = True) -> Recording:
+            made.clear()
+            for call in contender.calls:
+                call()
+            first, runs = not self.recorded, iter(range(10**9))
+
+            def play(result: torch.Tensor, right: torch.Tensor) -> None:
+                result.copy_(right + (1 if first and next(runs) >= len(contender.calls) else 0))
+
+            calls = [partial(play, result, result.clone()) for result in made]
+            for result in made:
+                result.fill_(float("nan"))  # until it is replayed
+            self.recorded.append(Recording(replace(contender, calls=calls), launches, graph))
+            return self.recorded[-1]
+
+    with pytest.raises(Refused, match="wrong after it was timed"):
+        measured(elementwise("D = A + B"), fresh, Graphs(steady()), peers=False)
+
+
+def test_a_peer_that_breaks_the_device_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "broken = []\ndef other(*given):\n    broken.append(1)\n    raise RuntimeError('illegal address')\n"
+    )
+    imported: dict[str, Callable[..., object]] = {}
+
+    class Fragile(FakeWatch):
+        def time(self, recordings: Sequence[Recording]) -> list[float]:
+            if any(vars(sys.modules[f.__module__])["broken"] for f in imported.values()):
+                raise RuntimeError("the device is lost")
+            return super().time(recordings)
+
+    def keep(place: str) -> Callable[..., object]:
+        imported[place] = contenders.imported(place)
+        return imported[place]
+
+    place = f"{file}:other"
+    asked, module = request(elementwise("D = A + B"), vs=(place,)), module_of(add)
+    with pytest.raises(Refused, match="broke the device: RuntimeError: illegal address") as refused:
+        measure_shape(asked, module, SHAPE, replace(bench(Fragile(steady())), imported=keep), lambda kind, data: None)
+    assert (refused.value.kind, refused.value.what) == ("crashed", place)
+
+
+def test_a_users_file_runs_once_for_all_shapes(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("runs = open(__file__ + '.runs', 'a').write('x')\ndef other(a, b, d):\n    return a + b\n")
+    asked, here, before = (
+        request(elementwise("D = A + B"), vs=(f"{file}:other",)),
+        bench(FakeWatch(steady())),
+        sys.path[:],
+    )
+    for shape in (SHAPE, {"M": 8, "N": 8}, {"M": 4, "N": 16}):
+        found, _ = measure_shape(asked, module_of(add), shape, here, lambda kind, data: None)
+        assert not found.absent
+    assert Path(f"{file}.runs").read_text() == "x"
+    contenders.imported(f"{file}:other")
+    assert sys.path == [str(tmp_path), *before], "its own imports come first, and once is enough"
+    sys.path[:] = before
 
 
 def test_a_users_function_may_write_or_return(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from measuring_kit import elementwise
 
 from cutegen.measuring.model import Failure, Limits, Machine, Measured, Request, Timing
-from cutegen.measuring.session import Session, visible_device
+from cutegen.measuring.session import Invisible, Session, visible_device
 
 TIMING = Timing(2.0, 0.01, 30)
 MEASURED = Measured({"M": 4}, TIMING, {}, {}, 1, 2, None, "cold", None, None, None)
@@ -86,6 +87,23 @@ def test_a_worker_that_retires_is_followed_by_another(job) -> None:  # type: ign
     assert len(set(pids)) == 2
 
 
+def test_a_worker_that_died_while_it_waited_is_no_crash_of_the_next_kernel(job) -> None:  # type: ignore[no-untyped-def]
+    tell = "say(failure={'kind': 'spread', 'what': str(os.getpid()), 'shape': None, 'message': ''})\n"
+    with session() as opened:
+        first = int(opened.measure(job(tell + DONE)).failures[0].what)
+        os.kill(first, signal.SIGKILL)
+        (told,) = opened.measure(job(tell + DONE)).failures
+        assert told.kind == "spread" and int(told.what) != first
+
+
+def test_a_kernel_that_ends_two_workers_is_given_up(job) -> None:  # type: ignore[no-untyped-def]
+    """Before either says anything: the first one could have died while it waited, but not the fresh one."""
+    with session() as opened:
+        assert opened.measure(job(ONE + DONE)).ok
+        (failure,) = opened.measure(job("os.kill(os.getpid(), signal.SIGSEGV)\n")).failures
+        assert failure.kind == "crashed" and "signal SIGSEGV" in failure.message
+
+
 def test_what_a_library_prints_is_no_event(job) -> None:  # type: ignore[no-untyped-def]
     with session() as opened:
         assert opened.measure(job("print('hello'); os.system('echo there')\n" + ONE + DONE)).ok
@@ -141,22 +159,37 @@ def test_limits_that_end_a_worker_are_not_asked_for_again(job) -> None:  # type:
         assert opened.measure(job(tell + DONE)).failures[0].what == "False"
 
 
-def test_a_worker_sees_one_device(job) -> None:  # type: ignore[no-untyped-def]
+def test_a_worker_sees_one_device(job, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     tell = "say(failure={'kind': 'spread', 'what': os.environ['CUDA_VISIBLE_DEVICES'], 'shape': None, 'message': ''})\n"
     with session(device=3) as opened:
         assert opened.measure(job(tell + DONE)).failures[0].what == "3"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    with session(device=1) as opened:
+        assert opened.measure(job(tell + DONE)).failures[0].what == "5"
+    with session(device=2) as opened:
+        (failure,) = opened.measure(job(tell + DONE)).failures
+        assert failure.kind == "cannot run" and opened.machine is None
+        assert "no GPU 2" in failure.message and "`4,5`" in failure.message and "GPUs 0 to 1" in failure.message
 
 
 @pytest.mark.parametrize(
     ("device", "visible", "wanted"),
-    [(0, None, "0"), (2, None, "2"), (0, "4,5", "4"), (1, "4, GPU-abc", "GPU-abc"), (0, "", "0")],
+    [(0, None, "0"), (2, None, "2"), (0, "4,5", "4"), (1, "4, GPU-abc", "GPU-abc"), (0, "4,-1,5", "4")],
 )
 def test_devices_are_counted_among_those_that_are_visible(device: int, visible: str | None, wanted: str) -> None:
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert visible_device(device, environment) == wanted
 
 
-def test_the_real_worker_without_a_gpu_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("device", "visible"), [(0, ""), (0, "-1"), (1, "3"), (1, "4,-1,5"), (2, "4,5")])
+def test_a_device_that_is_not_visible_is_refused(device: int, visible: str) -> None:
+    with pytest.raises(Invisible, match=f"no GPU {device}: CUDA_VISIBLE_DEVICES is `{visible}`"):
+        visible_device(device, {"CUDA_VISIBLE_DEVICES": visible})
+
+
+def test_the_real_worker_without_a_gpu_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

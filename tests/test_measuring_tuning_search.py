@@ -23,8 +23,8 @@ from cutegen.language import read_specs
 from cutegen.language.model import GemmSchedule
 from cutegen.measuring.tuning import inferred
 from cutegen.measuring.tuning.flow import Result, target_of
-from cutegen.measuring.tuning.log import Log
-from cutegen.measuring.tuning.model import Batch, Place, Score, Trouble
+from cutegen.measuring.tuning.log import Conditions, Log, Timed
+from cutegen.measuring.tuning.model import Batch, Candidate, Place, Score, Time, Trouble
 from cutegen.measuring.tuning.output import as_json, counts_lines
 from cutegen.measuring.tuning.pruning import Sieve
 
@@ -372,6 +372,51 @@ def test_a_line_that_was_cut_off_is_timed_again_and_nothing_else(log: Path) -> N
     search(TUNED, valley, log, [gpu])
     assert [len(batch.modules) for batch in gpu.batches] == [1, 2]
     assert json.loads(log.read_text().splitlines()[-1])["body"] == lost["body"]
+
+
+FIELDS = ("conditions", "kernel", "body", "shape", "rounds", "verdict", "incumbent")
+BAD_FIELDS: list[dict[str, Any]] = [
+    {"conditions": None},
+    {"kernel": None},
+    {"body": 7},
+    {"shape": None},
+    {"shape": [128]},
+    {"shape": {"M": "128"}},
+    {"rounds": "9"},
+    {"verdict": None},
+    {"verdict": "time"},
+    {"verdict": {}},
+    {"verdict": {"kind": "time"}},
+    {"verdict": {"kind": "time", "us": "1", "spread": 0.0}},
+    {"verdict": {"kind": "time", "us": float("nan"), "spread": 0.0}},
+    {"verdict": {"kind": "time", "us": 0, "spread": 0.0}},
+    {"verdict": {"kind": "odd", "message": ""}},
+    {"verdict": {"kind": ["wrong"], "message": ""}},
+    {"verdict": {"kind": "wrong"}},
+    {"incumbent": {"us": 1.0}},
+    {"incumbent": None},
+]
+
+
+@pytest.mark.parametrize("bad", [*FIELDS, *BAD_FIELDS], ids=str)
+def test_lines_that_the_log_did_not_write_are_left_out(tmp_path: Path, bad: dict[str, Any] | str) -> None:
+    """Such as lack a field, or have something else in it; those around them count."""
+    path = tmp_path / "log"
+    conditions = Conditions("G", {"torch": "2"}, {"mm": "ab"})
+    timed = Timed("mm", "cd", {"M": 8}, 9, Time(1.5, 0.01), Time(2.0, 0.02))
+    wrong = Timed("mm", "ef", {"M": 8}, 9, Trouble("wrong", "no"), Time(2.0, 0.02))
+    log = Log(path)
+    log.add(conditions, Candidate(1, {}, "", (), {}, 0.0), timed)
+    log.add(conditions, Candidate(2, {}, "", (), {}, 0.0), wrong)
+    log.close()
+    first, second = path.read_text().splitlines()
+    line = json.loads(first)
+    if isinstance(bad, str):
+        del line[bad]
+    else:
+        line |= bad
+    path.write_text("\n".join([first, json.dumps({"version": 1, "kind": "timed"}), json.dumps(line), second, ""]))
+    assert list(Log(path).timed(conditions)) == [timed, wrong]
 
 
 @pytest.mark.parametrize("change", ["gpu", "versions", "incumbent", "shape", "fresh"])

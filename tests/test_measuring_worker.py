@@ -15,6 +15,7 @@ from measuring_kit import FakeWatch, elementwise, steady
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.cuda import CudaStopwatch
 from cutegen.measuring.limits import LimitError
+from cutegen.measuring.measure import Refused
 from cutegen.measuring.model import Limits, Machine, Request
 from cutegen.measuring.worker import Job, Lost, Worker
 
@@ -99,6 +100,17 @@ def test_a_wrong_shape_does_not_keep_the_next_one_from_being_measured(tmp_path: 
     (failure,) = events.of("failure")
     assert failure["kind"] == "wrong" and failure["shape"] == {"M": 16, "N": 24}
     assert [data["shape"] for data in events.of("measured")] == [{"M": 8, "N": 8}]
+
+
+def test_a_peer_that_breaks_the_device_is_blamed_and_not_the_kernel(
+    tmp_path: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_it(*given: object) -> None:
+        raise Refused("crashed", "torch.add broke the device", "torch.add")
+
+    monkeypatch.setattr("cutegen.measuring.measure.measure_shape", break_it)
+    worker(events).run(job(tmp_path, RIGHT))
+    assert {(failure["kind"], failure["what"]) for failure in events.of("failure")} == {("crashed", "torch.add")}
 
 
 def test_a_module_that_does_not_load_is_named(tmp_path: Path, events: Events) -> None:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +18,7 @@ from verification_fakes import ADD_TILE, GEMM_TILE, CpuExecutor, Judge, add_spec
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import KernelSpec
+from cutegen.line_process import LineProcess
 from cutegen.verification import Job, KernelReport, as_json, derive_cases, from_json, gpu_missing, verify_all
 from cutegen.verification.executor import CannotRun, make_executor, no_judge
 from cutegen.verification.host_checks import names_argument
@@ -345,6 +351,78 @@ def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
     assert [report.ok for report in reports] == [True, False, True, True]
     first, second, third, fourth = (path.read_text() for path in pids)
     assert first == second != third == fourth
+
+
+def telling(folder: Path, bug: str = "") -> tuple[Job, Path]:
+    """A kernel, and the file that the number of the process that verifies it is in from then on."""
+    folder.mkdir()
+    module, told = write_module(folder, add_spec(), bug), folder / "pid"
+    module.write_text(f"import os\nopen({str(told)!r}, 'w').write(str(os.getpid()))\n{module.read_text()}")
+    return Job(add_spec(), ADD_TILE, None, module, "verification_fakes:CpuExecutor"), told
+
+
+def test_a_process_that_died_while_it_waited_fails_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    (one, first), (two, second) = telling(tmp_path / "one"), telling(tmp_path / "two")
+
+    def kill(report: KernelReport) -> None:
+        if not second.exists():
+            os.kill(int(first.read_text()), signal.SIGKILL)
+
+    reports = verify_all([one, two], workers=1, done=kill)
+    assert [(report.ok, report.error) for report in reports] == [(True, "")] * 2
+    assert first.read_text() != second.read_text()
+
+
+def test_a_process_that_cannot_begin_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    (report,) = verify_all([telling(tmp_path / "one")[0]])
+    assert not report.ok and report.reason == "process ended" and "exit status 1" in report.error
+
+
+def interrupted(jobs: Sequence[Job], when: Callable[[], bool]) -> tuple[list[KernelReport], float]:
+    """What was said to be done by a verification that Ctrl-C ends as soon as `when` holds, and how long that took."""
+    seen: list[KernelReport] = []
+    sent: list[float] = []
+
+    def send() -> None:
+        while not when():
+            time.sleep(0.01)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        verify_all(jobs, workers=1, timeout=60, done=seen.append)
+    return seen, time.monotonic() - sent[0]
+
+
+def test_what_an_interrupt_killed_is_not_called_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    (right, _), (hanging, told), (waiting, never) = (telling(tmp_path / b, b) for b in ("right", "hang", "waiting"))
+    seen, seconds = interrupted([right, hanging, waiting], lambda: told.exists() and told.read_text() != "")
+    assert [report.ok for report in seen] == [True] and seconds < 30
+    assert not never.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_an_interrupt_ends_a_process_that_is_only_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    begun = threading.Event()
+
+    class Slow(LineProcess):
+        def __init__(self, *given: Any) -> None:
+            begun.set()
+            time.sleep(1)
+            super().__init__(*given)
+
+    monkeypatch.setattr("cutegen.verification.pool.LineProcess", Slow)
+    seen, seconds = interrupted([telling(tmp_path / "hang", "hang")[0]], begun.is_set)
+    assert not seen and seconds < 30
 
 
 def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         try:
             compilations = _compile(units, options, progress, found)
         except OSError as error:
-            found.problems.append(Problem(f"no compiler process can be started: {error}"))
+            found.problems.append(Problem(f"no compiler process can run: {error}"))
             return found.report(FINDINGS, _untouched(units, "the build stopped before"))
     outcomes = [compilation.outcomes for compilation in compilations]
     if has_errors(found.diagnostics):

@@ -18,6 +18,7 @@ from cutegen.measuring.receipts import Receipt, Verified, merge, same_state
 from cutegen.verification import KernelReport
 
 FOLDER = "receipts"  # in the folder of the modules
+NO_RECEIPT = "a file that is no receipt is in its place"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def makers(states: Iterable[FileState], units: Iterable[Unit]) -> dict[Path, Uni
 def receipt_states(units: Iterable[Unit], scopes: Sequence[Scope]) -> list[FileState]:
     """A state for every receipt of the units, and for every other one whose spec was asked for.
 
-    Other files in the folders of the receipts are nobody's business.
+    A file of something else in the place of a unit's receipt is foreign. Others in the folders of the receipts are
+    nobody's business.
     """
     made = {(unit.path.parent, unit.kernel): unit for unit in units}
     return [
@@ -128,9 +130,9 @@ def _merged(path: Path, receipt: Receipt) -> tuple[bytes, str]:
     try:
         found = path.read_bytes() if os.path.lexists(path) else None
     except OSError as error:
-        raise ReceiptError(f"what is there cannot be read: {error.strerror}") from None
+        raise ReceiptError(f"what is there cannot be read: {error.strerror}; move it away") from None
     if found is not None and not _is_ours(found):
-        raise ReceiptError("a file that is no receipt is in its place")
+        raise ReceiptError(f"{NO_RECEIPT}; move it away")
     old, dropped = _old(found, receipt)
     return text(merge(old, receipt)).encode(), dropped
 
@@ -156,16 +158,20 @@ def _old(found: bytes | None, new: Receipt) -> tuple[Receipt | None, str]:
 
 
 def _state(path: Path, unit: Unit | None, scopes: Sequence[Scope]) -> FileState | None:
-    try:
-        found = path.read_bytes()
-    except OSError:
-        return None
-    if not _is_ours(found):
-        return None
+    found: bytes | None = None
 
     def state(state: State, why: str, spec: str, wanted: str | None = None) -> FileState:
         return FileState(path, state, why, wanted, found, spec, "receipt")
 
+    try:
+        found = path.read_bytes()
+    except OSError as error:
+        why = f"what is there cannot be read: {error.strerror}"
+        return None if unit is None else state("foreign", why, unit.source.name)
+    if unit is None and not _is_marked(found):
+        return None
+    if unit is not None and not _is_ours(found):
+        return state("foreign", NO_RECEIPT, unit.source.name)
     try:
         receipt = parse(found)
     except ReceiptError as error:
@@ -191,16 +197,22 @@ def _state(path: Path, unit: Unit | None, scopes: Sequence[Scope]) -> FileState 
     return state("current", "it is of the code that its spec stands for", receipt.spec, found.decode())
 
 
-def _is_ours(data: bytes) -> bool:
+def _is_marked(data: bytes) -> bool:
     """Also if it was damaged: a merge that was not finished is still a receipt, and not a file of others."""
     return f'"{MARK}"'.encode() in data
 
 
+def _is_ours(data: bytes) -> bool:
+    """Of what is in a receipt's place: marked, or what is left of one that was emptied or cut off before its mark."""
+    plain = b"".join(data.split())
+    return _is_marked(data) or not plain.strip(b"\0") or f'{{"{MARK}"'.encode().startswith(plain)
+
+
 def _json_files(folder: Path) -> list[Path]:
-    """`GPU/KERNEL.json`, leaving out hidden folders: those of a build that is writing."""
+    """`GPU/KERNEL.json`, whatever they are, leaving out hidden folders: those of a build that is writing."""
     found: list[Path] = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as gpus:
         for gpu in sorted((e for e in gpus if e.is_dir() and not e.name.startswith(".")), key=lambda e: e.name):
             with os.scandir(gpu.path) as files:
-                found += sorted(Path(e.path) for e in files if e.name.endswith(".json") and e.is_file())
+                found += sorted(Path(e.path) for e in files if e.name.endswith(".json"))
     return found

@@ -53,7 +53,7 @@ class FileState:
     something in the way that is not of these specs; it is never overwritten. `wanted` is the text that must be there,
     None if there must be no file; `found` is what is there, None if it cannot be read or is not there.
 
-    Of a receipt: stale is what speaks of other code, invalid what no receipt can be read from.
+    Of a receipt: stale is what speaks of other code, invalid what no receipt can be read from, as a damaged one.
     """
 
     path: Path
@@ -167,6 +167,7 @@ ADVICE: Mapping[State, str] = {
     "foreign": "move it away, rename the kernel, or choose another folder with --out",
 }
 RECEIPT_ADVICE: Mapping[State, str] = {
+    "foreign": "move it away: `cutegen bench {quoted} --receipts` writes there",
     "stale": "`cutegen build {quoted}` removes it; on such a GPU `cutegen bench {quoted} --receipts` measures again",
     "orphaned": "run `cutegen build` on the folder of its spec, which removes it",
     "edited": "put it back as it was, or measure again with `cutegen bench {quoted} --receipts`; "

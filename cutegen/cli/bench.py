@@ -59,8 +59,8 @@ def bench(
 
     All contenders run in turn on the same random data, short ones in CUDA graphs; every result is held to the float64
     reference.
-    A figure that varies too much from round to round is not reported: exit 1, as for a wrong result. Exit 2 where
-    nothing could be measured.
+    A figure that varies too much from round to round is not reported: exit 1, as for a wrong result, also of a --vs
+    function. Exit 2 where nothing could be measured.
 
     JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}.
     """

@@ -67,7 +67,7 @@ def inspect(
     try:
         compilations = compile_for_inspection(units, target, jobs, cache, make_progress())
     except OSError as error:
-        raise Refusal(f"no compiler process can be started: {error}", code=FINDINGS) from None
+        raise Refusal(f"no compiler process can run: {error}", code=FINDINGS) from None
     found = [inspect_unit(unit, c.outcomes) for unit, c in zip(units, compilations, strict=True)]
     compared: dict[tuple[str, str], tuple[Comparison, dict[str, str]]] = {}
     notices: list[str] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from cutegen.compiling.artefact import Artefact
 from cutegen.compiling.cache import Cache
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
-from cutegen.compiling.process import WorkerProcess
+from cutegen.compiling.process import Unfit, WorkerProcess
 from cutegen.line_process import Died, TimedOut
 
 TIMEOUT = 120.0  # seconds a job
@@ -33,7 +33,8 @@ def compile_all(
     `workers` processes at most (None: one a processor), never more than jobs that the cache does not answer; none at
     all if it answers them all. `on_done` is called in the calling thread as each job ends. `timeout` is in seconds for
     one job. What goes wrong in a job is its outcome; an exception of `on_done`, KeyboardInterrupt and what keeps a
-    process from being started at all (OSError) are raised, after every worker was killed.
+    process from being started at all, or from writing its temporary files (OSError), are raised, after every worker was
+    killed.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -117,7 +118,14 @@ class _Crew:
             self._discard(process)
 
     def _one(self, job: Job, process: WorkerProcess | None) -> tuple[Outcome, WorkerProcess | None]:
-        """A job's outcome, and the process if it can take another one."""
+        """A job's outcome, and the process if it can take another one. Raises OSError where none can."""
+        try:
+            return self._tried(job, process)
+        except Unfit:  # its folder only, it may be
+            return self._tried(job, None)
+
+    def _tried(self, job: Job, process: WorkerProcess | None) -> tuple[Outcome, WorkerProcess | None]:
+        """As `_one`. Raises Unfit for this process."""
         ready = process is not None
         try:
             if process is None:
@@ -130,6 +138,9 @@ class _Crew:
                     return self._unusable, None
             ready = True
             answer = process.ask(job, self._timeout)
+        except Unfit:
+            self._discard(process)
+            raise
         except Died:
             assert process is not None
             outcome: Outcome = process.crash(job)
@@ -149,7 +160,7 @@ class _Crew:
         """A failure behind the module's own lines, with the line that it is about if another try tells it."""
         try:
             answer = process.ask(job, self._timeout, lines=True)
-        except (Died, TimedOut):  # what that try did is of no interest, the first one is the outcome
+        except (Died, TimedOut, Unfit):  # what that try did is of no interest, the first one is the outcome
             self._discard(process)
             return failed, None
         located = "failed" in answer and not answer.get("unlocated")

@@ -65,6 +65,10 @@ def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str,
     }
 
 
+class Unfit(OSError):
+    """A worker that cannot write to its folder of temporary files."""
+
+
 class WorkerProcess:
     """A running worker with a temporary folder of its own. Used by one thread; `kill` may come from any."""
 
@@ -90,13 +94,15 @@ class WorkerProcess:
         return None if answer.get("ready") else Failed.from_json(answer["failed"])
 
     def ask(self, job: Job, timeout: float, *, lines: bool = False) -> dict[str, Any]:
-        """The worker's answer to a job, as it came. Raises Died, TimedOut; then the worker is of no use.
+        """The worker's answer to a job, as it came. Raises Died, TimedOut, Unfit; then the worker is of no use.
 
         With `lines`, the compiler keeps the generated lines beside its code: for where it failed, not for what it made.
         """
         self._log_start = self._log.seek(0, os.SEEK_END)
         data = {"text": job.text, "kernel": job.kernel, "target": job.target, "lines": lines}
         answer: dict[str, Any] = json.loads(self._process.ask(json.dumps(data), timeout))
+        if "unfit" in answer:
+            raise Unfit(answer["unfit"], os.strerror(answer["unfit"]), self._folder.name)
         return answer
 
     def crash(self, job: Job) -> Failed:

@@ -3,6 +3,8 @@
     {"text": ..., "kernel": ..., "target": ..., "lines": false}
     ->  {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}, "unlocated": false}
 
+Or `{"unfit": ERRNO}`: this process cannot write to its folder, or that is gone, which says nothing about the job.
+
 `unlocated` says that the compiler failed behind the module's own lines: it checks and translates the whole kernel after
 it has run them. Asked again with `lines`, it keeps them beside its code and may name the one that it fails at.
 
@@ -13,6 +15,7 @@ gives the process an empty folder of its own as working directory: the compiler'
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import importlib.util
 import json
@@ -80,16 +83,21 @@ def main() -> None:
 
 def serve(text: str, kernel: str, target: str, number: int, keep_lines: bool) -> dict[str, Any]:
     """The answer to one job. Never raises for anything that the module does, `sys.exit` included."""
-    folder = Path.cwd() / f"job-{number}"
-    path = folder / f"{kernel}.py"
     name = f"_cutegen_{number}_{kernel}"
     start = time.perf_counter()
     try:
+        folder = Path.cwd() / f"job-{number}"
+        path = folder / f"{kernel}.py"
         folder.mkdir()
         path.write_text(text, encoding="utf-8", newline="")
+    except OSError as problem:
+        return {"unfit": problem.errno or errno.EIO}
+    try:
         artefact = compile_module(load(path, name), kernel, target, folder, keep_lines)
         return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
     except BaseException as problem:
+        if not path.exists():  # as where something tidies the folder of temporary files
+            return {"unfit": errno.ENOENT}
         return {"failed": asdict(failure(problem, path, target)), "unlocated": behind_the_lines(problem, path)}
     finally:
         sys.modules.pop(name, None)

@@ -10,7 +10,7 @@ from cutegen.language.context import Context
 from cutegen.language.expressions import Assignment
 from cutegen.language.matrix import Text, Variant
 from cutegen.language.model import Path, Source, Tensor
-from cutegen.language.names import shown
+from cutegen.language.names import nearest, shown
 from cutegen.language.schedules import schedule
 
 
@@ -26,8 +26,7 @@ def tune(ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | Non
         path = tuple(name.split("."))
         if path[0] != "schedule" or len(path) == 1 or not all(path):
             message = f"`{shown(name)}` is not a path to a field of the schedule"
-            help = f"write `schedule.{shown(name.strip('.'))}`" if path[0] != "schedule" else "as in `schedule.tiler`"
-            ctx.say("CG101", message, "tune", name, key=True, help=help)
+            ctx.say("CG101", message, "tune", name, key=True, help=_path_help(ctx.data["op"], name))
             continue
         for other, taken in paths.items():
             if path[: len(taken)] == taken or taken[: len(path)] == path:
@@ -38,6 +37,17 @@ def tune(ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | Non
         for number, value in enumerate(data[name]):
             _check(ctx, tensors, assignment, ("tune", name, number), path, value)
     return {name: tuple(data[name]) for name in paths}
+
+
+def _path_help(op: str, name: str) -> str:
+    """The path that `name`, which is none, was meant to be, if it has the name of a field of the schedule."""
+    first, dot, rest = name.strip(".").partition(".")
+    known = schema.schema()["definitions"][f"{op}_schedule"]["properties"]
+    field = first if first in known else nearest(first, known)
+    if field is None or first == "schedule" or not all(rest.split(".")[: len(rest)]):
+        return "only fields of the schedule can be tuned, as in `schedule.tiler`"
+    verb = "write" if field == first else "did you mean"
+    return f"{verb} `schedule.{field}{dot}{shown(rest)}`" + "?" * (field != first)
 
 
 def _check(

@@ -141,7 +141,8 @@ def imported(place: str) -> Callable[..., Any]:
         raise ValueError(f"`{place}` is not `module:function` or `FILE.py:function`")
     try:
         if where.endswith(".py"):
-            sys.path.insert(0, str(Path(where).resolve().parent))  # its own imports
+            folder = str(Path(where).resolve().parent)
+            sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]  # its own imports come first
             module = load_module(Path(where).resolve())
         else:
             module = importlib.import_module(where)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -27,20 +29,24 @@ Tell = Callable[[str, Any], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """Where measurements run: `device` as torch names it, the size of its L2, and its limits where they are known."""
+    """Where measurements run: `device` as torch names it, the size of its L2, and its limits where they are known.
+    `imported` gives the users' functions, each module run once for all shapes."""
 
     watch: Stopwatch[Any]
     device: str
     l2_bytes: int
     limits: Limits | None
+    imported: Callable[[str], Callable[..., Any]] = field(
+        default_factory=lambda: functools.cache(contenders.imported), compare=False
+    )
 
 
 class Refused(Exception):
-    """No figure for this kernel at this shape."""
+    """No figure for this kernel at this shape. `what` is the contender that is to blame, None for the kernel itself."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: Kind, message: str, what: str | None = None) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind, self.what = kind, what
 
 
 @dataclass(frozen=True)
@@ -54,11 +60,24 @@ class Reference:
         return compare(result, self.expected, self.bound)
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A contender whose results were right. `recording` is what they are checked with, each set of arguments once, and
+    `results` is where it puts them; `verdict` is what the check gave."""
+
+    candidate: Candidate
+    recording: Any
+    results: Sequence[torch.Tensor | None]
+    verdict: Comparison
+
+
 @dataclass
 class Field:
-    """Those that were right and can be timed, by name; why the others are absent; what to say about it."""
+    """Those that were right and can be timed, by name, and what they are checked with once more after that; why the
+    others are absent; what to say about it."""
 
     ready: dict[str, Prepared[Any]] = field(default_factory=dict)
+    checked: dict[str, Checked | None] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
@@ -79,18 +98,20 @@ def measure_shape(
     found = Field()
     try:
         ours = contenders.kernel(spec.kernel, module, arguments)
-        recheck, verdict = _checked(ours, reference, bench.watch)
+        found.checked[spec.kernel] = checked = _checked(ours, reference, bench.watch)
         found.ready[spec.kernel] = prepare(ours.contender, bench.watch)
     except Refused:
         raise
     except Exception as error:
         raise Refused("cannot run", describe(error)) from error
-    _add_peers(found, request, arguments, reference, bench.watch, tell)
+    _add_peers(found, request, arguments, reference, bench, tell)
     tell("running", spec.kernel)
     timings = interleaved(list(found.ready.values()), bench.watch, request.rounds)
-    if recheck is not None and reference is not None:
-        _judge(ours, recheck, reference, bench.watch, " after it was timed")
+    if reference is not None:
+        _check_again(found, request, shape, reference, bench.watch, tell)
+    timings = {name: timing for name, timing in timings.items() if name in found.ready}
     kept = _steady(timings, spec.kernel, shape, found)
+    verdict = None if checked is None else checked.verdict
     moved, operations = work_of(plan, shape)
     limit = None if bench.limits is None else limit_us(plan, shape, bench.limits, l2, bench.l2_bytes)
     measured = Measured(
@@ -134,14 +155,14 @@ def _reference(arguments: Arguments) -> Reference:
     return Reference(expected, bound)
 
 
-def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> tuple[Any, Comparison | None]:
-    """The recording that results are checked with, each set of arguments once, and what the check gave. Raises
-    Refused."""
+def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> Checked | None:
+    """Checks the contender's results, if they are to be checked. Raises Refused for wrong ones."""
     if reference is None:
-        return None, None
+        return None
     fresh = Contender(candidate.name, candidate.contender.calls, candidate.poison)
     recording = watch.record(fresh, len(fresh.calls))
-    return recording, _judge(candidate, recording, reference, watch)
+    results = tuple(candidate.results)
+    return Checked(candidate, recording, results, _judge(candidate, recording, reference, watch))
 
 
 def _judge(
@@ -158,6 +179,32 @@ def _judge(
     return first
 
 
+def _check_again(
+    found: Field, request: Request, shape: Mapping[str, int], reference: Reference, watch: Stopwatch[Any], tell: Tell
+) -> None:
+    """After all were timed: whoever is wrong now has no figure. Raises Refused for the kernel itself, and where a peer
+    broke the device for all."""
+    kernel = request.plan.spec.kernel
+
+    def again(checked: Checked) -> None:
+        # What was recorded since may have put its results elsewhere
+        checked.candidate.results[:] = checked.results
+        _judge(checked.candidate, checked.recording, reference, watch, " after it was timed")
+
+    for name, checked in found.checked.items():
+        if checked is None:
+            continue
+        tell("running", name)
+        if name == kernel:
+            again(checked)
+            continue
+        with _peer(found, name, request, shape, watch):
+            again(checked)
+    for name in found.absent:
+        found.ready.pop(name, None)
+    tell("running", kernel)
+
+
 def _result(candidate: Candidate, number: int) -> torch.Tensor:
     import torch
 
@@ -168,49 +215,53 @@ def _result(candidate: Candidate, number: int) -> torch.Tensor:
 
 
 def _add_peers(
-    found: Field,
-    request: Request,
-    arguments: Arguments,
-    reference: Reference | None,
-    watch: Stopwatch[Any],
-    tell: Tell,
+    found: Field, request: Request, arguments: Arguments, reference: Reference | None, bench: Bench, tell: Tell
 ) -> None:
-    for wanted in choose(request.plan.spec) if request.peers else ():
-        tell("running", wanted.name)
-        _add(found, wanted.name, partial(_best, wanted, request, arguments, reference, watch), watch)
+    wanted: dict[str, Callable[[], tuple[Prepared[Any], Checked | None]]] = {}
+    for peer in choose(request.plan.spec) if request.peers else ():
+        wanted[peer.name] = partial(_best, peer, request, arguments, reference, bench.watch)
     for place in request.vs:
-        tell("running", place)
-        _add(found, place, partial(_users, place, arguments, reference, watch), watch)
+        wanted[place] = partial(_users, place, arguments, reference, bench)
+    for name, make in wanted.items():
+        tell("running", name)
+        with _peer(found, name, request, arguments.sizes, bench.watch):
+            found.ready[name], found.checked[name] = make()
 
 
-def _users(place: str, arguments: Arguments, reference: Reference | None, watch: Stopwatch[Any]) -> Prepared[Any]:
-    candidate = contenders.function(place, contenders.imported(place), arguments)
-    _checked(candidate, reference, watch)
-    return prepare(candidate.contender, watch)
+def _users(
+    place: str, arguments: Arguments, reference: Reference | None, bench: Bench
+) -> tuple[Prepared[Any], Checked | None]:
+    candidate = contenders.function(place, bench.imported(place), arguments)
+    checked = _checked(candidate, reference, bench.watch)
+    return prepare(candidate.contender, bench.watch), checked
 
 
 def _best(
     wanted: Peer, request: Request, arguments: Arguments, reference: Reference | None, watch: Stopwatch[Any]
-) -> Prepared[Any]:
+) -> tuple[Prepared[Any], Checked | None]:
     """The fastest of the peer's candidates. Each of them must be right."""
-    best: Prepared[Any] | None = None
+    best: tuple[Prepared[Any], Checked | None] | None = None
     for candidate in contenders.peer(wanted, request.plan, arguments):
-        _checked(candidate, reference, watch)
+        checked = _checked(candidate, reference, watch)
         ready = prepare(candidate.contender, watch)
-        best = ready if best is None or ready.us < best.us else best
+        best = (ready, checked) if best is None or ready.us < best[0].us else best
     assert best is not None
     return best
 
 
-def _add(found: Field, name: str, make: Callable[[], Prepared[Any]], watch: Stopwatch[Any]) -> None:
-    """Raises Refused where the peer broke the device for all."""
+@contextlib.contextmanager
+def _peer(found: Field, name: str, request: Request, shape: Mapping[str, int], watch: Stopwatch[Any]) -> Iterator[None]:
+    """What goes wrong inside leaves the peer out, and is a failure where a function of the user's is wrong. Raises
+    Refused where the peer broke the device for all."""
     try:
-        found.ready[name] = make()
+        yield
     except Refused as error:
         found.absent[name] = str(error)
+        if name in request.vs:
+            found.failures.append(Failure(error.kind, name, dict(shape), str(error)))
     except Exception as error:  # not there, does not compile, cannot be recorded: the peer's own business
         found.absent[name] = f"not available: {describe(error)}"
         try:
             watch.time([next(iter(found.ready.values())).recording])
         except Exception:
-            raise Refused("crashed", f"{name} broke the device: {describe(error)}") from error
+            raise Refused("crashed", f"{name} broke the device: {describe(error)}", name) from error

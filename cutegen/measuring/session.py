@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -23,11 +24,15 @@ WORKER = (sys.executable, "-c", "import sys; from cutegen.measuring.worker impor
 _DROPPED = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUDA_LAUNCH_BLOCKING")
 
 
+class Invisible(Exception):
+    """The device that was asked for is none of those that CUDA_VISIBLE_DEVICES names."""
+
+
 class Session:
     """`with Session(device) as session`: one worker process on the device of that number, kept for many kernels.
 
-    A worker that crashes or hangs ends one request; the next one gets a fresh worker. Used by one thread; several
-    sessions, each on a device of its own, may run in several threads.
+    A worker that crashes or hangs ends one request; the next one gets a fresh worker, and so does one that finds its
+    worker gone. Used by one thread; several sessions, each on a device of its own, may run in several threads.
     """
 
     def __init__(
@@ -60,7 +65,6 @@ class Session:
 
         Raises OSError where no worker process can be started.
         """
-        process = self._process or self._start()
         limits = None if self.machine is None else self.machine.limits
         request = replace(request, module=request.module.resolve(), limits=request.limits and not self._no_limits)
         path = Path(self._folder.name, "job")
@@ -68,7 +72,7 @@ class Session:
         found = _Found(request)
         ended: tuple[Kind, str] | None = None
         try:
-            event = json.loads(process.ask(str(path), self._timeout))
+            process, event = self._begin(str(path))
             while True:
                 if "done" in event:
                     if event["done"] == "retired":
@@ -90,11 +94,23 @@ class Session:
             ended = "hung", f"nothing was heard for {self._timeout:g} s"
         except Died:
             ended = "crashed", ""
+        except Invisible as error:
+            ended = "cannot run", str(error)
         assert ended is not None
         kind, message = ended
         code = self._stop(10.0 if kind == "crashed" else 0.0)  # at its own end, its code says more than our signal
         self._no_limits |= found.running == LIMITS
         return found.result(kind, message or f"the process ended with {exit_text(code)}{self._last_words()}")
+
+    def _begin(self, path: str) -> tuple[LineProcess, Any]:
+        """The worker that took the job, and the first that it says of it. Raises Died, TimedOut, Invisible, OSError."""
+        if self._process is not None:
+            try:
+                return self._process, json.loads(self._process.ask(path, self._timeout))
+            except Died:  # since the last request, which is nothing that this one did
+                self._stop()
+        process = self._start()
+        return process, json.loads(process.ask(path, self._timeout))
 
     def _start(self) -> LineProcess:
         log = Path(self._folder.name, "log")
@@ -122,9 +138,16 @@ class Session:
 
 
 def visible_device(device: int, environment: Mapping[str, str]) -> str:
-    """What CUDA_VISIBLE_DEVICES must be for one device, counted among those that are visible now."""
-    visible = [entry.strip() for entry in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
-    return visible[device] if device < len(visible) else str(device)
+    """What CUDA_VISIBLE_DEVICES must be for one device, counted among those that are visible now. Raises Invisible."""
+    given = environment.get("CUDA_VISIBLE_DEVICES")
+    if given is None:
+        return str(device)
+    entries = (entry.strip() for entry in given.split(","))
+    visible = list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))  # as CUDA reads it
+    if device >= len(visible):
+        numbers = {0: "no GPU", 1: "one GPU, number 0"}.get(len(visible), f"GPUs 0 to {len(visible) - 1}")
+        raise Invisible(f"there is no GPU {device}: CUDA_VISIBLE_DEVICES is `{given}`, which leaves {numbers}")
+    return visible[device]
 
 
 @dataclass

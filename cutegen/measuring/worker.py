@@ -92,7 +92,7 @@ class Worker:
             measured, failures = measure_shape(request, module, shape, bench, self.tell)
             self.tell("measured", measured.as_json())
         except Refused as error:
-            failures = [Failure(error.kind, kernel, shape, str(error))]
+            failures = [Failure(error.kind, error.what or kernel, shape, str(error))]
         except Exception as error:
             failures = [Failure("cannot run", kernel, shape, describe(error))]
         for failure in failures:

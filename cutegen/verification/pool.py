@@ -1,7 +1,8 @@
 """Several kernels in worker processes, a few at a time: what one breaks, it breaks for itself only.
 
 A worker goes on to the next kernel after one that is right in every case. After any other it ends, and the next kernel
-gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel.
+gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel. So does a kernel whose worker
+is gone before it takes the job.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pickle
 import queue
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,42 +51,95 @@ def verify_all(
 ) -> list[KernelReport]:
     """A report for each job, in the jobs' order. `on` overrides the jobs' own; `done` is called as each one ends.
 
-    Raises nothing for a kernel that crashes, hangs or ends its process: its report says which case was running.
+    Raises nothing for a kernel that crashes, hangs or ends its process: its report says which case was running. Where
+    the calling thread is interrupted, the workers are killed, and nothing is said of the kernels that they had.
     """
 
     # torch's threads wait for each other in a busy loop: more of them than cores slow everyone down
     threads = max(1, (os.cpu_count() or 1) // max(1, min(workers, len(jobs))))
-    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    started: list[_Worker] = []
-
-    def one(job: Job) -> KernelReport:
-        try:
-            worker = idle.get_nowait()
-        except queue.Empty:
-            worker = _Worker(threads)
-            started.append(worker)
-        report, usable = worker.verify(job if on is None else replace(job, on=on), timeout)
-        if usable:
-            idle.put(worker)
-        else:
-            worker.close()
-        if done is not None:
-            done(report)
-        return report
-
+    crew = _Crew(threads, timeout, done)
     try:
         with ThreadPoolExecutor(max(1, workers)) as pool:
-            futures = [pool.submit(one, job) for job in jobs]
             try:
+                futures = [pool.submit(crew.one, job if on is None else replace(job, on=on)) for job in jobs]
                 return [future.result() for future in futures]
             except BaseException:  # Ctrl-C must not wait for what is queued or running
                 pool.shutdown(wait=False, cancel_futures=True)
-                for worker in tuple(started):
-                    worker.kill()
+                crew.stop()
                 raise
     finally:
-        for worker in started:
+        crew.close()
+
+
+class _Stopped(Exception):
+    """The verification was interrupted."""
+
+
+class _Crew:
+    """The workers, those that are busy and those that wait for a kernel; used by several threads."""
+
+    def __init__(self, threads: int, timeout: float, done: Callable[[KernelReport], None] | None) -> None:
+        self._threads, self._timeout, self._done = threads, timeout, done
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._started: list[_Worker] = []
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def one(self, job: Job) -> KernelReport:
+        """Verifies one kernel. Raises _Stopped once the crew was stopped."""
+        report, usable, worker = self._verified(job)
+        if usable:
+            self._idle.put(worker)
+        else:
             worker.close()
+        if self._stopped:  # what was killed has not failed
+            raise _Stopped
+        if self._done is not None:
+            self._done(report)
+        return report
+
+    def stop(self) -> None:
+        """Kills all workers, and lets no more be started."""
+        with self._lock:
+            self._stopped = True
+            for worker in self._started:
+                worker.kill()
+
+    def close(self) -> None:
+        for worker in self._started:
+            worker.close()
+
+    def _verified(self, job: Job) -> tuple[KernelReport, bool, _Worker]:
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._start()
+        else:
+            try:
+                return *worker.verify(job, self._timeout), worker
+            except _Gone:  # since its last kernel, which is nothing that this one did
+                worker.close()
+                worker = self._start()
+        try:
+            return *worker.verify(job, self._timeout), worker
+        except _Gone as gone:
+            return gone.report, False, worker
+
+    def _start(self) -> _Worker:
+        with self._lock:  # so that `stop` sees every worker that was started
+            if self._stopped:
+                raise _Stopped
+            worker = _Worker(self._threads)
+            self._started.append(worker)
+        return worker
+
+
+class _Gone(Exception):
+    """The process ended before it took the job; `report` says so of the kernel."""
+
+    def __init__(self, report: KernelReport) -> None:
+        super().__init__(report.error)
+        self.report = report
 
 
 class _Worker:
@@ -104,22 +159,26 @@ class _Worker:
             self._process = LineProcess(command, work, environment, sink)
 
     def verify(self, job: Job, timeout: float) -> tuple[KernelReport, bool]:
-        """The kernel's report, and whether the process may verify another one."""
+        """The kernel's report, and whether the process may verify another one. Raises _Gone."""
         start = time.perf_counter()
         said = self._log.stat().st_size
         self._events.write_text("")
         self._job.write_bytes(pickle.dumps(replace(job, module=job.module.resolve())))
-        usable, ended = False, ""
+        usable, died, ended = False, False, ""
         try:
             usable = json.loads(self._process.ask(json.dumps([str(self._job), str(self._events)]), timeout))["usable"]
         except Died:
+            died = True
             ended = f"the process ended with {exit_text(self._process.end(5.0))}"
         except TimedOut:
             ended = f"not done after {timeout:g} s"
             self._process.close()
         lines = self._events.read_text(encoding="utf-8").splitlines()
         words = self._log.read_bytes()[said:].decode("utf-8", "replace")[-2000:].strip()
-        return _collect(job, lines, ended, words, time.perf_counter() - start), usable
+        report = _collect(job, lines, ended, words, time.perf_counter() - start)
+        if died and not lines:
+            raise _Gone(report)
+        return report, usable
 
     def kill(self) -> None:
         """Ends the process at once; may be called from any thread."""

@@ -1,8 +1,9 @@
 """A process that verifies kernels: `python -m cutegen.verification.worker`.
 
 For each line `[JOB, EVENTS]` on its standard input it writes one to what was its standard output, `{"usable": ...}`:
-whether it may verify another kernel. JOB is a file with a pickled `pool.Job`; the file EVENTS gets a JSON line for each
-thing that starts and each result, so that the parent knows what was running if this process ends in the middle.
+whether it may verify another kernel. JOB is a file with a pickled `pool.Job`; the file EVENTS gets a JSON line as the
+job is taken, and one for each thing that starts and each result, so that the parent knows what was running if this
+process ends in the middle.
 What kernels print goes to standard error.
 """
 
@@ -43,6 +44,8 @@ def verify(job_path: str, events_path: str) -> bool:
 
         def write(kind: str, data: object) -> None:
             print(json.dumps({kind: data}), file=events, flush=True)
+
+        write("taken", job.spec.kernel)
 
         def progress(name: str, report: CaseReport | HostCheck | None) -> None:
             if report is None:

@@ -6,11 +6,12 @@ A search that was interrupted reads it and does not time again what was timed un
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from cutegen.measuring.tuning.model import Candidate, Dropped, Shape, Time, Trouble, Verdict
 
@@ -68,8 +69,9 @@ class Log:
         out, and so is what is no line of this log."""
         wanted = _plain(asdict(conditions))
         for entry in self._old:
-            if entry.get("kind") == "timed" and entry.get("version") == VERSION and entry["conditions"] == wanted:
-                yield _timed(entry)
+            ours = entry.get("kind") == "timed" and entry.get("version") == VERSION
+            if ours and entry.get("conditions") == wanted and (timed := _timed(entry)) is not None:
+                yield timed
 
     def run(self, **what: Any) -> None:
         """The start of a run: what of, with what."""
@@ -121,9 +123,29 @@ def _ends_with_line(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def _timed(entry: Mapping[str, Any]) -> Timed:
-    verdict = dict(entry["verdict"])
-    kind = verdict.pop("kind")
-    found: Verdict = Time(**verdict) if kind == "time" else Trouble(kind, verdict["message"])
-    fields = {name: entry[name] for name in ("kernel", "body", "shape", "rounds")}
-    return Timed(**fields, verdict=found, incumbent=Time(**entry["incumbent"]))
+def _timed(entry: Mapping[str, Any]) -> Timed | None:
+    """What a line of that kind says; None for one that somebody else wrote."""
+    try:
+        kernel, body, shape, rounds = (entry[name] for name in ("kernel", "body", "shape", "rounds"))
+        named = isinstance(kernel, str) and isinstance(body, str) and type(rounds) is int
+        if not named or not all(type(size) is int for size in shape.values()):
+            return None
+        return Timed(kernel, body, shape, rounds, _verdict(**entry["verdict"]), _time(**entry["incumbent"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _verdict(kind: str, **fields: Any) -> Verdict:
+    """Raises TypeError, ValueError."""
+    if kind == "time":
+        return _time(**fields)
+    if kind not in get_args(get_type_hints(Trouble)["kind"]):
+        raise ValueError(f"no verdict is of the kind {kind}")
+    return Trouble(**{"kind": kind, **fields})
+
+
+def _time(us: float, spread: float) -> Time:
+    """Raises TypeError, ValueError."""
+    if not (math.isfinite(us) and us > 0 and math.isfinite(spread) and spread >= 0):
+        raise ValueError(f"{us} us, {spread} is no time")
+    return Time(us, spread)
