@@ -146,8 +146,8 @@ def _written_singly(spec: KernelSpec, schedule: GemmSchedule) -> bool:
 def _threads(spec: KernelSpec, schedule: GemmSchedule) -> tuple[Layout, str]:
     """16 x 16 threads, neighbours along the output's contiguous mode, and why they are arranged so.
 
-    A warp of 8 x 4 reads 12 different fragments where one of 2 x 16 reads 18, and shared memory takes that power from
-    the multiply-adds: measured on an H200 at its limit of 700 W. The 8 are along the longer side of the tile.
+    A warp of 8 x 4 reads 12 different fragments where one of 2 x 16 reads 18. Side by side on an H200, 8192 cubed took
+    up to 1.5 % less and 4096 cubed as long. The 8 are along the longer side of the tile.
     """
     m, n = names(spec)[2:4]
     output, side = spec.output, THREADS_SIDE
