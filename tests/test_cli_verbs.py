@@ -351,6 +351,25 @@ def test_verify_on_the_emulator(
     assert reasons == ["too large" if status == "not run" else None for status in statuses]
 
 
+def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "emulator_missing", lambda: None)
+    monkeypatch.setattr(checks, "verify_all", StandInVerifier())
+    specs = project(tmp_path, "edited", "stale", "good", "missing")
+    out = put(specs)
+    with (out / "edited.py").open("a") as file:
+        file.write("# mine\n")
+    (specs / "stale.yaml").write_text(spec_text("stale", "static: {N: 64}\n"))
+    (out / "missing.py").unlink()
+    result = cutegen("verify", specs, "--on", "cpu")
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    assert result.exit_code == 0 and len(notes) == 2
+    assert notes[0].startswith("note: generated/edited.py: edited: it was edited by hand; what was run is the text")
+    assert "`cutegen build --force specs/edited.yaml` drops it" in notes[0]
+    assert notes[1].startswith("note: generated/stale.py: stale: its spec changed; what was run is the text")
+    told = data_of(cutegen("verify", specs, "--on", "cpu", "--format", "json"))["notices"]
+    assert [f"note: {notice}" for notice in told] == notes
+
+
 def test_verify_needs_to_know_where(tmp_path: Path) -> None:
     assert cutegen("verify", project(tmp_path, "one")).exit_code == 2
 
