@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -345,6 +346,18 @@ def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
     assert [report.ok for report in reports] == [True, False, True, True]
     first, second, third, fourth = (path.read_text() for path in pids)
     assert first == second != third == fourth
+
+
+def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before is asked for anew
+    module = write_module(tmp_path, add_spec())
+    left = "import os, tempfile\nos.makedirs(os.path.join(tempfile.gettempdir(), 'root', 'cache'), exist_ok=True)\n"
+    module.write_text(f"{module.read_text()}\n{left}")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    (report,) = verify_all([Job(add_spec(), ADD_TILE, None, module)], "verification_fakes:CpuExecutor")
+    assert report.ok and list(temporary.iterdir()) == []
 
 
 def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:
