@@ -71,7 +71,8 @@ def tune(
     Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
 
     JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates, ranking,
-    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}.
+    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a spec with
+    errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.building.console import make_progress
     from cutegen.building.output import print_diagnostics

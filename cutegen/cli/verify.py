@@ -45,7 +45,7 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
     if receipts and on == "cpu":
         raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
     selection = select_specs(specs, None)
-    gathered = gather_specs(selection, form)
+    gathered = gather_specs(selection, form, on=on, notices=[], kernels=[])
     units = gathered.units
     reason = emulator_missing() if on == "cpu" else gpu_missing()
     if reason is not None:
