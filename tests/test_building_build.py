@@ -139,6 +139,21 @@ def test_an_expectation_fails_at_its_own_place(tmp_path: Path, compiler: Compile
     assert {k.verification.why for k in report.kernels} == {"an expectation failed"}
 
 
+def test_too_many_bank_clashes_have_a_way_out(tmp_path: Path, compiler: Compiler) -> None:
+    sass = "        /*0000*/                   FFMA R4, R6, R8, R10 ;\n"
+
+    def outcome(job: Job) -> Outcome:
+        made = good(job)
+        assert isinstance(made, Compiled)
+        return replace(made, artefact=replace(made.artefact, sass=sass))
+
+    compiler(outcome)
+    specs = project(tmp_path)
+    (specs / "one.yaml").write_text(spec_text("one", "expect: {bank_clashes: 0}\n"))
+    found = run(specs).diagnostics
+    assert [d.code for d in found] == ["CG401"] * 2 and all("thread_layout" in (d.help or "") for d in found)
+
+
 @pytest.mark.parametrize("kind", ["exception", "crash", "timeout"])
 def test_a_failed_compile_names_kernel_target_message_and_line(tmp_path: Path, compiler: Compiler, kind: Any) -> None:
     def outcome(job: Job) -> Outcome:

@@ -16,7 +16,7 @@ from building_kit import project, put, snapshot, spec_text
 from click.testing import CliRunner
 
 from cutegen.building.starter import OPS, starter_text
-from cutegen.cli import cli
+from cutegen.cli import cli, guard
 from cutegen.codegen import generate
 from cutegen.compiling import Compiled, Job, Resources, compile_all
 from cutegen.verification import gpu_available
@@ -211,6 +211,25 @@ def test_a_full_disk_under_stdout_is_said(tmp_path: Path, arguments: tuple[str, 
     with open("/dev/full", "w") as full:
         result = run(*arguments, cwd=tmp_path, stdout=full.fileno())
     assert result.returncode == 2 and result.stderr == "error: No space left on device\n"
+
+
+def test_the_readme_names_every_exit_code() -> None:
+    """Those of the guard; and that of SIGTERM, which ends what the guard would catch."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (paragraph,) = (part for part in readme.split("\n\n") if part.startswith("A command exits with"))
+    codes = {guard.OK, guard.FINDINGS, guard.BROKEN, guard.DEFECT, guard.INTERRUPTED, guard.PIPE, 128 + signal.SIGTERM}
+    assert {int(number) for number in re.findall(r"\b\d+\b", paragraph)} == codes
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hides"), [("bf17", False), ("complex", True)], ids=["a misspelt word", "a word near nothing"]
+)
+def test_what_a_wrong_dtype_hides(tmp_path: Path, dtype: str, hides: bool) -> None:
+    """The README says so."""
+    bad = GOOD.replace("dtype: f32", f"dtype: {dtype}", 1).replace("A + B", "A + BB")
+    (project(tmp_path) / "one.yaml").write_text(bad)
+    result = run("lint", "specs/one.yaml", cwd=tmp_path)
+    assert "CG104" in result.stdout and ("CG121" in result.stdout) is not hides
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

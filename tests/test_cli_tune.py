@@ -15,8 +15,10 @@ from tuning_kit import TUNED, VARIANTS, StandInGpu
 from cutegen.building import tuning
 from cutegen.cli import cli
 from cutegen.codegen import Module
+from cutegen.compiling import Job, Outcome
 from cutegen.measuring.tuning import flow
 from cutegen.measuring.tuning.model import Trouble
+from cutegen.measuring.tuning.output import SHOWN
 
 Tune = Callable[..., Result]
 
@@ -114,6 +116,40 @@ def test_without_a_gpu(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow.Tuning.__init__, "__defaults__", (StandInCompiler(),))
     dry = tune("--dry-run", "--target", "sm_80")
     assert dry.exit_code == 0 and "8 candidates left" in dry.stdout
+
+
+def test_a_dry_run_names_its_candidates(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+    gpu()
+    lines = tune("--dry-run").stdout.splitlines()
+    table = lines[lines.index("8 candidates left") + 1 :]
+    told = json.loads(tune("--dry-run", "--format", "json").stdout)["candidates"]
+    assert table[0].split() == ["candidate", "registers", "schedule"]
+    assert [int(line.split()[0]) for line in table[1:]] == [c["candidate"] for c in told]
+    assert [c["excess"] for c in told] == sorted(c["excess"] for c in told)  # the most promising first
+    assert all(line.split()[1] == "24" for line in table[1:])
+    assert all(c["registers"] == {"mm": {"sm_80": 24, "sm_90a": 24}} for c in told)
+    stages = [c["schedule"]["pipeline"]["stages"] for c in told]
+    assert [f"pipeline.stages {n}" in line for n, line in zip(stages, table[1:], strict=True)] == [
+        n != 3 for n in stages
+    ]
+
+
+def test_a_long_dry_run_is_cut_and_says_so(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+    spec.write_text(TUNED.replace("[2, 3, 4]", "[2, 3, 4, 5, 6]"))
+    gpu()
+    lines = tune("--dry-run").stdout.splitlines()
+    left = next(int(line.split()[0]) for line in lines if line.endswith("candidates left"))
+    assert left > SHOWN and lines[-1] == f"and {left - SHOWN} more; --format json lists all"
+    assert lines[-SHOWN - 2].startswith("candidate ")
+
+
+def test_an_interrupted_dry_run_promises_nothing(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(job: Job) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow.Tuning.__init__, "__defaults__", (StandInCompiler(interrupt),))
+    done = tune("--dry-run")
+    assert done.exit_code == 130 and "interrupted" in done.stderr and "timed" not in done.stderr
 
 
 def test_interrupted(spec: Path, gpu: Callable[..., StandInGpu]) -> None:

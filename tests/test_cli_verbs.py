@@ -56,6 +56,44 @@ def test_every_verb_has_help_and_both_formats(verb: str) -> None:
     assert "--format" in text and "JSON" in text
 
 
+def keys_told(verb: str) -> set[str]:
+    """The outer keys of a verb's JSON as its help has them."""
+    text = re.sub(r"\s+", " ", cutegen(verb, "--help").output.partition("JSON")[2])
+    depth, outer = 0, ""
+    for character in text[text.index("{") :]:
+        depth += (character in "{[") - (character in "}]")
+        if depth == 0:
+            break
+        outer += character if depth == 1 and character not in "{}[]" else ""
+    return {key for part in outer.split(",") if not (key := part.partition(":")[0].strip()).endswith("?")}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("explain",), ("inspect",), ("show",), ("receipts",), ("verify", "--on", "cpu"), ("lint",)]
+)
+def test_json_has_what_the_help_says_also_of_a_refused_spec(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    specs = project(tmp_path, "one")
+    told = keys_told(arguments[0])
+    assert {"verb", "ok", "exit_code"} < told
+    assert told <= data_of(cutegen(*arguments, specs, "--format", "json")).keys()
+    (specs / "one.yaml").write_text(spec_text("one").replace("A + B", "A + E"))
+    refused = data_of(cutegen(*arguments, specs, "--format", "json"))
+    assert not refused["ok"] and refused["diagnostics"] and told <= refused.keys()
+
+
+@pytest.mark.parametrize("verb", ["explain", "show"])
+def test_a_folder_is_taken_where_the_usage_says_so(tmp_path: Path, verb: str) -> None:
+    specs = project(tmp_path, "one", "two")
+    assert "SPEC|DIR" in cutegen(verb, "--help").output
+    data = data_of(cutegen(verb, specs, "--format", "json"))
+    found = data["kernels"] if verb == "explain" else data["pictures"]
+    assert {entry["kernel"] for entry in found} == {"one", "two"}
+    if verb == "explain":
+        assert data["spec"] == "specs" and [e["spec"] for e in found] == ["specs/one.yaml", "specs/two.yaml"]
+        wrong = cutegen(verb, specs, "--kernel", "three")
+        assert "no kernel `three` in specs" in wrong.stderr and "one, two" in wrong.stderr
+
+
 @pytest.mark.parametrize("op", ["elementwise", "gemm", "probe"])
 def test_init_writes_a_spec_that_builds(tmp_path: Path, op: str) -> None:
     result = cutegen("init", "mine", "--op", op)
@@ -349,6 +387,25 @@ def test_verify_on_the_emulator(
     assert found["report"]["orders"] == (1 if code == 2 else 3)
     reasons = [case["reason"] for case in found["report"]["cases"]]
     assert reasons == ["too large" if status == "not run" else None for status in statuses]
+
+
+def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "emulator_missing", lambda: None)
+    monkeypatch.setattr(checks, "verify_all", StandInVerifier())
+    specs = project(tmp_path, "edited", "stale", "good", "missing")
+    out = put(specs)
+    with (out / "edited.py").open("a") as file:
+        file.write("# mine\n")
+    (specs / "stale.yaml").write_text(spec_text("stale", "static: {N: 64}\n"))
+    (out / "missing.py").unlink()
+    result = cutegen("verify", specs, "--on", "cpu")
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    assert result.exit_code == 0 and len(notes) == 2
+    assert notes[0].startswith("note: generated/edited.py: edited: it was edited by hand; what was run is the text")
+    assert "`cutegen build --force specs/edited.yaml` drops it" in notes[0]
+    assert notes[1].startswith("note: generated/stale.py: stale: its spec changed; what was run is the text")
+    told = data_of(cutegen("verify", specs, "--on", "cpu", "--format", "json"))["notices"]
+    assert [f"note: {notice}" for notice in told] == notes
 
 
 def test_verify_needs_to_know_where(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -125,6 +126,10 @@ def test_bank_clashes_are_judged() -> None:
     (failure,) = check(none, clashing)
     assert (failure.key, failure.wanted, failure.found) == ("expect.bank_clashes", "0", "1 of 2 FFMA")
     assert "a cycle more" in failure.hint
+    (offer,) = re.findall(r'bank_clashes: "(<=) (\d+)"', failure.help)  # which holds
+    assert check(Expect(bank_clashes=Count(offer[0], int(offer[1]))), clashing) == []
+    (few,) = check(Expect(bank_clashes=Count(">", 1)), clashing)
+    assert few.hint and not few.help, "there are not too many"
     assert check(Expect(bank_clashes=Count("<=", 1)), clashing) == []
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(prefix: str, dir: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(dir / f"{prefix}x"))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", denied)
+    result = show("(4,8)", "-o", tmp_path / "x.svg")
+    assert result.exit_code == 2 and result.stderr == f"error: {tmp_path}: Permission denied\n"
+
+
 def test_a_kernel_on_the_terminal() -> None:
     result = show(SPEC)
     assert result.exit_code == 0
@@ -126,6 +136,7 @@ def test_a_page_for_each_kernel_of_a_matrix(tmp_path: Path) -> None:
         (["(4,8)", "--picture", "x"], "are for a spec"),
         (["(4,8)", "--kernel", "x"], "are for a spec"),
         (["(4,8)", "-o", "x.html"], "a page shows a kernel"),
+        (["(4,8)", "-o", "x"], "x would be a page, or a folder of pages, and a page shows a kernel, not a layout"),
         (["(4,8)", "--tile", "4,8"], "a tile is for thread-value layouts"),
         (["(4,8)", "--banks", "f8"], "f8"),
         ([], "Missing argument"),

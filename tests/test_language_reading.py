@@ -456,3 +456,30 @@ def test_any_value_in_any_place_is_read_or_refused(name: str, which: int, value:
     places = [m.span(1) for m in re.finditer(r": ([^\s,{}\[\]]+|\{[^{}]*\}|\[[^\[\]]*\])", text)]
     start, end = places[which % len(places)]
     read_or_refuse(text[:start] + value + text[end:])
+
+
+@pytest.mark.parametrize("glob", ["LD[GS]*", "LD[!S]*", "[]L]D*", "[[]", "LDG]"])
+def test_brackets_of_a_glob(glob: str) -> None:
+    (spec,) = read_specs(EXPECTING.format(glob=glob))
+    assert list(spec.expect.sass) == [glob]
+
+
+@pytest.mark.parametrize("glob", ["LD[", "LD[GS", "[]", "[!]", "LD]G[", "[A][B"])
+def test_an_open_bracket_of_a_glob_is_refused(glob: str) -> None:
+    """It would count a mnemonic that there is not: nothing."""
+    with pytest.raises(SpecError) as refused:
+        read_specs(EXPECTING.format(glob=glob))
+    (found,) = refused.value.diagnostics
+    assert found.code == "CG119" and "nothing closes" in found.message and "as in `" in (found.help or "")
+
+
+EXPECTING = """\
+cutegen: 1
+kernel: add
+op: elementwise
+tensors:
+  X: {{shape: [M, N], dtype: f32}}
+  Y: {{shape: [M, N], dtype: f32, role: out}}
+compute: Y = X + 1
+expect: {{sass: {{"{glob}": 3}}}}
+"""

@@ -46,6 +46,9 @@ def test_every_tile_that_is_suggested_works(threads: tuple[int, int], dtype: str
             assert suggested, text
             for change in suggested:
                 better = text
+                if layout := re.fullmatch(r"thread_layout: (.*)", change):
+                    assert m % threads[0] or n % threads[1]
+                    better = re.sub(r'(thread_layout: )"[^"]*"', rf'\g<1>"{layout[1]}"', text)
                 for mode, extent in re.findall(r"(\w): (\d+)", change):
                     better, count = re.subn(rf"(tiler: .*\b{mode}: )\d+", rf"\g<1>{extent}", better)
                     assert count == 1
@@ -55,6 +58,31 @@ def test_every_tile_that_is_suggested_works(threads: tuple[int, int], dtype: str
                 check(resolve(spec, again), again)
                 assert not has_errors(again.diagnostics), (text, change, again.diagnostics)
     assert said or threads == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "place", "because"),
+    [
+        ((128, 128, 8), (16, 15), "thread_layout: «", "15 threads along N do not divide 128"),
+        ((128, 128, 8), (15, 16), "thread_layout: «", "15 threads along M do not divide 128"),
+        ((128, 128, 7), (16, 16), "K: «", ""),
+        ((80, 128, 8), (16, 16), "M: «", ""),
+        ((128, 72, 8), (16, 16), "N: «", "16 threads along N do not divide 72"),
+    ],
+)
+def test_what_is_to_blame_is_pointed_at(
+    tile: tuple[int, int, int], threads: tuple[int, int], place: str, because: str
+) -> None:
+    (m, n, k), (x, y) = tile, threads
+    text = GEMM.format(dtype="f32", a="M", b="N", m=m, n=n, k=k, x=x, y=y)
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    found = [d for d in report.diagnostics if d.code == "CG221"][-1]
+    lines = text.splitlines()
+    lines[found.span.line - 1] = f"{lines[found.span.line - 1][: found.span.column - 1]}«"
+    assert lines[found.span.line - 1].endswith(place) and found.help
+    assert any(because in note for note in found.notes[1:]) if because else len(found.notes) == 1
 
 
 def refused(text: str) -> str:

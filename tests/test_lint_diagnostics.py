@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -334,6 +335,18 @@ def test_all_problems_are_told_at_once() -> None:
     text = GEMM.replace("stages: 3", "stages: 33").replace("pad: 0", "pad: 1").replace("K: residue_first", "K: mask")
     text = text.replace("C:\n      bits: 128", "C:\n      atom: cp_async").replace("(32,8)", "(32,4)")
     assert [d.code for d in found_in(text)] == ["CG247", "CG239", "CG251", "CG246", "CG254", "CG255"]
+
+
+@pytest.mark.parametrize("stages", [33, 40])
+def test_what_is_said_of_too_many_stages_agrees(stages: int) -> None:
+    """One number helps against both errors, and it is the most that fits."""
+    text = LOOSE.replace("stages: 3", f"stages: {stages}")
+    found = found_in(text)
+    assert [d.code for d in found] == ["CG246", "CG254"]
+    (help,) = {d.help or "" for d in found}
+    (count,) = map(int, re.findall(r"`stages: (\d+)`", help))
+    assert found_in(text.replace(f"stages: {stages}", f"stages: {count}")) == ()
+    assert found_in(text.replace(f"stages: {stages}", f"stages: {count + 1}")) != ()
 
 
 def test_f64_sums_of_narrower_operands_are_allowed() -> None:

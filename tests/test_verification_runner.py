@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -423,6 +424,18 @@ def test_an_interrupt_ends_a_process_that_is_only_being_started(
     monkeypatch.setattr("cutegen.verification.pool.LineProcess", Slow)
     seen, seconds = interrupted([telling(tmp_path / "hang", "hang")[0]], begun.is_set)
     assert not seen and seconds < 30
+
+
+def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before is asked for anew
+    module = write_module(tmp_path, add_spec())
+    left = "import os, tempfile\nos.makedirs(os.path.join(tempfile.gettempdir(), 'root', 'cache'), exist_ok=True)\n"
+    module.write_text(f"{module.read_text()}\n{left}")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    (report,) = verify_all([Job(add_spec(), ADD_TILE, None, module)], "verification_fakes:CpuExecutor")
+    assert report.ok and list(temporary.iterdir()) == []
 
 
 def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def _unexpected(unit: Unit, artefact: Artefact) -> list[Diagnostic]:
             f"wanted {failure.wanted}, found {failure.found}",
             *failure.path,
             notes=(failure.hint,) if failure.hint else (),
+            help=failure.help or None,
         )
         for failure in check(unit.module.spec.expect, artefact)
     ]

@@ -244,9 +244,13 @@ def print_verify(units: Sequence[Unit], verifications: Sequence[Verification]) -
 
 
 def verify_json(
-    on: str, units: Sequence[Unit], verifications: Sequence[Verification], diagnostics: Sequence[Diagnostic]
+    on: str,
+    units: Sequence[Unit],
+    verifications: Sequence[Verification],
+    diagnostics: Sequence[Diagnostic],
+    notices: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`{verb, on, ok, diagnostics, kernels: [{kernel, spec, file, verification}]}`."""
+    """`{verb, on, ok, diagnostics, notices, kernels: [{kernel, spec, file, verification}]}`."""
     kernels = [
         {
             "kernel": unit.kernel,
@@ -262,6 +266,7 @@ def verify_json(
         "on": on,
         "ok": ok,
         "diagnostics": [as_json(d) for d in diagnostics],
+        "notices": list(notices),
         "kernels": kernels,
     }
 

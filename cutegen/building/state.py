@@ -158,6 +158,25 @@ def _modules(out: Path) -> list[Path]:
         return []
 
 
+def other_files(units: Iterable[Unit], scopes: Iterable[Scope]) -> list[str]:
+    """A sentence for every unit whose file is not the text that it stands for: what was run is then not that file.
+
+    A file that is not there yet is no other one.
+    """
+    units = list(units)
+    made = {unit.path: unit for unit in units}
+    try:
+        states = compare(units, scopes)
+    except OSError as problem:
+        return [f"the files that are there cannot be compared with what was run: {problem}"]
+    return [
+        f"{shown(state.path)}: {state.state}: {state.why}; what was run is the text that its spec stands for, "
+        f"not this file; {advice(state, made[state.path])}"
+        for state in states
+        if state.path in made and state.state not in ("current", "missing")
+    ]
+
+
 ADVICE: Mapping[State, str] = {
     "stale": "run `cutegen build {quoted}`",
     "missing": "run `cutegen build {quoted}`",

@@ -31,7 +31,7 @@ def write_all(changes: Mapping[Path, bytes | None]) -> None:
         try:
             for folder in sorted({path.parent for path in changes}):
                 _sweep(folder)
-                stages[folder] = Path(tempfile.mkdtemp(prefix=STAGE, dir=folder))
+                stages[folder] = _new_stage(folder)
             new = {path: _stage(stages[path.parent], path, data) for path, data in changes.items() if data is not None}
             if arrived:  # nothing was touched so far
                 number = arrived.pop()
@@ -101,6 +101,14 @@ def _make(folder: Path) -> list[Path]:
 def _remove_empty(folder: Path) -> None:
     with contextlib.suppress(OSError):
         folder.rmdir()
+
+
+def _new_stage(folder: Path) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=STAGE, dir=folder))
+    except OSError as error:
+        error.filename = str(folder)  # what the caller asked for; nobody knows the name of the stage
+        raise
 
 
 def _stage(stage: Path, path: Path, data: bytes) -> Path:

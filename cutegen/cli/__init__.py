@@ -2,8 +2,9 @@
 `--help` is quick.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong
-result, a failed compile, a lint error; 2 wrong use or broken input; 130 interrupted; 70 a defect of cutegen. With
-`--format json`, wrong use prints `{verb, ok, exit_code, error, help}`.
+result, a failed compile, a lint error; 2 wrong use or broken input; 70 a defect of cutegen; 130 interrupted; 141 the
+reader of stdout is gone; 143 ended by SIGTERM. With `--format json`, wrong use prints `{verb, ok, exit_code, error,
+help}`.
 """
 
 from __future__ import annotations

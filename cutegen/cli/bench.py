@@ -62,7 +62,8 @@ def bench(
     A figure that varies too much from round to round is not reported: exit 1, as for a wrong result, also of a --vs
     function. Exit 2 where nothing could be measured.
 
-    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}.
+    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}; of
+    a spec with errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.building.bench import BenchOptions, keep_receipts, run_bench
     from cutegen.building.bench_output import bench_json, print_bench

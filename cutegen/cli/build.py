@@ -82,7 +82,7 @@ def _compare(selection: Selection, *, diff: bool, form: str) -> None:
     from cutegen.building.output import print_check, print_diagnostics, states_json, unified_diff
     from cutegen.building.receipts import compare_all
 
-    gathered = gather_specs(selection, form)
+    gathered = gather_specs(selection, form, files=[])
     try:
         states = compare_all(gathered.units, selection.scopes)
     except OSError as error:

@@ -47,8 +47,11 @@ def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
         raise Refusal(f"the specs cannot be found: {error}") from None
 
 
-def gather_specs(selection: Selection, form: str) -> Gathered:
-    """The selection's modules. Ends the verb where a spec has an error."""
+def gather_specs(selection: Selection, form: str, **nothing: object) -> Gathered:
+    """The selection's modules. Ends the verb where a spec has an error.
+
+    `nothing`: what the verb's JSON has besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
+    """
     from cutegen.building.output import print_diagnostics
     from cutegen.building.sources import gather
     from cutegen.language.diagnostics import as_json
@@ -58,7 +61,7 @@ def gather_specs(selection: Selection, form: str) -> Gathered:
         if form == "json":
             verb = click.get_current_context().info_name
             diagnostics = [as_json(d) for d in gathered.diagnostics]
-            print_json({"verb": verb, "ok": False, "exit_code": BROKEN, "diagnostics": diagnostics})
+            print_json({"verb": verb, "ok": False, "exit_code": BROKEN, "diagnostics": diagnostics, **nothing})
         else:
             print_diagnostics(gathered.diagnostics, gathered.texts)
         click.get_current_context().exit(BROKEN)

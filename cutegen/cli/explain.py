@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
+@click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC|DIR")
+@click.option("--kernel", metavar="NAME", help="Only this one of the kernels.")
 @click.option(
     "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline; may be given repeatedly."
 )
@@ -27,41 +27,46 @@ if TYPE_CHECKING:
 def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bool, form: str) -> None:
     """Print the spec with everything filled in that was inferred, and why; then what is proved of the kernel.
 
-    The output is a spec that builds to the same modules: the proof is in its comments. It covers each element of a
-    tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared memory, occupancy and, for given
-    sizes (or those that the spec fixes), the roofline. Exit 1 where a proof fails.
+    Of a folder, that is each of its specs. The output is a spec that builds to the same modules: the proof is in its
+    comments. It covers each element of a tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared
+    memory, occupancy and, for given sizes (or those that the spec fixes), the roofline. Exit 1 where a proof fails.
 
-    JSON: {verb, ok, exit_code, spec, kernels: [{kernel, text, inferred: [{path, why}], proof}]}.
+    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, spec, text, inferred: [{path, why}], proof}]};
+    the outer spec is what was asked for.
     """
     from cutegen.analysis.proof import prove
     from cutegen.analysis.report_json import as_json
     from cutegen.analysis.report_text import as_lines
     from cutegen.building.output import print_diagnostics
+    from cutegen.building.project import shown
     from cutegen.cli.guard import FINDINGS, OK
+    from cutegen.language.diagnostics import as_json as diagnostic_json
     from cutegen.language.writer import write_spec
 
     if no_proof and sizes:
         raise click.UsageError("--sizes is for the proof, which --no-proof leaves out")
-    gathered = gather_specs(select_specs((spec,), None), form)
+    asked = shown(spec)
+    gathered = gather_specs(select_specs((spec,), None), form, spec=asked, kernels=[])
     units = [unit for unit in gathered.units if kernel in (None, unit.kernel)]
     if not units:
         known = [unit.kernel for unit in gathered.units]
-        raise Refusal(
-            f"there is no kernel `{kernel}` in {gathered.units[0].source.shown}", f"its kernels are {', '.join(known)}"
-        )
+        raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {', '.join(known)}")
     proofs = [None if no_proof else prove(unit.module.plan, _sizes_for(unit, sizes)) for unit in units]
     holds = all(proof is None or proof.holds for proof in proofs)
     if form == "json":
         entries = [
             {
                 "kernel": unit.kernel,
+                "spec": unit.source.shown,
                 "text": write_spec(unit.module.spec),
                 "inferred": [{"path": list(path), "why": why} for path, why in unit.module.inferred.items()],
                 "proof": proof and as_json(proof),
             }
             for unit, proof in zip(units, proofs, strict=True)
         ]
-        print_json({"verb": "explain", "spec": units[0].source.shown, "kernels": entries}, OK if holds else FINDINGS)
+        diagnostics = [diagnostic_json(d) for d in gathered.diagnostics]
+        said = {"verb": "explain", "spec": asked, "diagnostics": diagnostics, "kernels": entries}
+        print_json(said, OK if holds else FINDINGS)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
         texts = []

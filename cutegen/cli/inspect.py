@@ -61,7 +61,7 @@ def inspect(
     from cutegen.compiling import Cache
     from cutegen.language.diagnostics import as_json
 
-    gathered = gather_specs(select_specs(specs, None), form)
+    gathered = gather_specs(select_specs(specs, None), form, notices=[], kernels=[])
     units = _chosen(gathered, kernel, target)
     cache = None if no_cache else Cache()
     try:

@@ -39,7 +39,7 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
     from cutegen.measuring.receipt_text import as_json
 
     selection = select_specs(specs, out)
-    gathered = gather_specs(selection, form)
+    gathered = gather_specs(selection, form, receipts=[], left_out=[])
     states = receipt_states(gathered.units, selection.scopes)
     made = makers(states, gathered.units)
     left_out = [state for state in states if state.state != "current"]

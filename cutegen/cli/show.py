@@ -22,7 +22,7 @@ ROWS_OF_EACH = 16  # cells high on a terminal, where there are several pictures
 
 
 @click.command()
-@click.argument("subjects", nargs=-1, required=True, metavar="SPEC|LAYOUT [LAYOUT]")
+@click.argument("subjects", nargs=-1, required=True, metavar="SPEC|DIR|LAYOUT [LAYOUT]")
 @click.option("--tv", is_flag=True, help="The layout maps (thread, value) to a place in a tile.")
 @click.option("--tile", metavar="M,N", help="With --tv, the tile's shape in elements; else its strides suggest one.")
 @click.option("--banks", type=click.Choice(DTYPES), help="Draw the shared-memory banks of elements of this type.")
@@ -43,7 +43,7 @@ def show(
     out: tuple[Path, ...],
     form: str,
 ) -> None:
-    """Draw a kernel, or a layout; on the terminal unless -o says otherwise.
+    """Draw a kernel, those of a folder, or a layout; on the terminal unless -o says otherwise.
 
     A layout is any expression of layout algebra, as in `cutegen layout`. A cell is a coordinate and holds its offset;
     with --tv it is an element of a tile and holds its thread and value. Two layouts are drawn as the copy from the
@@ -52,7 +52,8 @@ def show(
     A kernel's pictures are its tiles on the grid, threads and values, copies, shared-memory banks and pipeline; its
     page shows them beside the generated code.
 
-    JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}.
+    JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; of a spec
+    with errors also its diagnostics.
     """
     from cutegen.building.write import write_all
     from cutegen.drawing.data import as_json
@@ -104,7 +105,7 @@ def _kernels(path: Path, kernel: str | None, names: Sequence[str], form: str) ->
     from cutegen.building.output import print_diagnostics
     from cutegen.drawing.kernels import draw_kernel
 
-    gathered = gather_specs(select_specs((path,), None), form)
+    gathered = gather_specs(select_specs((path,), None), form, pictures=[], written=[])
     known = [unit.kernel for unit in gathered.units]
     if kernel is not None and kernel not in known:
         raise Refusal(f"there is no kernel `{kernel}` in {path}", f"its kernels are {', '.join(known)}")
@@ -145,11 +146,15 @@ def _render(drawn: Drawn, out: Sequence[Path]) -> dict[Path, bytes | None]:
 
 
 def _pages(drawn: Drawn, path: Path) -> dict[Path, bytes | None]:
+    from cutegen.drawing.files import KINDS
     from cutegen.drawing.pages import render_page
 
     pages = [(unit.module, figures) for unit, figures in drawn if unit is not None]
     if not pages:
-        raise Refusal("a page shows a kernel", "draw a spec, or end the file's name in .svg, .png or .txt")
+        raise Refusal(
+            f"{path} would be a page, or a folder of pages, and a page shows a kernel, not a layout",
+            f"end the file's name in {', '.join(KINDS)}, or draw a spec",
+        )
     if path.suffix.lower() != PAGE:
         return {path / f"{module.spec.kernel}{PAGE}": render_page(module, mine).encode() for module, mine in pages}
     if len(pages) > 1:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides the order in which schedules are tried.")
-@click.option("--dry-run", is_flag=True, help="Only what needs no GPU: the space, pruning and compiling.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only what needs no GPU: the space, pruning and compiling; lists what is left."
+)
 @click.option("--target", metavar="T", help="With --dry-run: compile only for this one of the spec's targets.")
 @click.option("--no-write", is_flag=True, help="Print what would change in the spec, and leave it as it is.")
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
@@ -69,7 +71,8 @@ def tune(
     Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
 
     JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates, ranking,
-    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}.
+    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a spec with
+    errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.building.console import make_progress
     from cutegen.building.output import print_diagnostics
@@ -97,7 +100,8 @@ def tune(
     try:
         result = prepared.run(path, fresh, make_progress(), dry_run)
     except KeyboardInterrupt:
-        click.echo(f"what was timed is in {path}; the same command goes on from there", err=True)
+        if not dry_run:
+            click.echo(f"what was timed is in {path}; the same command goes on from there", err=True)
         raise
     changed = result.text
     diff = "" if changed is None else output.diff(prepared.text, changed, gathered.units[0].source.shown)
@@ -146,6 +150,9 @@ def _print(result: Result, dry: bool) -> None:
     for line in output.counts_lines(result):
         click.echo(line)
     if dry:
+        print_table(output.DRY_COLUMNS, output.dry_rows(result))
+        if rest := output.dry_rest(result):
+            click.echo(rest)
         return
     if result.late:
         click.echo("the budget was spent before everything was tried")

@@ -30,18 +30,22 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
 
     Exit 1 where a kernel fails, 2 where one could not be executed.
 
-    JSON: {verb, ok, exit_code, on, diagnostics, kernels: [{kernel, spec, file, verification: {verdict, why, report}}],
-    receipts?: {written, notices, problems}}.
+    What runs is generated anew from the spec; a file in generated/ that is stale or edited by hand is named in a note.
+
+    JSON: {verb, ok, exit_code, on, diagnostics, notices, kernels: [{kernel, spec, file, verification: {verdict, why,
+    report}}], receipts?: {written, notices, problems}}.
     """
     from cutegen.building.build import Verification, run_verification
     from cutegen.building.checks import emulator_missing
     from cutegen.building.console import make_progress
     from cutegen.building.output import print_diagnostics, print_recorded, print_verify, recorded_json, verify_json
+    from cutegen.building.state import other_files
     from cutegen.verification import gpu_missing
 
     if receipts and on == "cpu":
         raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
-    gathered = gather_specs(select_specs(specs, None), form)
+    selection = select_specs(specs, None)
+    gathered = gather_specs(selection, form, on=on, notices=[], kernels=[])
     units = gathered.units
     reason = emulator_missing() if on == "cpu" else gpu_missing()
     if reason is not None:
@@ -54,12 +58,15 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
     recorded = _record(units, verifications) if receipts else None
+    notices = other_files(units, selection.scopes)
     code = FINDINGS if found or (recorded and recorded.problems) else BROKEN if idle else OK
     if form == "json":
         kept = {} if recorded is None else {"receipts": recorded_json(recorded)}
-        print_json({**verify_json(on, units, verifications, diagnostics), **kept}, code)
+        print_json({**verify_json(on, units, verifications, diagnostics, notices), **kept}, code)
     else:
         print_diagnostics(diagnostics, gathered.texts)
+        for notice in notices:
+            click.echo(f"note: {notice}", err=True)
         print_verify(units, verifications)
         if recorded is not None:
             print_recorded(recorded)

@@ -31,6 +31,7 @@ class Judgement:
     found: str
     holds: bool
     hint: str = ""
+    help: str = ""
 
     @property
     def key(self) -> str:
@@ -48,6 +49,7 @@ class ExpectationFailure:
     wanted: str
     found: str
     hint: str = ""
+    help: str = ""
 
     @property
     def key(self) -> str:
@@ -61,7 +63,7 @@ class ExpectationFailure:
 def check(expect: Expect, artefact: Artefact) -> list[ExpectationFailure]:
     """Every expectation that does not hold, in the spec's order; empty when all do."""
     return [
-        ExpectationFailure(artefact.kernel, artefact.target, j.path, j.wanted, j.found, j.hint)
+        ExpectationFailure(artefact.kernel, artefact.target, j.path, j.wanted, j.found, j.hint, j.help)
         for j in judge(expect, artefact)
         if not j.holds
     ]
@@ -73,10 +75,14 @@ def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
     unknown = f"nothing to judge by ({'; '.join(artefact.missing) or 'not in the artefact'})"
     judged: list[Judgement] = []
 
-    def add(path: tuple[str, ...], wanted: Count, number: int | None, found: str, hint: str = "") -> None:
+    def add(
+        path: tuple[str, ...], wanted: Count, number: int | None, found: str, hint: str = "", help: str = ""
+    ) -> None:
         holds = number is not None and wanted.holds(number)
         text = unknown if number is None else found
-        judged.append(Judgement(("expect", *path), str(wanted), text, holds, "" if holds or number is None else hint))
+        silent = holds or number is None
+        told = ("", "") if silent else (hint, help)
+        judged.append(Judgement(("expect", *path), str(wanted), text, holds, *told))
 
     if expect.spills is not None:
         parts = (resources.spill_stores, resources.spill_loads)
@@ -89,7 +95,14 @@ def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
         clashing = None if artefact.sass is None else bank_clashes(artefact.sass)
         number = None if clashing is None else clashing.clashes
         hint = f"an {OPCODE} with three registers of one bank takes a cycle more"
-        add(("bank_clashes",), expect.bank_clashes, number, str(clashing), hint)
+        add(
+            ("bank_clashes",),
+            expect.bank_clashes,
+            number,
+            str(clashing),
+            hint,
+            _clash_help(expect.bank_clashes, number),
+        )
     if expect.sass:
         counts = None if artefact.sass is None else mnemonics(artefact.sass)
         for pattern, wanted in expect.sass.items():
@@ -138,6 +151,16 @@ def _nearest_hint(pattern: str, others: Counter[str]) -> str:
     if close:
         return f"nearest in the SASS: {_names(close)}"
     return f"nothing like it in the SASS, which has mostly {_names(others.most_common(_NEAREST))}" if others else ""
+
+
+def _clash_help(wanted: Count, clashes: int | None) -> str:
+    """Empty where it is not too many."""
+    if clashes is None or clashes < wanted.number or wanted.relation not in ("==", "<", "<="):
+        return ""
+    return (
+        "the compiler gives out registers: another `mma.thread_layout`, or a tile that leaves it more of them, may end "
+        f'the clashes; or write `bank_clashes: "<= {clashes}"`, which is what there is now'
+    )
 
 
 def _spill_hint(artefact: Artefact) -> str:

@@ -23,6 +23,7 @@ from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
 from cutegen.language.tuning import tune
 
 _COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
+_CHARACTERS = re.compile(r"\[(?:!.|[^!])[^\]]*\]")  # of a glob, as fnmatch reads it
 MAX_INT = 2**31 - 1
 
 
@@ -185,6 +186,11 @@ def _expect(ctx: Context) -> Expect:
             help = "write a mnemonic such as `LDG.E.128`, with `*` for any text"
             message = f"`{shown(glob)}` is not a glob over SASS mnemonics"
             ctx.say("CG119", message, "expect", "sass", glob, key=True, help=help)
+        elif "[" in _CHARACTERS.sub("", glob):  # which fnmatch would take as it is, and no mnemonic has
+            help = f"write the characters to choose from, as in `{shown(glob.partition('[')[0])}[A-Z]`"
+            ctx.say(
+                "CG119", f"`{shown(glob)}` has a `[` that nothing closes", "expect", "sass", glob, key=True, help=help
+            )
     spills, registers, clashes = (
         _count(ctx, data[key], "expect", key) if key in data else None
         for key in ("spills", "registers", "bank_clashes")

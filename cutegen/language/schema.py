@@ -298,6 +298,10 @@ def _type_help(path: Path, value: Any, data: Any) -> str | None:
         return help
     if path == ("targets",) and isinstance(value, str):
         return f"write `targets: [{shown(value)}]`"
+    if path[:1] == ("tune",) and len(path) == 2:
+        if isinstance(value, (int, float)):
+            return f"write `[{shown(str(value).lower())}]`"
+        return f'write `["{shown(value)}"]`' if isinstance(value, str) else "write a list of such values"
     if path == ("schedule", "tiler") and isinstance(value, (list, str, int)):
         numbers = re.findall(r"[0-9]+", str(value)) if isinstance(value, (str, int)) else [str(v) for v in value]
         modes = _modes(data)

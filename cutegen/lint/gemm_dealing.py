@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nsmallest
 from itertools import product
 from math import log2
 
-from tensor_layouts import size
+from tensor_layouts import Layout, size
 
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Path, Tensor
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import (
     changed_copy,
+    changed_mma,
     changed_tiler,
     first_that_works,
     first_written,
+    is_written,
     say_layout,
     try_out,
     written,
@@ -48,16 +51,67 @@ def copied(spec: KernelSpec, say: Say) -> None:
     if not is_sound(spec):
         return  # nothing was tried
     schedule, k = schedule_of(spec), gemm.names(spec)[4]
+    because = tuple(
+        f"the mma's {threads} threads along {mode} do not divide {gemm.tile_of(schedule, mode)} either"
+        for mode, threads in _undivided(spec).items()
+    )
     for tensor, mode, copy in operands(spec):
         if copy.thread_layout is not None and copy.value_layout is not None:
             continue
         threads, block, depth = gemm.threads_of(schedule), gemm.tile_of(schedule, mode), gemm.tile_of(schedule, k)
+        places: list[Path] = [("schedule", "tiler", mode), ("schedule", "tiler", k), ("schedule", "tiler")]
+        if _odd_threads(spec):
+            places.insert(0, ("schedule", "mma", "thread_layout"))
+        elif threads % depth and depth % threads:
+            places[:2] = [places[1], places[0]]
         say(
             f"no way was found for {threads} threads to copy {tensor.name}'s tile of {block} x {depth}",
-            *first_written(spec, ("schedule", "tiler", mode), ("schedule", "tiler", k), ("schedule", "tiler")),
-            notes=(f"{block} * {depth} = {block * depth} elements do not deal out to {threads} threads row by row",),
-            help=partial(_other_tile, spec, mode, say.code),
+            *first_written(spec, *places),
+            notes=(
+                f"{block} * {depth} = {block * depth} elements do not deal out to {threads} threads row by row",
+                *because,
+            ),
+            help=partial(_other_threads_or_tile, spec, mode, say.code),
         )
+
+
+def _undivided(spec: KernelSpec) -> dict[str, int]:
+    """The mma's threads along m and n, where they do not divide the tile."""
+    schedule = schedule_of(spec)
+    assert schedule.mma.thread_layout is not None
+    sizes = zip(gemm.names(spec)[2:4], layouts.mode_sizes(schedule.mma.thread_layout), strict=False)
+    return {mode: threads for mode, threads in sizes if gemm.tile_of(schedule, mode) % threads}
+
+
+def _odd_threads(spec: KernelSpec) -> bool:
+    """Whether the threads that were written, rather than the tile, are the odd ones: 15 threads for 128 places are,
+    16 for 72 are not."""
+    if not is_written(spec, "schedule", "mma", "thread_layout"):
+        return False
+    schedule = schedule_of(spec)
+    return any(gemm.tile_of(schedule, mode) % (x // (x & -x)) for mode, x in _undivided(spec).items())
+
+
+def _other_threads_or_tile(spec: KernelSpec, mode: str, code: str) -> str | None:
+    """Threads that divide the tile, where those that were written are to blame; else another tile."""
+    schedule = schedule_of(spec)
+    if not _odd_threads(spec):
+        return _other_tile(spec, mode, code)
+    assert schedule.mma.thread_layout is not None
+    sizes = layouts.mode_sizes(schedule.mma.thread_layout)[:2]
+
+    def far(counts: Sequence[int]) -> float:
+        return sum(abs(log2(count / threads)) for count, threads in zip(counts, sizes, strict=True))
+
+    near = []
+    for own, threads in zip(gemm.names(spec)[2:4], sizes, strict=True):
+        divisors = [x for x in range(1, MAX_THREADS + 1) if gemm.tile_of(schedule, own) % x == 0]
+        near.append(nsmallest(3, divisors, key=lambda x: abs(log2(x / threads))))
+    for m, n in sorted(product(*near), key=far):
+        layout = Layout((m, n, 1), (1, m, 0))
+        if not has_errors(try_out(changed_mma(spec, thread_layout=layout))[1]):
+            return say_layout("thread_layout", layout)
+    return _other_tile(spec, mode, code)
 
 
 def _other_tile(spec: KernelSpec, mode: str, code: str) -> str | None:

@@ -132,10 +132,10 @@ def stages(spec: KernelSpec, say: Say) -> None:
     found, (least, most) = schedule_of(spec).stages, STAGES
     assert found is not None
     if not least <= found <= most:
-        near = least if found < least else most
+        counts = (least, 3) if found < least else range(most, least - 1, -1)  # the most that fit, as CG254 says too
 
         def help() -> str | None:
-            trials = [(written(f"write `stages: {c}`"), changed(spec, stages=c)) for c in (near, 3, 2)]
+            trials = ((written(f"write `stages: {c}`"), changed(spec, stages=c)) for c in counts)
             return first_that_works(say.code, trials)
 
         message = f"{found} stage{'s' * (found > 1)}, and there can be {least} to {most}"

@@ -153,7 +153,9 @@ class _Worker:
         work = folder / "work"  # the compiler's dumps end up there
         work.mkdir()
         paths = [p for p in sys.path if p]  # the worker finds cutegen and executors where this process does
-        environment = {"OMP_NUM_THREADS": str(threads), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        given = {"OMP_NUM_THREADS": str(threads), **os.environ}
+        # The compiler leaves folders where temporary files go: there they end with the worker.
+        environment = {**given, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(work.resolve())}
         with self._log.open("wb") as sink:
             command = [sys.executable, "-m", "cutegen.verification.worker"]
             self._process = LineProcess(command, work, environment, sink)

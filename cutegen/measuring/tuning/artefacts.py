@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cutegen.analysis.occupancy import occupancy
 from cutegen.codegen import Module
@@ -24,7 +25,8 @@ def compile_candidates(
     on_done: Callable[[str], None],
     compile: Compile = compile_all,
 ) -> list[Candidate | Dropped]:
-    """What becomes of each candidate, its `kernels` compiled for each target, in the candidates' order.
+    """What becomes of each candidate, its `kernels` compiled for each target, in the candidates' order; those that are
+    left know their registers.
 
     The incumbent, number 0, may spill: it is what the spec says. Raises OSError where no worker process can start.
     """
@@ -50,6 +52,7 @@ def compile_candidates(
 
 
 def _judged(candidate: Candidate, compiled: Sequence[tuple[Outcome, Module]]) -> Candidate | Dropped:
+    registers: dict[str, dict[str, int]] = {}
     for outcome, module in compiled:
         if not isinstance(outcome, Compiled):
             return Dropped(candidate.number, candidate.schedule, FAILED, f"{module.spec.kernel}: {outcome.message}")
@@ -58,7 +61,9 @@ def _judged(candidate: Candidate, compiled: Sequence[tuple[Outcome, Module]]) ->
             by, message = problem
             said = f"{module.spec.kernel} for {outcome.artefact.target}: {message}"
             return Dropped(candidate.number, candidate.schedule, by, said)
-    return candidate
+        if (found := outcome.artefact.resources.registers) is not None:
+            registers.setdefault(module.spec.kernel, {})[outcome.artefact.target] = found
+    return replace(candidate, registers=registers)
 
 
 def unfit(artefact: Artefact, module: Module) -> tuple[str, str] | None:

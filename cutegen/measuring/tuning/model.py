@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from cutegen.codegen import Module
@@ -15,7 +15,8 @@ Shape = Mapping[str, int]
 @dataclass(frozen=True)
 class Candidate:
     """A schedule that lint accepts. `number` is its place in the space, 0 the spec as it is; `modules` are those of
-    all variants. `excess` is what lint says it spends beyond what would do, the mean of its variants."""
+    all variants. `excess` is what lint says it spends beyond what would do, the mean of its variants. `registers` of a
+    thread by kernel and target, where it was compiled and they are known."""
 
     number: int
     schedule: Mapping[str, Any]
@@ -23,6 +24,7 @@ class Candidate:
     modules: tuple[Module, ...]
     bodies: Mapping[str, str]  # kernel -> digest of its body
     excess: float
+    registers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def changes(self, from_: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         return differences(from_, self.schedule)

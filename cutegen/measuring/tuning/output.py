@@ -72,6 +72,25 @@ def rows(result: Result) -> list[list[str]]:
     return [*found, ["0", "1.000", "", "", _us(result.incumbent_us), "the spec as it is"]]
 
 
+DRY_COLUMNS = ("candidate", "registers", "schedule")
+
+
+def dry_rows(result: Result) -> list[list[str]]:
+    """Candidates that compiled but were not timed, the most promising first; registers as a build shows them."""
+    found = []
+    for candidate in result.candidates[:SHOWN]:
+        registers = [str(r) for by_target in candidate.registers.values() for r in by_target.values()]
+        text = ", ".join(dict.fromkeys(registers)) or "?"
+        found.append([str(candidate.number), text, changes_text(result.incumbent, candidate)])
+    return found
+
+
+def dry_rest(result: Result) -> str:
+    """What the table of candidates does not show; empty if it shows all."""
+    more = len(result.candidates) - SHOWN
+    return f"and {more} more; --format json lists all" if more > 0 else ""
+
+
 def verdict(result: Result) -> str:
     """The last line."""
     if result.stopped:
@@ -114,7 +133,13 @@ def as_json(result: Result) -> dict[str, Any]:
             for one in result.dropped
         ],
         "candidates": [
-            {"candidate": c.number, "schedule": c.schedule, "bodies": dict(c.bodies), "excess": c.excess}
+            {
+                "candidate": c.number,
+                "schedule": c.schedule,
+                "bodies": dict(c.bodies),
+                "excess": c.excess,
+                "registers": {kernel: dict(by_target) for kernel, by_target in c.registers.items()},
+            }
             for c in result.candidates
         ],
         "ranking": [
