@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 
 class Died(Exception):
@@ -19,6 +19,20 @@ class Died(Exception):
 
 class TimedOut(Exception):
     """The process gave no answer in time."""
+
+
+def served() -> tuple[TextIO, TextIO]:
+    """In the process that is asked: the lines that it is asked in, and where its answers go.
+
+    From then on its standard input is empty, and what it prints goes to standard error: libraries print, too.
+    """
+    asked = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return asked, answers
 
 
 class LineProcess:

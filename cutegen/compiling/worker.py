@@ -19,7 +19,6 @@ import errno
 import faulthandler
 import importlib.util
 import json
-import os
 import re
 import shutil
 import signal
@@ -35,6 +34,7 @@ from typing import Any
 
 from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.outcome import Failed
+from cutegen.line_process import served
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Of the DSL's messages: the code that it quotes, what it suggests, and the labels that its paragraphs start with
@@ -50,12 +50,7 @@ class ModuleProblem(Exception):
 
 
 def main() -> None:
-    jobs = os.fdopen(os.dup(0), encoding="utf-8")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    jobs, answers = served()
     faulthandler.enable(all_threads=False)  # tells the parent which line of the module a crash came from
     faulthandler.register(signal.SIGUSR1, all_threads=False)  # and which one was running at a timeout
 

@@ -11,7 +11,7 @@ from cutegen.analysis.words import count
 from cutegen.language.model import ElementwiseSchedule, KernelSpec, ProbeSchedule
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed_copy, changed_tiler, first_that_works, first_written, written
-from cutegen.planning import elementwise, layouts
+from cutegen.planning import elementwise, elementwise_plan, layouts
 from cutegen.planning.probe import reach
 from cutegen.planning.targets import MAX_VECTOR_BITS
 
@@ -204,7 +204,7 @@ def probe_size(spec: KernelSpec, say: Say) -> None:
 
 def registers(spec: KernelSpec, say: Say) -> None:
     """A thread's values of all tensors, which are under way together, should fit its registers."""
-    plan = elementwise.plan(spec)
+    plan = elementwise_plan.plan(spec)
     point = plan.pointwise
     needed = sum(-(-point.values * o.tensor.dtype.bytes // 4) for o in point.operands)
     limit = register_limit(plan.threads)

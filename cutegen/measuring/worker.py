@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import pickle
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cutegen.line_process import served
 from cutegen.measuring.model import Failure, Limits, Machine, Request
 
 LIMITS = "the GPU's own limits"  # what runs while they are measured
@@ -150,14 +149,13 @@ class Worker:
 
 def main() -> int:
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not get between the events
+    jobs, events = served()
 
     def tell(kind: str, data: Any) -> None:
         print(json.dumps({kind: data}), file=events, flush=True)
 
     worker = Worker(tell)
-    for line in sys.stdin:
+    for line in jobs:
         job = pickle.loads(Path(line.rstrip("\n")).read_bytes())
         assert isinstance(job, Job)
         try:

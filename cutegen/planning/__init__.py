@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec
-from cutegen.planning import elementwise, gemm_inference, gemm_plan, probe
+from cutegen.planning import elementwise_inference, elementwise_plan, gemm_inference, gemm_plan, probe
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
-_RESOLVE = {"elementwise": elementwise.resolve, "gemm": gemm_inference.resolve, "probe": probe.resolve}
+_RESOLVE = {"elementwise": elementwise_inference.resolve, "gemm": gemm_inference.resolve, "probe": probe.resolve}
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
@@ -22,7 +22,7 @@ def make_plan(spec: KernelSpec) -> Plan:
     """The plan of a resolved spec that passed its checks."""
     match spec.op:
         case "elementwise":
-            return elementwise.plan(spec)
+            return elementwise_plan.plan(spec)
         case "gemm":
             return gemm_plan.plan(spec)
     return probe.plan(spec)

@@ -10,22 +10,17 @@ What kernels print goes to standard error.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import warnings
 from pathlib import Path
 
+from cutegen.line_process import served
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
 
 
 def main() -> None:
-    jobs = os.fdopen(os.dup(0), encoding="utf-8")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    jobs, answers = served()
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
     for line in jobs:
         job_path, events_path = json.loads(line)

@@ -1,0 +1,207 @@
+"""Elementwise kernels: inference of what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from cutegen.language.model import ElementwiseSchedule, KernelSpec, Partition, Scheduler
+from cutegen.planning import layouts
+from cutegen.planning.common import default_predication, require_divisible, resolve_tensors
+from cutegen.planning.elementwise import (
+    along_major,
+    beside_major,
+    block_tile,
+    contiguous_run,
+    dealt_run,
+    major_index,
+    tile_order,
+    vector_of,
+    whole_tensors,
+    widest_bits,
+    widest_vector,
+)
+from cutegen.planning.report import Report
+from cutegen.planning.sound import is_sound
+from cutegen.planning.targets import SECTOR, WARP
+
+THREADS = 256
+_WARPS = "a warp along the contiguous mode, 8 warps"
+ROWS = 4  # accesses of a thread in the default value layout: enough in flight to hide memory latency
+
+
+def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
+    """The same kernel with every field of the schedule filled in."""
+    spec = resolve_tensors(spec, report, {})
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule = spec.schedule
+    if schedule.partition is None:
+        schedule = replace(schedule, partition=_partition(schedule))
+        why = "the general form" if schedule.partition == "thread_value" else "the one that takes the keys given"
+        report.infer(why, "schedule", "partition")
+    if schedule.scheduler.raster is None:
+        schedule = replace(schedule, scheduler=Scheduler(raster=spec.output.major))
+        why = f"{spec.output.name} is contiguous along it: blocks that run together touch the same pages of memory"
+        report.infer(why, "schedule", "scheduler", "raster")
+    if not is_sound(replace(spec, schedule=schedule)):
+        return replace(spec, schedule=schedule)  # lint says why
+    widest = widest_vector(spec)
+    if schedule.copy.bits is not None:
+        widest = min(widest, max(1, schedule.copy.bits // widest_bits(spec)))
+    match schedule.partition:
+        case "inner":
+            schedule = _infer_inner(spec, schedule, report, widest)
+        case "inner_outer":
+            schedule = _infer_inner_outer(spec, schedule, report, widest)
+        case _:
+            schedule = _infer_thread_value(spec, schedule, report, widest)
+    if not is_sound(replace(spec, schedule=schedule)):
+        return replace(spec, schedule=schedule)
+    spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
+    return _infer_predication(spec, report)
+
+
+def _partition(schedule: ElementwiseSchedule) -> Partition:
+    """The partition that reads every key that was written."""
+    if schedule.threads is not None or (schedule.tiler is not None and schedule.thread_layout is None):
+        return "inner"
+    return "thread_value" if schedule.tiler is None else "inner_outer"
+
+
+def _infer_inner(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int) -> ElementwiseSchedule:
+    if schedule.tiler is None:
+        tile = along_major(spec, widest, 1)
+        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, tile, strict=True)))
+        report.infer(f"one access of {widest} elements", "schedule", "tiler")
+    schedule = _complete_tiler(spec, schedule, report, (1,) * len(spec.output.shape))
+    if schedule.threads is None:
+        schedule = replace(schedule, threads=THREADS)
+        report.infer("8 warps", "schedule", "threads")
+    return schedule
+
+
+def _infer_inner_outer(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
+) -> ElementwiseSchedule:
+    run = dealt_run(spec, schedule)
+    if schedule.thread_layout is None:
+        shape = along_major(spec, *_dealt_to(spec, schedule.tiler or {}, run))
+        schedule = replace(schedule, thread_layout=layouts.ordered(shape, major_index(spec)))
+        why = "as many as the tiler has work for, a warp along the contiguous mode" if schedule.tiler else _WARPS
+        report.infer(why, "schedule", "thread_layout")
+    if schedule.tiler is None:
+        assert schedule.thread_layout is not None
+        share = along_major(spec, max(8, widest) if run > 1 else 8, ROWS)
+        extents = [t * s for t, s in zip(layouts.mode_sizes(schedule.thread_layout), share, strict=True)]
+        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, extents, strict=True)))
+        report.infer(f"{prod(share)} elements a thread", "schedule", "tiler")
+    assert schedule.thread_layout is not None
+    least = list(layouts.mode_sizes(schedule.thread_layout))
+    least[major_index(spec)] *= run
+    return _complete_tiler(spec, schedule, report, least, run)
+
+
+def _dealt_to(spec: KernelSpec, tiler: Mapping[str, int], run: int) -> tuple[int, int]:
+    """Threads along the contiguous mode, and along the one beside it, that deal out a tile in runs of `run`.
+
+    A warp and 8 of them, as far as what the tiler says is a multiple of them.
+    """
+    if len(spec.output.shape) == 1:
+        return _share(tiler.get(spec.output.shape[0], THREADS * run) // run, THREADS), 1
+    major, beside = str(spec.output.major), spec.output.shape[beside_major(spec)]
+    runs, rows = tiler.get(major, WARP * run) // run, tiler.get(beside, THREADS // WARP)
+    across = _share(rows, THREADS // _share(runs, WARP))
+    return _share(runs, THREADS // across), across
+
+
+def _share(extent: int, most: int) -> int:
+    """The largest divisor of `extent` up to `most`; 1 if there is nothing to divide."""
+    return next((n for n in range(min(extent, most), 0, -1) if extent % n == 0), 1)
+
+
+def _complete_tiler(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, least: Sequence[int], run: int = 1
+) -> ElementwiseSchedule:
+    """Modes that the tiler leaves out get the least extent, one element a thread; `run` along the contiguous mode."""
+    assert schedule.tiler is not None
+    tiler = {}
+    for mode, extent in zip(spec.output.shape, least, strict=True):
+        if mode not in schedule.tiler:
+            own = f"one access of {run} elements" if run > 1 and mode == spec.output.major else "one element"
+            report.infer(f"{own} a thread", "schedule", "tiler", mode)
+        tiler[mode] = schedule.tiler.get(mode, extent)
+    return replace(schedule, tiler=tiler)
+
+
+def _infer_thread_value(
+    spec: KernelSpec, schedule: ElementwiseSchedule, report: Report, widest: int
+) -> ElementwiseSchedule:
+    rank, major = len(spec.output.shape), major_index(spec)
+    if schedule.thread_layout is None:
+        rows, turned = _rows_of_a_warp(spec, schedule)
+        shape = along_major(spec, THREADS if rank == 1 else WARP // rows, THREADS // WARP * rows)
+        schedule = replace(schedule, thread_layout=layouts.ordered(shape, major))
+        why = f"{rows} rows of {WARP // rows} a warp, so that it fills the sectors of {turned}, 8 warps"
+        report.infer(why if rows > 1 else _WARPS, "schedule", "thread_layout")
+    if schedule.value_layout is None:
+        shape = along_major(spec, widest, ROWS)
+        schedule = replace(schedule, value_layout=layouts.ordered(shape, major))
+        report.infer(f"{ROWS if rank > 1 else 1} accesses of {widest} elements", "schedule", "value_layout")
+    return schedule
+
+
+def _rows_of_a_warp(spec: KernelSpec, schedule: ElementwiseSchedule) -> tuple[int, str]:
+    """Along the mode beside the contiguous one, and the input for which there are more than one.
+
+    An input that is contiguous there fills a sector only with what several threads read in a column.
+    """
+    if len(spec.output.shape) == 1:
+        return 1, ""
+    beside = beside_major(spec)
+    turned = [t for t in whole_tensors(spec) if t.reads and t.major == spec.output.shape[beside]]
+    if not turned:
+        return 1, ""
+    values = layouts.mode_sizes(schedule.value_layout)[beside] if schedule.value_layout is not None else ROWS
+    narrow = min(turned, key=lambda t: t.dtype.bytes)
+    return min(THREADS // WARP, max(1, SECTOR // (values * narrow.dtype.bytes))), narrow.name
+
+
+def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
+    copy = schedule.copy
+    if copy.atom is None:
+        copy = replace(copy, atom="universal")
+        report.infer("registers to and from global memory", "schedule", "copy", "atom")
+    if copy.bits is None:
+        vector = min(contiguous_run(spec, schedule), widest_vector(spec))
+        copy = replace(copy, bits=vector * widest_bits(spec))
+        why = "the contiguous run of a thread, and the tensors' alignment"
+        if schedule.partition == "inner_outer":
+            why = "one element: the threads deal out what one access moves"
+        report.infer(why, "schedule", "copy", "bits")
+    if copy.evict_priority is None:
+        copy = replace(copy, evict_priority="evict_normal")
+        report.infer("the hardware's own", "schedule", "copy", "evict_priority")
+    return replace(schedule, copy=copy)
+
+
+def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
+    assert isinstance(spec.schedule, ElementwiseSchedule)
+    schedule = spec.schedule
+    vector, major, tile = vector_of(spec), spec.output.major, block_tile(spec)
+    assert major is not None
+    predication = dict(spec.schedule.predication)
+    spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
+    slowest = tile_order(spec)[-1]
+    for index, mode in enumerate(spec.output.shape):
+        if mode not in predication and schedule.partition == "inner" and index == slowest:
+            predication[mode] = "mask"
+            why = "the last block may have more threads than there are tiles left"
+            report.infer(why, "schedule", "predication", mode)
+        elif mode not in predication:
+            predication[mode] = default_predication(spec, report, mode, tile[mode], "mask")
+        if predication[mode] == "none":
+            why = f"predication of {mode} is none and its tile is {tile[mode]}"
+            spec = require_divisible(spec, report, mode, tile[mode], why)
+    ordered = {mode: predication[mode] for mode in spec.output.shape}
+    return replace(spec, schedule=replace(schedule, predication=ordered))
