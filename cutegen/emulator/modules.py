@@ -55,26 +55,29 @@ class Build:
     ptx: str
     host: HostCode
 
-    @property
-    def code(self) -> str:
-        """The PTX without the lines that only name its target."""
-        return re.sub(r"^\s*\.(target|version)\b.*$", "", self.ptx, flags=re.MULTILINE)
-
 
 def build(module: ModuleType, target: str) -> Build:
     """Compiles for a target, with line information. Raises what the compiler raises, ValueError without PTX."""
+    return _built(target, *_compiled(module, target))
+
+
+def _compiled(module: ModuleType, target: str) -> tuple[str, Any]:
+    """The PTX, and what it belongs to. The assembler may take it easy: what runs here is the PTX."""
     import cutlass.cute as cute
 
     keep = cute.KeepPTX()
     with _own_folder() as folder, looked_up_once():
-        compiled = module.compile(target, options=(keep, cute.GenerateLineInfo(True)))
+        compiled = module.compile(target, options=(keep, cute.GenerateLineInfo(True), cute.PtxasOptions("-O0")))
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
             raise ValueError(f"the compiler wrote its PTX to {written}, where another process may overwrite it")
         ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
     if not isinstance(ptx, str):
         raise ValueError(f"compile({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
-    ptx = ptx.rstrip("\0")
+    return ptx.rstrip("\0"), compiled
+
+
+def _built(target: str, ptx: str, compiled: Any) -> Build:
     parameters = {k.name: [(p.offset, p.size) for p in k.parameters] for k in module_of(ptx).kernels}
     return Build(target, ptx, HostCode(compiled, parameters))
 
@@ -102,8 +105,10 @@ def builds(module: ModuleType, targets: Iterable[str] | None = None) -> tuple[Bu
     """One for each target whose PTX differs from those before it by more than the target's name."""
     chosen: dict[str, Build] = {}
     for target in targets or module.TARGETS:
-        made = build(module, target)
-        chosen.setdefault(made.code, made)
+        ptx, compiled = _compiled(module, target)
+        code = re.sub(r"^\s*\.(target|version)\b.*$", "", ptx, flags=re.MULTILINE)  # without what names the target
+        if code not in chosen:
+            chosen[code] = _built(target, ptx, compiled)
     return tuple(chosen.values())
 
 

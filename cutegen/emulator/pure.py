@@ -143,12 +143,20 @@ def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callabl
     float32 result is normal or exact (underflow is what the processor reports otherwise). All else goes there.
     """
     target, a, b, c = (slots[o.name] if isinstance(o, Register) else -1 for o in instruction.operands)
-    float32, float64, uint32 = np.float32, np.float64, np.uint32
+    float32, float64, uint32, count = np.float32, np.float64, np.uint32, np.count_nonzero
 
     def wide(lanes: Lanes, slot: int) -> Array:
         value: Array = np.asarray(lanes.get(slot)).view(float32).astype(float64)
         lanes.wide[slot] = value
         return value
+
+    def number(lanes: Lanes) -> Array | None:
+        """What the target holds, if it was written and is a number in every lane: a NaN has bits of its own."""
+        value, bits = lanes.wide[target], lanes.bits[target]
+        if value is not None or bits is None:
+            return value
+        narrow: Array = np.asarray(bits).view(float32)
+        return None if np.isnan(narrow).any() else narrow.astype(float64)
 
     def operation(lanes: Lanes, mask: Mask) -> None:
         held = lanes.wide
@@ -167,7 +175,7 @@ def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callabl
         lanes.underflow = False
         total = np.add(x * y, z)
         result: Array = np.asarray(total).astype(float32)
-        if lanes.underflow or total.ndim == 0 or ((total.view(uint32)[..., ::2] & _LAST_29) == _HALF).any():
+        if lanes.underflow or total.ndim == 0 or count((total.view(uint32)[..., ::2] & _LAST_29) == _HALF):
             result = np.asarray(fma_f32(x.astype(float32), y.astype(float32), z.astype(float32)))
         if mask is None:
             held[target] = result.astype(float64)
@@ -177,8 +185,13 @@ def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callabl
                     lanes.poison.pop(target, None)
                 else:
                     lanes.poison[target] = poison
-        else:
+            return
+        kept = number(lanes) if poison is None and target not in lanes.poison else None
+        if kept is None:
             lanes.put(target, np.where(np.isnan(result), _NAN, result).view(uint32), mask, poison)
+        else:
+            held[target] = np.where(mask, result.astype(float64), kept)
+            lanes.bits[target] = None
 
     return operation
 
