@@ -14,6 +14,7 @@ from cutegen.emulator.copies import copy_operation
 from cutegen.emulator.form import Form
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.moves import load_operation, store_operation
+from cutegen.emulator.multiply_adds import gathered
 from cutegen.emulator.placement import Placement, place_variables
 from cutegen.emulator.pure import pure_operation
 from cutegen.emulator.state import Lanes
@@ -99,7 +100,7 @@ class _Builder:
                 end = End("fall")
             elif end.kind == "branch":
                 end = replace(end, target=number[self.kernel.labels[end.label]])
-            blocks.append(Block(tuple(self._operation(i) for i in body), tuple(body), end))
+            blocks.append(Block(gathered([self._operation(i) for i in body]), tuple(body), end))
         return Program(
             self.kernel,
             tuple(blocks),

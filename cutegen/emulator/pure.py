@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cutegen.emulator.fma import fma_f32
 from cutegen.emulator.form import Form
 from cutegen.emulator.lanes import Array, Mask, both
+from cutegen.emulator.multiply_adds import MultiplyAdd
 from cutegen.emulator.placement import WINDOW, Place
-from cutegen.emulator.poison import Poison, rule_for, some, whole
+from cutegen.emulator.poison import Poison, rule_for, some
 from cutegen.emulator.semantics import compile_pure
 from cutegen.emulator.state import Lanes
 from cutegen.emulator.types import (
@@ -32,8 +32,6 @@ from cutegen.emulator.types import (
 
 Getter = Callable[[Lanes], Array]
 Places = Mapping[str, Place]
-_LAST_29 = np.uint32(0x1FFFFFFF)
-_HALF = np.uint32(0x10000000)
 
 
 def pure_operation(
@@ -52,7 +50,8 @@ def pure_operation(
         return None
     note(op)
     if instruction.name == "fma.rn.f32" and all(isinstance(s, Register) for s in op.sources):
-        return _multiply_add(instruction, slots)
+        target, *read = (slots[o.name] if isinstance(o, Register) else -1 for o in instruction.operands)
+        return MultiplyAdd(target, *read)
     getters = tuple(getter(s, w, slots, places, instruction) for s, w in zip(op.sources, op.widths, strict=True))
     sources = tuple(slots[s.name] if isinstance(s, Register) else -1 for s in op.sources)
     targets = tuple(slots[d.name] if d.width else -1 for d in op.destinations)
@@ -134,69 +133,6 @@ def getter(source: Source, width: int, slots: Mapping[str, int], places: Places,
         raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text, f"address of {source.name}")
     here = constant(places[source.name].address + source.offset, width)
     return lambda lanes: here
-
-
-def _multiply_add(instruction: Instruction, slots: Mapping[str, int]) -> Callable[[Lanes, Mask], None]:
-    """fma.rn.f32, which is nearly all that a matrix product does: values stay float64 from one to the next.
-
-    `fma.py` says why the result is right where the float64 sum is no midpoint between two float32 numbers and the
-    float32 result is normal or exact (underflow is what the processor reports otherwise). All else goes there.
-    """
-    target, a, b, c = (slots[o.name] if isinstance(o, Register) else -1 for o in instruction.operands)
-    float32, float64, uint32, count = np.float32, np.float64, np.uint32, np.count_nonzero
-
-    def wide(lanes: Lanes, slot: int) -> Array:
-        value: Array = np.asarray(lanes.get(slot)).view(float32).astype(float64)
-        lanes.wide[slot] = value
-        return value
-
-    def number(lanes: Lanes) -> Array | None:
-        """What the target holds, if it was written and is a number in every lane: a NaN has bits of its own."""
-        value, bits = lanes.wide[target], lanes.bits[target]
-        if value is not None or bits is None:
-            return value
-        narrow: Array = np.asarray(bits).view(float32)
-        return None if np.isnan(narrow).any() else narrow.astype(float64)
-
-    def operation(lanes: Lanes, mask: Mask) -> None:
-        held = lanes.wide
-        x, y, z = held[a], held[b], held[c]
-        x = wide(lanes, a) if x is None else x
-        y = wide(lanes, b) if y is None else y
-        z = wide(lanes, c) if z is None else z
-        poison: Poison = None
-        if lanes.poison:
-            for slot in (a, b, c):
-                found = lanes.poison.get(slot)
-                if found is not None:
-                    poison = some(found) if poison is None else poison | some(found)
-            if poison is not None:
-                poison = whole(poison, 32)
-        lanes.underflow = False
-        total = np.add(x * y, z)
-        result: Array = np.asarray(total).astype(float32)
-        if lanes.underflow or total.ndim == 0 or count((total.view(uint32)[..., ::2] & _LAST_29) == _HALF):
-            result = np.asarray(fma_f32(x.astype(float32), y.astype(float32), z.astype(float32)))
-        if mask is None:
-            held[target] = result.astype(float64)
-            lanes.bits[target] = None
-            if lanes.poison:
-                if poison is None:
-                    lanes.poison.pop(target, None)
-                else:
-                    lanes.poison[target] = poison
-            return
-        kept = number(lanes) if poison is None and target not in lanes.poison else None
-        if kept is None:
-            lanes.put(target, np.where(np.isnan(result), _NAN, result).view(uint32), mask, poison)
-        else:
-            held[target] = np.where(mask, result.astype(float64), kept)
-            lanes.bits[target] = None
-
-    return operation
-
-
-_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
 def _prefetch(instruction: Instruction) -> Callable[[Lanes, Mask], None]:
