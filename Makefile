@@ -18,7 +18,7 @@ test: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/cutegen build --check specs/
 	$(BIN)/cutegen verify specs/ --on cpu
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench-render: $(STAMP)
 	$(BIN)/python benchmarks/render_matrix.py

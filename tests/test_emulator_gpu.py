@@ -19,7 +19,10 @@ from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.tensors import make_tensors, scalar_values
 
-pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}")
+pytestmark = [
+    pytest.mark.xdist_group("gpu"),
+    pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}"),
+]
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 ROOT = Path(__file__).parent.parent
 MODULES = [

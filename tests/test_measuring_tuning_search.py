@@ -6,8 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +14,30 @@ import pytest
 from building_kit import StandInCompiler, good
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tuning_kit import ADD, H200, MM, SHAPE, TUNED, VARIANTS, Clock, Quiet, StandInGpu, search, sieve_of, tuning_of
+from tuning_kit import (
+    ADD,
+    H200,
+    MM,
+    SHAPE,
+    TUNED,
+    VARIANTS,
+    Quiet,
+    StandInGpu,
+    entries,
+    schedule,
+    search,
+    sieve_of,
+    small_space,
+    tuning_of,
+    valley,
+)
 
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Failed, Job, Outcome, Resources
 from cutegen.language import read_specs
-from cutegen.language.model import GemmSchedule
-from cutegen.measuring.tuning import inferred
-from cutegen.measuring.tuning.flow import Result, target_of
+from cutegen.measuring.tuning.flow import target_of
 from cutegen.measuring.tuning.log import Conditions, Log, Timed
-from cutegen.measuring.tuning.model import Batch, Candidate, Place, Score, Time, Trouble
-from cutegen.measuring.tuning.output import as_json, counts_lines
-from cutegen.measuring.tuning.pruning import Sieve
-
-
-def schedule(module: Module) -> GemmSchedule:
-    assert isinstance(module.spec.schedule, GemmSchedule)
-    return module.spec.schedule
-
-
-def valley(module: Module, shape: Mapping[str, int]) -> float:
-    """Least at tile 64 x 128 x 16 with 4 stages."""
-    own = schedule(module)
-    assert own.tiler is not None and own.stages is not None
-    away = abs(own.tiler["M"] - 64) / 64 + abs(own.tiler["N"] - 128) / 128 + abs(own.tiler["K"] - 16) / 8
-    return 100.0 + 10 * away + 3 * abs(own.stages - 4) + shape["M"] / 64
+from cutegen.measuring.tuning.model import Candidate, Place, Score, Time, Trouble
 
 
 def stages_only(module: Module, shape: Mapping[str, int]) -> float:
@@ -54,12 +52,7 @@ def flat(module: Module, shape: Mapping[str, int]) -> float:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A space that takes little time to look at."""
-    monkeypatch.setattr(inferred, "TILES", (64, 128))
-    monkeypatch.setattr(inferred, "DEPTHS", (8, 16))
-    monkeypatch.setattr(inferred, "SIDES", ((16, 16), (16, 8)))
-    monkeypatch.setattr(inferred, "BLOCK_THREADS", (128, 256))
-    monkeypatch.setattr(inferred, "ALONG", (16, 32, 64))
+    small_space(monkeypatch)
 
 
 @pytest.fixture
@@ -335,10 +328,6 @@ def test_max_takes_the_most_promising(log: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- log
 
 
-def entries(log: Path, kind: str) -> list[dict[str, Any]]:
-    return [e for e in map(json.loads, log.read_text().splitlines()) if e["kind"] == kind]
-
-
 def key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return (entry["kernel"], entry["body"], str(entry["shape"]), entry["rounds"])
 
@@ -464,114 +453,3 @@ def test_a_log_with_anything_else_in_it_is_read_all_the_same(tmp_path: Path) -> 
     result = search(TUNED, valley, path)
     assert result.winner is not None
     Log(path).close()
-
-
-# ---------------------------------------------------------------------------------------------------------- budget
-
-
-@dataclass
-class Hours:
-    """A search in which everything takes its time, in seconds: `looked`, `compiled` a candidate, `timed` a batch."""
-
-    monkeypatch: pytest.MonkeyPatch
-    looked: float = 0.02
-    compiled: float = 1.0
-    timed: float = 8.0
-    events: list[tuple[str, float]] = field(default_factory=list)  # what began when, from the start of the search
-
-    def search(
-        self, text: str, log: Path, gpus: int = 1, fails: Callable[[Job], bool] | None = None, **options: Any
-    ) -> Result:
-        clock = Clock()
-        start = clock.now
-        sift = Sieve.sift
-
-        def look(sieve: Sieve, schedule: Mapping[str, Any]) -> Any:
-            self.events.append(("look", clock.now - start))
-            clock.takes(self.looked)
-            return sift(sieve, schedule)
-
-        def outcome(job: Job) -> Outcome:
-            self.events.append(("compile", clock.now - start))
-            clock.takes(self.compiled)
-            return Failed("exception", "no") if fails and fails(job) else good(job)
-
-        def began(batch: Batch) -> None:
-            self.events.append((f"time {len(batch.modules) - 1} x {batch.rounds}", clock.now - start))
-            clock.takes(self.timed / gpus)
-
-        with self.monkeypatch.context() as patch:
-            patch.setattr(Sieve, "sift", look)
-            patch.setattr("cutegen.measuring.tuning.flow.time", clock)
-            patch.setattr("cutegen.measuring.tuning.search.time", clock)
-            timers = [StandInGpu(valley, began=began) for _ in range(gpus)]
-            return search(text, valley, log, timers, compiler=StandInCompiler(outcome), **options)
-
-    def began(self, what: str) -> list[float]:
-        return [when for event, when in self.events if event.startswith(what) and event != "time 0 x 6"]
-
-
-@pytest.fixture
-def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
-    return Hours(monkeypatch)
-
-
-def test_a_small_budget_times_some_early_and_ends(log: Path, hours: Hours) -> None:
-    """Where compiling everything would take all of it, and more."""
-    hours.compiled = 2.0
-    everything = len(tuning_of(MM, log.with_name("dry")).dry().candidates)
-    assert everything * hours.compiled > 50
-    result = hours.search(MM, log, budget=50.0)
-    assert result.late and result.ranking and result.untried > 0
-    assert len(result.candidates) + result.untried == everything == as_json(result)["untried"] + len(result.candidates)
-    assert any(line.startswith(f"{result.untried} not compiled before the budget") for line in counts_lines(result))
-    timed = [when for event, when in hours.events if event.startswith("time") and event.endswith("x 6")][1:]
-    assert len(timed) > 1 and timed[0] < 25 and timed[-1] < 50
-    assert len([when for when in hours.began("compile") if when < timed[0]]) == 3
-    # the best few, which are compiled for the other target too and timed to the end
-    assert hours.began("time")[-1] < 50 + 2 * hours.timed + 8 * hours.compiled
-
-
-@pytest.mark.parametrize("gpus", [1, 2])
-def test_one_batch_is_timed_whatever_the_budget(log: Path, hours: Hours, gpus: int) -> None:
-    result = hours.search(TUNED, log, gpus, budget=0.0)
-    assert [event for event, _ in hours.events if event.startswith("time")] == ["time 0 x 6"] * gpus + [
-        "time 3 x 6",
-        "time 3 x 30",
-    ]
-    assert result.late and len(result.candidates) == 3 and len(result.ranking) == 3
-
-
-def test_what_does_not_compile_is_no_first_batch(log: Path, hours: Hours) -> None:
-    first: list[str] = []
-
-    def fails(job: Job) -> bool:
-        first.extend([job.text] if len(first) < 3 else [])
-        return job.text in first
-
-    result = hours.search(TUNED, log, fails=fails, budget=0.0)
-    assert len(hours.began("time")) == 2 and len(result.dropped) == 3 and result.ranking
-
-
-def test_each_short_search_adds_to_those_before_and_forgets_none(log: Path, hours: Hours) -> None:
-    known = []
-    for _ in range(4):
-        result = hours.search(TUNED, log, budget=0.0)
-        known.append(len({entry["body"] for entry in entries(log, "timed")}))
-    assert known == [3, 6, 8, 8] and result.untried == 0
-    assert result.winner is not None
-    assert result.winner.schedule == {"tiler": {"M": 64, "N": 128, "K": 16}, "pipeline": {"stages": 4}}
-
-
-def test_looking_at_schedules_leaves_most_of_the_budget(log: Path, hours: Hours) -> None:
-    hours.looked = 2.0
-    result = hours.search(MM, log, budget=50.0)
-    assert result.tried < result.space.size and result.ranking
-    assert max(hours.began("look")) <= 8 + (50 - 8) / 4, "a quarter of what the look at the GPU left"
-
-
-def test_without_a_budget_everything_is_compiled_at_once(log: Path, hours: Hours) -> None:
-    result = hours.search(TUNED, log)
-    assert not result.late and result.untried == 0
-    before = [when for when in hours.began("compile") if when < hours.began("time")[0]]
-    assert len(before) == len(result.candidates) == 8

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from building_kit import StandInCompiler
 
 from cutegen.codegen import Module
 from cutegen.language import read_specs
 from cutegen.language.document import parse_documents, plain
+from cutegen.language.model import GemmSchedule
+from cutegen.measuring.tuning import inferred
 from cutegen.measuring.tuning.editing import Sheet
 from cutegen.measuring.tuning.flow import Options, Result, Tuning
 from cutegen.measuring.tuning.log import Log
@@ -169,3 +173,30 @@ def tuning_of(
 
 def search(text: str, cost: Cost, log: Path, gpus: Sequence[StandInGpu] = (), **options: Any) -> Result:
     return tuning_of(text, log, **options).run(gpus or [StandInGpu(cost)])
+
+
+def schedule(module: Module) -> GemmSchedule:
+    assert isinstance(module.spec.schedule, GemmSchedule)
+    return module.spec.schedule
+
+
+def valley(module: Module, shape: Mapping[str, int]) -> float:
+    """Least at tile 64 x 128 x 16 with 4 stages."""
+    own = schedule(module)
+    assert own.tiler is not None and own.stages is not None
+    away = abs(own.tiler["M"] - 64) / 64 + abs(own.tiler["N"] - 128) / 128 + abs(own.tiler["K"] - 16) / 8
+    return 100.0 + 10 * away + 3 * abs(own.stages - 4) + shape["M"] / 64
+
+
+def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A space that takes little time to look at."""
+    monkeypatch.setattr(inferred, "TILES", (64, 128))
+    monkeypatch.setattr(inferred, "DEPTHS", (8, 16))
+    monkeypatch.setattr(inferred, "SIDES", ((16, 16), (16, 8)))
+    monkeypatch.setattr(inferred, "BLOCK_THREADS", (128, 256))
+    monkeypatch.setattr(inferred, "ALONG", (16, 32, 64))
+
+
+def entries(log: Path, kind: str) -> list[dict[str, Any]]:
+    """The lines of a log of one kind."""
+    return [e for e in map(json.loads, log.read_text().splitlines()) if e["kind"] == kind]

@@ -101,7 +101,7 @@ def tune(
         result = prepared.run(path, fresh, make_progress(), dry_run)
     except KeyboardInterrupt:
         if not dry_run:
-            click.echo(f"what was timed is in {path}; the same command goes on from there", err=True)
+            click.echo(f"{path} has what was found; the same command goes on from there", err=True)
         raise
     changed = result.text
     diff = "" if changed is None else output.diff(prepared.text, changed, gathered.units[0].source.shown)

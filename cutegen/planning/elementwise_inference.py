@@ -88,7 +88,7 @@ def _infer_inner_outer(
     if schedule.thread_layout is None:
         shape = along_major(spec, *_dealt_to(spec, schedule.tiler or {}, run))
         schedule = replace(schedule, thread_layout=layouts.ordered(shape, major_index(spec)))
-        why = "as many as the tiler has work for, a warp along the contiguous mode" if schedule.tiler else _WARPS
+        why = f"as many as the tiler is a multiple of, up to {THREADS}" if schedule.tiler else _WARPS
         report.infer(why, "schedule", "thread_layout")
     if schedule.tiler is None:
         assert schedule.thread_layout is not None
