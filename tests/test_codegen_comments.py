@@ -69,10 +69,18 @@ def commented(text: str) -> dict[str, str]:
         ("f32", "K", "N", "N", 64, 128, 16),
         ("f16", "M", "K", "N", 128, 64, 16),
         ("f64", "M", "N", "M", 64, 64, 8),
+        ("f32", "K", "K", "N", 128, 128, 8),
+        ("f32", "K", "K", "N unaligned", 128, 128, 8),
     ],
 )
 def test_gemm_comments(dtype: str, a: str, b: str, c: str, m: int, n: int, k: int, tmp_path: Path) -> None:
-    text = generate(GEMM % locals(), "specs/probe.yaml").modules[0].text
+    values = locals() | {"c": c[0]}
+    text = (
+        generate((GEMM % values).replace("16, role", "4, role" if c[1:] else "16, role"), "specs/probe.yaml")
+        .modules[0]
+        .text
+    )
+    assert ("stride=((4, 1, 32)" in text) == bool(c[1:])
     said = commented(text)
     names = {
         "tAgA": "tAgA = thr_copy_A",

@@ -81,6 +81,8 @@ GEMM: Spec = {
     },
     "targets": ["sm_80"],
 }
+STORED: Spec = copy.deepcopy(GEMM)
+STORED["schedule"]["copies"]["A"]["atom"] = "universal"
 PROBE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -179,9 +181,20 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_schedule.copies.thread_layout": [(GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", TEXT)],
     "gemm_schedule.copies.value_layout": [(GEMM, "schedule.copies.A.value_layout", "(8,1):(1,0)", REFUSED)],
     "gemm_schedule.smem": [(GEMM, "schedule.smem", {"B": {"pad": 4}}, TEXT)],
+    "gemm_schedule.smem.layout": [
+        (STORED, "schedule.smem.A.layout", "(64,2):(2,1)", TEXT),
+        (STORED, "schedule.smem.A.layout", "(64,2):(1,1)", REFUSED),  # two coordinates at one place
+        (STORED, "schedule.smem.A.layout", "64", REFUSED),  # the tile is 128 long
+        (GEMM, "schedule.smem.A.layout", "(64,2):(2,1)", REFUSED),  # cp.async writes 4 neighbours at once
+    ],
     "gemm_schedule.smem.pad": [(GEMM, "schedule.smem.A.pad", 8, TEXT)],
     "gemm_schedule.pipeline": [(GEMM, "schedule.pipeline", {"stages": 5}, TEXT)],
     "gemm_schedule.pipeline.stages": [(GEMM, "schedule.pipeline.stages", 4, TEXT)],
+    "gemm_schedule.pipeline.store": [
+        (STORED, "schedule.pipeline.store", 2, TEXT),
+        (STORED, "schedule.pipeline.store", 8, REFUSED),  # the steps of the tile are 0 to 7
+        (GEMM, "schedule.pipeline.store", 5, REFUSED),  # nothing travels through registers
+    ],
     "gemm_schedule.predication": [
         (GEMM, "schedule.predication.M", "none", TEXT),
         (GEMM, "schedule.predication.K", "none", TEXT),

@@ -97,3 +97,34 @@ def test_inferred_schedules_of_products_do_not_spill() -> None:
     for text, outcome in zip(texts, compile_all(jobs), strict=True):
         assert isinstance(outcome, Compiled), text
         assert outcome.artefact.resources.spill_stores == 0, text
+
+
+@pytest.mark.parametrize("store", [0, 3, 6, 7])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_operands_are_stored_before_any_step(store: int, stages: int, tmp_path: Path) -> None:
+    """The stage that is written is free from the barrier of the tile before on."""
+    schedule = {"tiler": {"M": 64, "N": 64, "K": 8}, "pipeline": {"stages": stages, "store": store}}
+    module = module_of(product("KKN", schedule, divisible={"K": 4}))
+    assert module.text.count(f"k_block == {store})") == (store < 7)
+    verified(module, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("majors", "column", "permutation", "bits"),
+    [
+        ("KKN", {"B": "(8,4,2):(4,1,32)"}, {"N": "8"}, 128),
+        ("KKM", {"A": "(8,4,2):(4,1,32)"}, {"M": "8"}, 32),
+        ("MNN", {"A": "(4,16):(1,4)", "B": "(2,2,16):(2,1,4)"}, {}, 32),
+        ("MNM", {"A": "(4,2,8):(1,32,4)"}, {}, 128),
+    ],
+)
+def test_a_column_of_shared_memory_may_have_any_order(
+    majors: str, column: dict[str, str], permutation: dict[str, str], bits: int, tmp_path: Path
+) -> None:
+    schedule: dict[str, Any] = {
+        "tiler": {"M": 64, "N": 64, "K": 8},
+        "mma": {"thread_layout": "(8,8,1):(8,1,0)", "permutation": permutation},
+        "smem": {name: {"layout": layout} for name, layout in column.items()},
+        "copies": {name: {"bits": bits} for name in "AB"},
+    }
+    verified(module_of(product(majors, schedule, divisible={"K": 4})), tmp_path)

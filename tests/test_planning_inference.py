@@ -8,6 +8,7 @@ import pytest
 from planning_specs import document
 from tensor_layouts import Layout
 
+from cutegen.analysis import accesses, sectors
 from cutegen.language import read_specs
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
@@ -193,8 +194,8 @@ def test_no_gemm_is_too_strange_to_be_told_about(schedule: dict[str, object]) ->
         ("MNN", (128, 128)),
         ("KNN", (128, 256)),  # long where rows of m or n are copied whole
         ("MKM", (256, 128)),
-        ("KKN", (256, 128)),  # long where the output is not contiguous
-        ("KKM", (128, 256)),
+        ("KKN", (128, 128)),  # two blocks, of few threads
+        ("KKM", (128, 128)),
     ],
 )
 def test_tiles_and_copies_of_a_product_follow_from_majorness(
@@ -212,8 +213,11 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
     plan = make_plan(spec)
     assert isinstance(plan, GemmPlan)
     assert (plan.tile["M"], plan.tile["N"]) == tile
+    both = majors.startswith("KK")
+    assert (plan.tile["K"], plan.threads) == ((8, 128) if both else (16, 256))
+    assert plan.store == (5 if both and more else plan.tile["K"] - 1)
     for x in (plan.a, plan.b):
-        narrow = majors.startswith("KK") and x.block < 256
+        narrow = both and x.mode == majors[2]
         wide = x.tensor.major != "K" or (bool(more) and not narrow)
         assert x.vector == (4 if wide else 1)
         assert x.atom == ("universal" if wide and x.tensor.major == "K" else "cp_async")
@@ -225,7 +229,7 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
 def test_warps_of_a_product_are_nearly_square(
     major: str, tile: tuple[int, int], along: int, dtype: str, align: int, run: int
 ) -> None:
-    """8 x 4, neighbours along the output's contiguous mode; a row of 16 where it is written an element at a time.
+    """8 x 4, pairs along the output's contiguous mode; 16 along it where it is written an element at a time.
 
     `tile` is (along that mode, along the other), `along` how many of a warp lie along it, `run` what each of them has.
     """
@@ -245,12 +249,44 @@ def test_warps_of_a_product_are_nearly_square(
     sides = [len({places[lane][i] for lane in range(32)}) for i in range(2)]
     row = 16 if align == 4 else along
     assert sides == ([row, 32 // row] if side == 0 else [32 // row, row])
-    assert [places[lane][side] for lane in range(row)] == list(range(row))
+    for warp in range(0, 256, 32):
+        lanes = [places[warp + lane] for lane in range(32)]
+        assert all(lanes[i ^ 1][side] == lanes[i][side] + (1 if i % 2 == 0 else -1) for i in range(32)), "one sector"
+        for i in range(2):  # so that shared memory serves two quarters of the warp at once
+            assert any(all(lanes[x][i] == lanes[x ^ bit][i] for x in range(32)) for bit in (1, 2))
     if along == 8 and dtype == "f16":
         run = 4  # 8 x 8 elements of f32 would be read from every bank twice
     if align == 4 and tile[1] == 256:
         run = 2  # 16 elements across pay for reads of fragments that are half as wide
     assert mma.permutation[major] == Layout((16, run), (run, 1))
+
+
+@pytest.mark.parametrize("major", ["M", "N"])
+@pytest.mark.parametrize("a", ["M", "K"])
+@pytest.mark.parametrize("align", [4, 16])
+def test_columns_of_shared_memory_are_in_the_order_of_threads_where_rows_are_written_singly(
+    major: str, a: str, align: int
+) -> None:
+    tensors: dict[str, dict[str, object]] = {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": a},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "K"},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "major": major, "align": align, "role": "out"},
+    }
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {}, divisible={"K": 4}))
+    check(spec, report)
+    assert not report.failed and isinstance(spec.schedule, GemmSchedule)
+    plan = make_plan(spec)
+    assert isinstance(plan, GemmPlan)
+    operand = plan.a if major == "M" else plan.b
+    if align == 16 or a == "M":  # written in vectors, or the wide tile of one k-major operand
+        assert not spec.schedule.smem_layout
+        return
+    assert set(spec.schedule.smem_layout) == {operand.tensor.name} and operand.through_registers
+    reads = next(x for x in accesses(plan) if x.name == f"{operand.tensor.name} from shared memory")
+    writes = next(x for x in accesses(plan) if x.name == "C to global memory")
+    assert reads.vector == 4 and writes.vector == 1
+    found = sectors(writes)
+    assert found.sectors == found.least
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,15 @@ from typing import Literal
 
 from tensor_layouts import Layout, compose
 
-from cutegen.analysis.partitions import epilogue_layout, pair, plane, positions, thread_values, tiled_copy
+from cutegen.analysis.partitions import (
+    epilogue_layout,
+    pair,
+    plane,
+    positions,
+    thread_values,
+    tiled_copy,
+    tiled_write,
+)
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Path, Tensor
 from cutegen.planning import layouts
@@ -156,7 +164,7 @@ def _to_shared(plan: GemmPlan, x: GemmOperand) -> Access:
         "shared",
         "write",
         x.smem_vector,
-        tiled_copy(x, (x.block, plan.tile[plan.k]), (1, x.smem_stride)),
+        tiled_write(x, plan.tile[plan.k]),
         ("schedule", "smem", x.tensor.name, "pad"),
     )
 
@@ -168,6 +176,8 @@ def _fragment(plan: GemmPlan, x: GemmOperand, side: int) -> Access:
     those k wider, and parts of the others too.
     """
     threads, own = positions(plan, side, (1, 0) if side == 0 else (0, 1))
+    if x.smem_layout is not None:
+        threads, own = layouts.modes_of(compose(x.smem_layout, pair(threads, own)))
     run = layouts.unit_stride_run(layouts.offsets(own))
     widest = max(1, MAX_VECTOR_BITS // x.tensor.dtype.bits)
     aligned = (x.smem_stride * x.tensor.dtype.bytes) & -(x.smem_stride * x.tensor.dtype.bytes)

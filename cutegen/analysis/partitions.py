@@ -76,6 +76,16 @@ def tiled_copy(x: GemmOperand, tile: Sequence[int], strides: Sequence[int]) -> L
     )
 
 
+def tiled_write(x: GemmOperand, depth: int) -> Layout:
+    """(thread, value) -> place in a stage of shared memory, for all that a thread writes of a tile `depth` long."""
+    tile = (x.block, depth)
+    if x.smem_layout is None:
+        return tiled_copy(x, tile, (1, x.smem_stride))
+    column = x.smem_layout
+    stage = Layout((column.shape, depth), (column.stride, x.smem_stride))
+    return compose(stage, tiled_copy(x, tile, (1, x.block)))
+
+
 def epilogue_layout(plan: GemmPlan, strides: Sequence[int]) -> Layout:
     """(thread, accumulator) -> element, of a tensor with these strides along m and n; in the order of the epilogue."""
     threads, along_m = positions(plan, 0, strides)

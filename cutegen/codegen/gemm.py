@@ -70,8 +70,9 @@ def gemm_context(plan: GemmPlan) -> dict[str, Any]:
         "blk_m": plan.tile[plan.m],
         "blk_n": plan.tile[plan.n],
         "blk_k": depth,
-        "mma_a": show((1, plan.fragment_m, depth, stages)),
-        "mma_b": show((1, plan.fragment_n, depth, stages)),
+        "store_earlier": str(plan.store) if plan.uses_registers and plan.store < depth - 1 else "",
+        "mma_a": show((1, plan.smem_fragment_m, depth, stages)),
+        "mma_b": show((1, plan.smem_fragment_n, depth, stages)),
         "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
         "read": read,
         "epilogue_view": epilogue_view,
@@ -152,13 +153,16 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
     pad = x.smem_stride - x.block
     stride = f"{block} + {pad}" if pad else block
     depth = f"BLK_{plan.k.upper()}"
+    column: tuple[object, object] = (block, 1)
+    if x.smem_layout is not None:
+        column = x.smem_layout.shape, x.smem_layout.stride
     return LoadText(
         plan=x,
         name=name,
         proj="(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
         op="cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
-        smem_shape=f"({block}, {depth}, STAGES)",
-        smem_strides=f"(1, {stride}, {depth} * ({stride}))" if pad else f"(1, {stride}, {depth} * {stride})",
+        smem_shape=f"({column[0]}, {depth}, STAGES)",
+        smem_strides=f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})",
         pad=pad,
         gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
         smem_profile=show((*profile, plan.stages)),

@@ -138,7 +138,9 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     else:
         shape, modes, strides = (tile[1], tile[0]), (plan.k, x.mode), (tile[1], 1)
     source = partition(plan.threads, images(tiled_copy(x, tile, strides)), shape)
-    destination = partition(plan.threads, images(tiled_copy(x, tile, (tile[1], 1))), stage)
+    column = images(x.smem_layout) if x.smem_layout is not None else range(x.block)
+    places = [column[i % x.block] * tile[1] + i // x.block for i in images(tiled_copy(x, tile, (1, x.block)))]
+    destination = partition(plan.threads, places, stage)
     colours = thread_colours(plan.threads)
     padding = x.smem_stride - x.block
     along = f"{x.mode} and {padding} of padding" if padding else x.mode

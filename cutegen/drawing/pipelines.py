@@ -55,13 +55,21 @@ def _caption(plan: GemmPlan) -> str:
     text = f"Copies run {ahead} tile{'s' * (ahead > 1)} of {plan.tile[plan.k]} along {plan.k} ahead."
     if not plan.uses_cp_async:
         return (
-            f"{text} They wait in registers while a tile is multiplied and are written to their stage at its end; a "
-            "barrier before each tile tells that its stage is full."
+            f"{text} They wait in registers while a tile is multiplied and are written to their stage {_stored(plan)}; "
+            "a barrier before each tile tells that its stage is full."
         )
+    if plan.uses_registers:
+        names = " and ".join(x.tensor.name for x in (plan.a, plan.b) if x.through_registers)
+        text += f" {names} waits in registers meanwhile, and is written to its stage {_stored(plan)}."
     return (
         f"{text} Before a tile is used, cp.async.wait_group {plan.stages - 2} waits for its copy and leaves "
         f"{plan.stages - 2} younger in flight; a barrier then frees the stage that was used before."
     )
+
+
+def _stored(plan: GemmPlan) -> str:
+    last = plan.tile[plan.k] - 1
+    return "at its end" if plan.store == last else f"before step {plan.store} of 0 to {last}"
 
 
 def _notes(plan: GemmPlan, tiles: int) -> tuple[str, ...]:

@@ -100,6 +100,8 @@ CODES: dict[str, str] = {
     "CG253": "a copy that nothing reads",
     "CG254": "more shared memory than a target has",
     "CG255": "a way of predication that the summed mode does not know",
+    "CG262": "a store to shared memory that no step makes",
+    "CG263": "a column of shared memory that does not hold the tile",
     # Sizes, probes.
     "CG256": "a shape that the kernel refuses",
     "CG258": "a probe that reads beyond its tile",

@@ -109,7 +109,9 @@ class GemmSchedule:
     mma: Mma = Mma()
     copies: Mapping[str, Copy] = field(default_factory=dict)
     smem_pad: Mapping[str, int] = field(default_factory=dict)  # tensor -> elements added to the leading stride
+    smem_layout: Mapping[str, Layout] = field(default_factory=dict)  # tensor -> coordinate along m or n -> place
     stages: int | None = None
+    store: int | None = None  # k_block before which registers are written to shared memory
     predication: Mapping[str, Predicate] = field(default_factory=dict)
     scheduler: Scheduler = Scheduler()
 

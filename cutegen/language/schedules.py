@@ -135,6 +135,10 @@ def _gemm(
         if modes and mode in modes[:2] and predicate == "residue_first":
             message = f"`residue_first` guards the mode that is summed over, `{modes[2]}`, not `{mode}`"
             ctx.say("CG207", message, "schedule", "predication", mode, help="write `mask`")
+    columns = {
+        tensor: ctx.layout(fields.get("layout"), "schedule", "smem", tensor, "layout")
+        for tensor, fields in smem.items()
+    }
     return GemmSchedule(
         tiler=_tiler(ctx, data, modes),
         mma=Mma(
@@ -145,7 +149,9 @@ def _gemm(
         ),
         copies={tensor: _copy(ctx, fields, "schedule", "copies", tensor) for tensor, fields in copies.items()},
         smem_pad={tensor: fields["pad"] for tensor, fields in smem.items() if "pad" in fields},
+        smem_layout={tensor: layout for tensor, layout in columns.items() if layout is not None},
         stages=data.get("pipeline", {}).get("stages"),
+        store=data.get("pipeline", {}).get("store"),
         predication=predication,
         scheduler=_scheduler(ctx, data, modes[:2] if modes else None),
     )

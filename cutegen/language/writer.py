@@ -138,14 +138,20 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
                     "tiler": _optional(schedule.tiler),
                     "mma": _filled(inner) or None,
                     "copies": {name: _copy(copy) for name, copy in schedule.copies.items()} or None,
-                    "smem": {name: {"pad": pad} for name, pad in schedule.smem_pad.items()} or None,
-                    "pipeline": None if schedule.stages is None else {"stages": schedule.stages},
+                    "smem": _smem(schedule) or None,
+                    "pipeline": _filled({"stages": schedule.stages, "store": schedule.store}) or None,
                     "predication": dict(schedule.predication) or None,
                     "scheduler": _scheduler(schedule.scheduler) or None,
                 }
             )
         case ProbeSchedule():
             return _filled({"tv_layout": schedule.tv_layout, "tiler": _optional(schedule.tiler)})
+
+
+def _smem(schedule: GemmSchedule) -> dict[str, Any]:
+    layouts, pads = schedule.smem_layout, schedule.smem_pad
+    names = dict.fromkeys((*pads, *layouts))
+    return {name: _filled({"layout": layouts.get(name), "pad": pads.get(name)}) for name in names}
 
 
 def _scheduler(scheduler: Scheduler) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from functools import partial
 
 from tensor_layouts import size
 
+from cutegen.language.layouts import format_layout
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.lint.gemm_dealing import operands, schedule_of, well_formed, where
 from cutegen.lint.rule import Candidate, Say
@@ -199,6 +200,39 @@ def padding_aligned(spec: KernelSpec, say: Say) -> None:
 def _written_pads(spec: KernelSpec) -> dict[str, int]:
     pads = schedule_of(spec).smem_pad
     return {t: pad for t, pad in pads.items() if ("schedule", "smem", t, "pad") in spec.source.values}
+
+
+def columns(spec: KernelSpec, say: Say) -> None:
+    """A layout of shared memory gives every place of a column to one coordinate, and keeps accesses whole."""
+    schedule, (a, b, m, n, _) = schedule_of(spec), gemm.names(spec)
+    for tensor, mode in ((a, m), (b, n)):
+        column, block = schedule.smem_layout.get(tensor.name), gemm.tile_of(schedule, mode)
+        if column is None:
+            continue
+        path, shown = ("schedule", "smem", tensor.name, "layout"), format_layout(column)
+        if int(size(column)) != block:
+            say(
+                f"{shown} has {int(size(column))} coordinates, and the tile of {tensor.name} is {block} long",
+                *path,
+                notes=(f"it maps coordinates along {mode} to places in a column of shared memory",),
+            )
+        elif not layouts.is_permutation(column):
+            message = f"{shown} does not give every place from 0 to {block - 1} to one coordinate along {mode}"
+            say(message, *path, notes=(f"the last place that it reaches is {max(layouts.offsets(column))}",))
+        elif (
+            tensor.major == mode
+            and (copy := schedule.copies.get(tensor.name))
+            and copy.bits
+            and copy.atom == "cp_async"
+        ):
+            vector = gemm.operand_vector(copy, tensor)
+            if not layouts.keeps_runs(column, vector):
+                say(
+                    f"cp.async writes {vector} neighbours along {mode} at once, and {shown} parts them",
+                    *path,
+                    notes=(f"places of 0 to {vector - 1}: {', '.join(map(str, layouts.offsets(column)[:vector]))}",),
+                    help=f"write `copies: {{{tensor.name}: {{bits: {tensor.dtype.bits}}}}}`",
+                )
 
 
 def padding_wasted(spec: KernelSpec, say: Say) -> None:

@@ -143,6 +143,21 @@ def stages(spec: KernelSpec, say: Say) -> None:
         say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
 
 
+def store(spec: KernelSpec, say: Say) -> None:
+    """`store` is a step of the tile along k, and something that travels through registers is stored there."""
+    schedule, (a, b, *_, k) = schedule_of(spec), gemm.names(spec)
+    found, depth, where = schedule.store, gemm.tile_of(schedule, k), ("schedule", "pipeline", "store")
+    if found is None:
+        return
+    if all(schedule.copies[x.name].atom != "universal" for x in (a, b)):
+        message = f"`store: {found}` has no effect: {a.name} and {b.name} travel by cp.async, past the registers"
+        help = f"remove `store`, or write `atom: universal` for {a.name} or {b.name}"
+        say(message, *where, help=help)
+    elif found >= depth:
+        notes = (f"the steps of a tile {depth} deep are 0 to {depth - 1}",)
+        say(f"stored before step {found} of {depth}", *where, notes=notes, help=f"write `store: {depth - 1}`")
+
+
 def shared_memory(spec: KernelSpec, say: Say) -> None:
     """The stages of A and B together fit the shared memory that a block can have, on every target."""
     schedule = schedule_of(spec)

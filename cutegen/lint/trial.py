@@ -97,7 +97,13 @@ def _gemm(spec: KernelSpec, schedule: GemmSchedule) -> GemmSchedule:
         smem_pad={
             name: pad for name, pad in schedule.smem_pad.items() if is_written(spec, "schedule", "smem", name, "pad")
         },
+        smem_layout={
+            name: layout
+            for name, layout in schedule.smem_layout.items()
+            if is_written(spec, "schedule", "smem", name, "layout")
+        },
         stages=schedule.stages if is_written(spec, "schedule", "pipeline", "stages") else None,
+        store=schedule.store if is_written(spec, "schedule", "pipeline", "store") else None,
         predication=_kept(spec, schedule.predication, "schedule", "predication"),
         scheduler=_scheduler(spec, schedule.scheduler),
     )

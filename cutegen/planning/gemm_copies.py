@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensor_layouts import Layout
+from tensor_layouts import Layout, size
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Copy, CopyAtomName, GemmSchedule, KernelSpec, Tensor
@@ -109,7 +109,11 @@ def _promised_along_k(spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, 
         return 1  # shared memory is m-major: it takes neighbours along k one by one
     a, b, m, n, k = names(spec)
     own, other = (m, n) if tensor.name == a.name else (n, m)
-    if a.major == b.major == k and a.dtype is Dtype.f32 and tile_of(schedule, own) < tile_of(schedule, other):
+    extent, across = tile_of(schedule, own), tile_of(schedule, other)
+    moved = schedule.smem_layout  # columns in the order of threads: cp.async would meet more bank conflicts there
+    favoured = tensor.name in moved if moved else spec.output.major != own
+    narrow = extent < across or extent == across and not favoured
+    if a.major == b.major == k and a.dtype is Dtype.f32 and narrow:
         return 1  # the wider side takes the registers that there are
     promised = known_divisor(spec, names(spec)[4])
     return promised & -promised
@@ -177,7 +181,12 @@ def infer_padding(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> d
 def _spreading_pad(spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, mode: str) -> int:
     """The least padding, in elements, with which threads along k write to most banks and fragments are read whole."""
     block, width, side = tile_of(schedule, mode), tensor.dtype.bytes, int(mode != names(spec)[2])
-    whole = min(FRAGMENT_BYTES // width, layouts.unit_stride_run(fragment(schedule, mode, side)[1]))
+    column = schedule.smem_layout.get(tensor.name)
+    if column is not None and int(size(column)) != block:
+        return FRAGMENT_BYTES // width  # lint says why
+    place = layouts.offsets(column) if column is not None else tuple(range(block))
+    own = [place[i] for i in fragment(schedule, mode, side)[1]]
+    whole = min(FRAGMENT_BYTES // width, layouts.unit_stride_run(own))
     given = schedule.copies.get(tensor.name, Copy())
     vector, layout = _along_k(spec, schedule, tensor, mode, given)
     if given.value_layout is not None and len(layouts.modes_of(given.value_layout)) == 2:
@@ -191,7 +200,7 @@ def _spreading_pad(spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, mod
     def ways(pad: int) -> int:
         """Words that a bank has to deliver, one after the other."""
         places = {
-            (row + deep * vector * (block + pad)) * width // BANK_BYTES
+            (place[row % block] + deep * vector * (block + pad)) * width // BANK_BYTES
             for row in range(lanes // along)
             for deep in range(along)
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd, prod
 
-from tensor_layouts import Layout, size
+from tensor_layouts import Layout, compose, size
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import MatMul, annotate
@@ -41,6 +41,7 @@ def plan(spec: KernelSpec) -> GemmPlan:
         a=_operand(spec, a, "A", m, m in masked),
         b=_operand(spec, b, "B", n, n in masked),
         stages=schedule.stages,
+        store=schedule.tiler[k] - 1 if schedule.store is None else schedule.store,
         k_tiles=-(-spec.static[k] // schedule.tiler[k]) if k in spec.static else None,
         residue=schedule.predication[k] == "residue_first",
         thread_layout=schedule.mma.thread_layout,
@@ -48,6 +49,8 @@ def plan(spec: KernelSpec) -> GemmPlan:
         permutation_n=_permutation(schedule, n, 1),
         fragment_m=_profile(fragment_m),
         fragment_n=_profile(fragment_n),
+        smem_fragment_m=_smem_profile(schedule, a, m, 0),
+        smem_fragment_n=_smem_profile(schedule, b, n, 1),
         tile_order=tile_order(spec),
         swizzle=swizzle,
         largest=_largest(spec) if swizzle == 1 else None,
@@ -91,6 +94,24 @@ def _profile(extents: tuple[int, ...]) -> str:
     return str(extents[0]) if len(extents) == 1 else layouts.show(extents)
 
 
+def _smem_profile(schedule: GemmSchedule, tensor: Tensor, mode: str, side: int) -> str:
+    """As `fragment_m` and `fragment_n`, of a column of shared memory, whose layout may cut a thread's share further."""
+    column = schedule.smem_layout.get(tensor.name)
+    extents = gemm.fragment(schedule, mode, side)[0]
+    if column is None:
+        return _profile(extents)
+    assert schedule.mma.thread_layout is not None
+    threads = layouts.mode_sizes(schedule.mma.thread_layout)[side]
+    permutation = schedule.mma.permutation.get(mode, Layout(threads))
+    reach = int(size(permutation))
+    parts = (
+        compose(permutation, Layout(reach // threads, threads)),
+        Layout(gemm.tile_of(schedule, mode) // reach, reach),
+    )
+    shapes = [compose(column, part).shape for part in parts if int(size(part)) > 1]
+    return layouts.show(shapes[0] if len(shapes) == 1 else tuple(shapes)) if shapes else "1"
+
+
 def _permutation(schedule: GemmSchedule, mode: str, side: int) -> Layout | None:
     """Left out where it would say what the mma does by itself."""
     assert schedule.mma.thread_layout is not None
@@ -122,6 +143,7 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         value_layout=copy.value_layout,
         copies=(values // vector, block // tiler[0], depth // tiler[1]),
         smem_stride=block + schedule.smem_pad[tensor.name],
+        smem_layout=schedule.smem_layout.get(tensor.name),
         masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
         zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
@@ -137,9 +159,13 @@ def _smem_vector(spec: KernelSpec, tensor: Tensor, mode: str) -> int:
     if tensor.major != mode:
         return 1  # neighbours in registers are neighbours along k
     column = (gemm.tile_of(schedule, mode) + schedule.smem_pad[tensor.name]) * tensor.dtype.bytes
-    return min(
+    vector = min(
         gcd(gemm.copy_run(copy, 0), MAX_VECTOR_BITS // tensor.dtype.bits), (column & -column) // tensor.dtype.bytes
     )
+    layout = schedule.smem_layout.get(tensor.name)
+    while layout is not None and not layouts.keeps_runs(layout, vector):
+        vector //= 2
+    return vector
 
 
 def _epilogue(spec: KernelSpec, masked: tuple[str, ...]) -> Pointwise:

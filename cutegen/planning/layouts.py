@@ -49,6 +49,15 @@ def is_permutation(layout: Layout) -> bool:
     return sorted(offsets(layout)) == list(range(int(size(layout))))
 
 
+def keeps_runs(layout: Layout, count: int) -> bool:
+    """Whether every `count` neighbours from a multiple of `count` on stay neighbours, from a multiple on."""
+    image = offsets(layout)
+    starts = range(0, len(image), count)
+    return all(
+        image[i] % count == 0 and image[i : i + count] == tuple(range(image[i], image[i] + count)) for i in starts
+    )
+
+
 def coverage(layout: Layout, elements: int) -> tuple[list[int], list[int]]:
     """Of the elements 0 ... `elements` - 1: which are never met, and which more than once. First few of each."""
     met = offsets(layout)

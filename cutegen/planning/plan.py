@@ -95,6 +95,7 @@ class GemmOperand:
     value_layout: Layout
     copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
     smem_stride: int  # elements between neighbours in k
+    smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
     masked: bool
     convert: bool  # to the accumulator's type after reading shared memory
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
@@ -116,6 +117,7 @@ class GemmPlan(Plan):
     a: GemmOperand
     b: GemmOperand
     stages: int
+    store: int  # k_block before which what travels through registers is written to shared memory
     k_tiles: int | None  # where k is fixed
     residue: bool  # K: residue_first
     thread_layout: Layout
@@ -123,6 +125,8 @@ class GemmPlan(Plan):
     permutation_n: Layout | None
     fragment_m: str  # (4,2): a thread's share of the tile along m
     fragment_n: str
+    smem_fragment_m: str  # the same of a column of shared memory, where A's has a layout of its own
+    smem_fragment_n: str
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
     swizzle: int  # tiles of the other mode in a band; 1: the grid is two-dimensional, the raster's mode along x
     largest: tuple[str, int] | None  # swizzle 1: size of the other mode that the grid can count; None if it is less
