@@ -78,7 +78,8 @@ def test_the_proof_is_in_comments_of_a_spec_that_builds_the_same(path: Path) -> 
             assert f" {access.bytes} B a thread, {often}" in line
             if access.space == "shared":
                 found = conflicts(access)
-                assert f"({found.passes} pass{'es' * (found.passes > 1)}, least {found.least})" in line
+                together = f"; {count(found.wavefronts, 'wavefront')}" if found.wavefronts < found.passes else ""
+                assert f"({found.passes} pass{'es' * (found.passes > 1)}, least {found.least}{together})" in line
             else:
                 found = sectors(access)
                 assert f" {count(found.sectors, 'sector')} (least {found.least})" in line

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from tensor_layouts import Layout
 from tensor_layouts.analysis import segment_analysis
 
-from cutegen.analysis import Access, conflicts, sectors
+from cutegen.analysis import Access, accesses, conflicts, sectors
 from cutegen.analysis.memory import lanes_of_pass
+from cutegen.codegen import generate
 from cutegen.language.dtypes import Dtype
+from cutegen.language.layouts import parse_layout
+from cutegen.planning import layouts
 
 DTYPES = st.sampled_from([Dtype.f64, Dtype.f32, Dtype.f16, Dtype.u8])
 quick = settings(max_examples=150, deadline=None, derandomize=True)
@@ -181,3 +184,55 @@ def test_only_shared_memory_has_banks_and_only_global_memory_has_sectors() -> No
         sectors(one)
     with pytest.raises(ValueError, match="only shared memory has banks"):
         conflicts(replace(one, space="global"))
+
+
+# Lanes and warps, runs along m and n, tile; wavefronts of a warp's reads for one k, as Nsight Compute counted them on
+# an H200 (l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld of 2048 cubed, over the block's warps and 2048 steps)
+COUNTED = [
+    ("((8,2),(4,4),1):((1,32),(8,64),0)", (4, 4), (128, 128), 12),
+    ("((2,4,2),(2,2,4),1):((1,4,32),(2,16,64),0)", (4, 4), (128, 128), 8),
+    ("((2,2,4),(2,4,2),1):((2,16,32),(1,4,128),0)", (4, 4), (128, 128), 8),
+    ("((8,2),(4,2),1):((1,32),(8,64),0)", (4, 4), (128, 128), 16),
+    ("((2,4,2),(2,2,2),1):((1,4,32),(2,16,64),0)", (4, 4), (128, 128), 12),
+    ("((8,2),(4,4),1):((1,32),(8,64),0)", (4, 4), (256, 128), 20),
+    ("((2,4,2),(2,2,4),1):((1,4,32),(2,16,64),0)", (4, 4), (256, 128), 12),
+    ("((2,8),(16),1):((16,32),(1),0)", (4, 2), (256, 128), 16),
+    ("((4,4),(8),1):((8,32),(1),0)", (4, 2), (128, 128), 20),
+    ("((2,2,4),(2,4),1):((2,16,32),(1,4),0)", (4, 2), (128, 128), 12),
+]
+
+
+@pytest.mark.parametrize(("lanes", "runs", "tile", "counted"), COUNTED)
+def test_wavefronts_are_those_that_a_gpu_counted(
+    lanes: str, runs: tuple[int, int], tile: tuple[int, int], counted: int
+) -> None:
+    m, n, _ = layouts.mode_sizes(parse_layout(lanes))
+    text = f"""
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: f32, major: M}}
+  B: {{shape: [N, K], dtype: f32, major: N}}
+  C: {{shape: [M, N], dtype: f32, align: 4, role: out}}
+compute: C = A @ B.T
+schedule:
+  tiler: {{M: {tile[0]}, N: {tile[1]}, K: 8}}
+  mma:
+    thread_layout: "{lanes}"
+    permutation:
+      M: "({m},{runs[0]}):({runs[0]},1)"
+      N: "({n},{runs[1]}):({runs[1]},1)"
+"""
+    plan = generate(text, "mm.yaml").modules[0].plan
+    reads = [access for access in accesses(plan) if access.space == "shared" and access.kind == "read"]
+    assert sum(access.instructions * conflicts(access).wavefronts for access in reads) == counted
+
+
+@quick
+@given(access("shared"))
+def test_wavefronts_are_no_more_than_passes(access: Access) -> None:
+    for kind in ("read", "write"):
+        found = conflicts(replace(access, kind=kind))  # type: ignore[arg-type]
+        assert -(-found.least // 2) <= found.wavefronts <= found.passes
+        assert kind == "read" or found.wavefronts == found.passes

@@ -2,14 +2,19 @@
 
 Shared memory has 32 banks of 4 bytes. A warp's instruction moves at most 128 bytes at a time: accesses of 8 bytes take
 two halves of the warp after each other, accesses of 16 bytes four quarters, and lanes conflict only within one of those
-(CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute calls each pass a wavefront). Global
-memory moves in sectors of 32 bytes.
+(CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"). Global memory moves in sectors of 32 bytes.
+
+What Nsight Compute counts as wavefronts can be fewer: two passes of a read go together where every lane of both wants
+what its neighbour wants (lane ^ 1), or every lane what the one after that does (lane ^ 2). That rule is not documented.
+It gives what an H200 counts (`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld`) for 17 products in f32, which read
+fragments of 8 and 16 bytes in several arrangements of lanes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tensor_layouts import Layout
@@ -34,6 +39,7 @@ class Conflicts:
     ways: int
     passes: int  # that the warp needs
     least: int  # that it needs without conflicts
+    wavefronts: int  # passes of a read that go together counted once
     warp: int  # the worst one
     bank: int
     lanes: tuple[int, ...]  # of the block: thread numbers
@@ -72,7 +78,10 @@ def conflicts(access: Access) -> Conflicts:
     """The worst warp of the block, of an access to shared memory. Raises ValueError for another one."""
     if access.space != "shared":
         raise ValueError(f"{access.name}: only shared memory has banks")
-    return _conflicts(access.first, access.dtype.bytes, lanes_of_pass(access))
+    found = _conflicts(access.first, access.dtype.bytes, lanes_of_pass(access))
+    if access.kind == "write" or access.bytes <= BANK_BYTES:
+        return found
+    return replace(found, wavefronts=_wavefronts(access.first, access.dtype.bytes, lanes_of_pass(access)))
 
 
 @lru_cache(maxsize=512)
@@ -86,7 +95,25 @@ def _conflicts(layout: Layout, element_bytes: int, lanes: int) -> Conflicts:
     part = max(range(len(warps[warp])), key=lambda i: (warps[warp][i]["max_ways"], -i))
     number = warp * a_warp + part
     bank, lanes_there, words = _worst_bank(layout, element_bytes, number, lanes, groups[number]["bank_to_threads"])
-    return Conflicts(groups[number]["max_ways"], passes[warp], len(warps[warp]), warp, bank, lanes_there, words)
+    ways, total, least = groups[number]["max_ways"], passes[warp], len(warps[warp])
+    return Conflicts(ways, total, least, total, warp, bank, lanes_there, words)
+
+
+@lru_cache(maxsize=512)
+def _wavefronts(layout: Layout, element_bytes: int, lanes: int) -> int:
+    """The most of any warp, with two passes of `lanes` each together where their lanes agree in pairs."""
+    threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(layout))
+    counts: dict[int, int] = {}  # of each warp
+    for start in range(0, len(threads), 2 * lanes):
+        both = threads[start : start + 2 * lanes]
+        paired = any(
+            all(both[i] == both[i ^ step] for i in range(len(both)) if i ^ step < len(both)) for step in (1, 2)
+        )
+        parts = [both] if paired else [part for part in (both[:lanes], both[lanes:]) if part]
+        for part in parts:
+            words = {(lane + value) * element_bytes // BANK_BYTES for lane in part for value in values}
+            counts[start // WARP] = counts.get(start // WARP, 0) + max(Counter(word % BANKS for word in words).values())
+    return max(counts.values())
 
 
 def _worst_bank(

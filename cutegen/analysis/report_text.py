@@ -45,7 +45,8 @@ def _cells(row: Row) -> list[str]:
     if row.conflicts is not None:
         c = row.conflicts
         cost = "no bank conflicts" if c.free else f"{c.ways}-way bank conflicts in warp {c.warp}"
-        cells.append(f"{cost} ({count(c.passes, 'pass')}, least {c.least})")
+        together = f"; {count(c.wavefronts, 'wavefront')}" if c.wavefronts < c.passes else ""
+        cells.append(f"{cost} ({count(c.passes, 'pass')}, least {c.least}{together})")
     if row.sectors is not None and row.width is not None:
         s = row.sectors
         warp = f" in warp {s.warp}" if s.sectors > s.least else ""
