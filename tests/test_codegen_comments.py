@@ -130,3 +130,16 @@ def test_elementwise_fragments(dtype: str, schedule: str, shape: str, tmp_path: 
     for number in numbers:
         product *= number
     assert product == point.values
+
+
+@pytest.mark.parametrize(
+    ("column", "permutation", "together"),
+    [("(8,4,2):(4,1,32)", "8", True), ("(8,8):(8,1)", "8", True), ("(4,16):(16,1)", "8", False)],
+)
+def test_neighbours_of_a_column_are_told_of_where_there_are_any(column: str, permutation: str, together: bool) -> None:
+    values = {"dtype": "f32", "a": "K", "b": "K", "c": "N", "m": 64, "n": 64, "k": 8}
+    mma = f'{{thread_layout: "(8,8,1):(8,1,0)", permutation: {{N: "{permutation}"}}}}'
+    schedule = f'mma: {mma}, smem: {{B: {{layout: "{column}"}}}}, '
+    text = generate((GEMM % values).replace("schedule: {", "schedule: {" + schedule), "x.yaml").modules[0].text
+    assert text.count("# Within a column, ") == 1
+    assert ("what a thread reads at once stands together" in text) == together

@@ -128,3 +128,15 @@ def test_a_column_of_shared_memory_may_have_any_order(
         "copies": {name: {"bits": bits} for name in "AB"},
     }
     verified(module_of(product(majors, schedule, divisible={"K": 4})), tmp_path)
+
+
+def test_padding_of_columns_whose_neighbours_a_thread_reads_in_any_order(tmp_path: Path) -> None:
+    """The compiler reads them as one vector, of which nothing may lie beyond the last column."""
+    schedule = {
+        "tiler": {"M": 96, "N": 32, "K": 8},
+        "mma": {"thread_layout": "(4,8,1):(8,1,0)", "permutation": {"M": "(4,2):(2,1)", "N": "(8,2):(2,1)"}},
+        "copies": {"A": {"bits": 32}, "B": {"bits": 64, "atom": "universal"}},
+        "smem": {"B": {"layout": "((2,4),2,2):((2,8),4,1)"}},
+        "pipeline": {"store": 2},
+    }
+    verified(module_of(product("KKM", schedule, divisible={"K": 8})), tmp_path)

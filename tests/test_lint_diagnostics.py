@@ -6,14 +6,15 @@ import re
 from dataclasses import replace
 
 import pytest
-from tensor_layouts import Layout
+from tensor_layouts import Layout, size
 
 from cutegen.codegen import generate
 from cutegen.language import CODES, Diagnostic, SpecError, read_specs
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec
 from cutegen.lint import PERFORMANCE_RULES, RULES, check
-from cutegen.planning import resolve
+from cutegen.planning import layouts, resolve
+from cutegen.planning.layouts import offsets
 from cutegen.planning.report import Report
 from cutegen.planning.targets import TARGETS
 
@@ -106,6 +107,7 @@ schedule:
   tiler: {M: 4, N: 6}
 """
 UNTILED = PROBE.replace("  tiler: {M: 4, N: 6}\n", "")
+STORED = GEMM.replace("atom: cp_async", "atom: universal")
 BASES = (TV, INNER, OUTER, GEMM, PROBE)
 GEMM_F16 = GEMM.replace("dtype: f32, major: M, align: 16}\n  B", "dtype: f16, major: M, align: 16}\n  B").replace(
     "B: {shape: [N, K], dtype: f32", "B: {shape: [N, K], dtype: f16"
@@ -255,6 +257,20 @@ CASES = [
      "M: 2147483647", "M: 21474836"),
     (GEMM, {"targets:": "static: {N: «8388608}\ntargets:"}, "CG259", "65536 > 65535", "N: 8388608", "N: 8388480"),
     (PROBE, {"{M: 4, N: 6}": "{M: «65536, N: 32768}"}, "CG259", "2147483648 elements", "M: 65536", "M: 65535"),
+    (GEMM, {"stages: 3": "stages: 3, store: «7"}, "CG262", "travel by cp.async", ", store: 7", ""),
+    (STORED, {"stages: 3": "stages: 3, store: «8"}, "CG262", "steps of a tile 8 deep are 0 to 7",
+     "store: 8", "store: 7"),
+    (GEMM, {"pad: 0": 'layout: «"(4,16):(1,4)"'}, "CG263", "64 coordinates, and the tile of A is 128 long",
+     "(4,16):(1,4)", "(4,16,2):(1,4,64)"),
+    (GEMM, {"pad: 0": 'layout: «"(2,64):(64,1)"'}, "CG263", "places of 0 to 3: 0, 64, 1, 65",
+     "bits: 128\n      atom: cp_async", "atom: cp_async\n      bits: 32"),
+    (GEMM_F16, {"pad: 0": 'layout: «"(2,64):(64,1)"'}, "CG263", "cp.async writes 4 neighbours along M at once",
+     "atom: cp_async", "atom: universal"),
+    (LOOSE, {"pad: 0": 'layout: «"(2,2,32):(1,64,2)"', "  pipeline:": "  copies: {A: {bits: 128}}\n  pipeline:"},
+     "CG263", "places of 0 to 3: 0, 1, 64, 65", "bits: 128", "bits: 64"),
+    (LOOSE, {"{M: 128, N": "{M: 96, N", "pad: 0": 'layout: «"(3,32):(32,1)"', "(16,4):(4,1)": "16",
+     "  pipeline:": "  copies: {A: {bits: 32}}\n  pipeline:"}, "CG263", "what a thread reads of A",
+     'layout: "(3,32):(32,1)"', ""),
     # warnings
     (INNER, {"threads: 256": "threads: «48"}, "CG260", "48 = 1 * 32 + 16", "threads: 48", "threads: 64"),
     (OUTER, {"(8,32):(32,1)": "«(4,4)"}, "CG260", "16 lanes", "(4,4)", "(1,32):(32,1)"),
@@ -320,9 +336,23 @@ def test_a_layout_with_repetitions_is_refused_even_if_no_text_can_hold_it() -> N
     mma = replace(gemm.schedule.mma, permutation={"M": Layout((16, 4), (4, 2))})
     with pytest.raises(ValueError, match=r"mm: schedule\.mma\.permutation\.M: \(16,4\):\(4,2\) does not"):
         checked(replace(gemm, schedule=replace(gemm.schedule, mma=mma)))
+    column = {"A": Layout((64, 2), (1, 1))}
+    with pytest.raises(ValueError, match=r"mm: schedule\.smem\.A\.layout: \(64,2\):\(1,1\) does not"):
+        checked(replace(gemm, schedule=replace(gemm.schedule, smem_layout=column)))
     copies = {"A": replace(gemm.schedule.copies["A"], value_layout=Layout((4, 1), (2, 0)))}
     with pytest.raises(ValueError, match=r"mm: schedule\.copies\.A\.value_layout: \(4,1\):\(2,0\) does not"):
         checked(replace(gemm, schedule=replace(gemm.schedule, copies=copies)))
+
+
+def test_a_column_too_long_for_any_memory_is_not_counted_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small_only(layout: Layout) -> tuple[int, ...]:
+        assert size(layout) <= 65536
+        return offsets(layout)
+
+    monkeypatch.setattr(layouts, "offsets", small_only)
+    text = LOOSE.replace("{M: 128", "{M: 2000000000").replace("pad: 0", "layout: 2000000000")
+    text = text.replace("  pipeline:", "  copies: {A: {atom: cp_async, bits: 128}}\n  pipeline:")
+    assert "CG254" in {d.code for d in found_in(text)}
 
 
 def test_a_target_older_than_cp_async_cannot_be_made() -> None:

@@ -10,7 +10,8 @@ from tensor_layouts import Layout
 from cutegen.codegen.constants import LARGEST, Constants
 from cutegen.codegen.formatting import call, make_layout, python_tuple
 from cutegen.language.dtypes import Dtype
-from cutegen.language.model import KernelSpec
+from cutegen.language.model import GemmSchedule, KernelSpec
+from cutegen.planning import gemm, layouts
 from cutegen.planning.layouts import show
 from cutegen.planning.plan import GemmOperand, GemmPlan
 
@@ -110,6 +111,7 @@ class LoadText:
     smem_shape: str
     smem_strides: str
     pad: int
+    order: str  # of a column of shared memory, if it has a layout
     gmem_profile: str
     smem_profile: str
     rest_v: int
@@ -154,8 +156,12 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
     stride = f"{block} + {pad}" if pad else block
     depth = f"BLK_{plan.k.upper()}"
     column: tuple[object, object] = (block, 1)
+    order = ""
     if x.smem_layout is not None:
         column = x.smem_layout.shape, x.smem_layout.stride
+        order = f"the layout says where each coordinate along {x.mode} stands"
+        if _reads_neighbours(plan, x, x.smem_layout):
+            order = "what a thread reads at once stands together"
     return LoadText(
         plan=x,
         name=name,
@@ -164,6 +170,7 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
         smem_shape=f"({column[0]}, {depth}, STAGES)",
         smem_strides=f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})",
         pad=pad,
+        order=order,
         gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
         smem_profile=show((*profile, plan.stages)),
         rest_v=rest_v,
@@ -174,6 +181,14 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
         predicated=x.masked or plan.residue,
         residue=plan.residue,
     )
+
+
+def _reads_neighbours(plan: GemmPlan, x: GemmOperand, column: Layout) -> bool:
+    """Whether a thread's elements of a column lie in runs there."""
+    assert isinstance(plan.spec.schedule, GemmSchedule)
+    places = layouts.offsets(column)
+    own = gemm.fragment(plan.spec.schedule, x.mode, int(x.letter == "B"))[1]
+    return layouts.unit_stride_run([places[i] for i in own]) > 1
 
 
 def _accumulator(spec: KernelSpec) -> Dtype:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from tensor_layouts import size
+from tensor_layouts import Layout, LayoutError, compose, size
 
+from cutegen.analysis.partitions import pair, positions, tiled_write
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.lint.gemm_dealing import operands, schedule_of, well_formed, where
@@ -17,7 +19,8 @@ from cutegen.lint.trial import (
     first_written,
     written,
 )
-from cutegen.planning import gemm, layouts
+from cutegen.planning import gemm, gemm_plan, layouts
+from cutegen.planning.sound import MAX_EXTENT
 from cutegen.planning.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS
 
 CP_ASYNC_BITS = (32, 64, 128)
@@ -203,11 +206,11 @@ def _written_pads(spec: KernelSpec) -> dict[str, int]:
 
 
 def columns(spec: KernelSpec, say: Say) -> None:
-    """A layout of shared memory gives every place of a column to one coordinate, and keeps accesses whole."""
+    """A layout of shared memory has as many places as the tile is long, and keeps accesses whole."""
     schedule, (a, b, m, n, _) = schedule_of(spec), gemm.names(spec)
     for tensor, mode in ((a, m), (b, n)):
         column, block = schedule.smem_layout.get(tensor.name), gemm.tile_of(schedule, mode)
-        if column is None:
+        if column is None or block > MAX_EXTENT:  # the latter never fits shared memory, which is said already
             continue
         path, shown = ("schedule", "smem", tensor.name, "layout"), format_layout(column)
         if int(size(column)) != block:
@@ -215,10 +218,8 @@ def columns(spec: KernelSpec, say: Say) -> None:
                 f"{shown} has {int(size(column))} coordinates, and the tile of {tensor.name} is {block} long",
                 *path,
                 notes=(f"it maps coordinates along {mode} to places in a column of shared memory",),
+                help=partial(_other_column, spec, tensor, block, say.code),
             )
-        elif not layouts.is_permutation(column):
-            message = f"{shown} does not give every place from 0 to {block - 1} to one coordinate along {mode}"
-            say(message, *path, notes=(f"the last place that it reaches is {max(layouts.offsets(column))}",))
         elif (
             tensor.major == mode
             and (copy := schedule.copies.get(tensor.name))
@@ -231,8 +232,66 @@ def columns(spec: KernelSpec, say: Say) -> None:
                     f"cp.async writes {vector} neighbours along {mode} at once, and {shown} parts them",
                     *path,
                     notes=(f"places of 0 to {vector - 1}: {', '.join(map(str, layouts.offsets(column)[:vector]))}",),
-                    help=f"write `copies: {{{tensor.name}: {{bits: {tensor.dtype.bits}}}}}`",
+                    help=partial(_whole_in_column, spec, tensor, say.code),
                 )
+
+
+def _whole_in_column(spec: KernelSpec, tensor: Tensor, code: str) -> str | None:
+    """A narrower cp.async that a column of shared memory keeps whole, or else a way through registers."""
+    copies = f"copies: {{{tensor.name}: {{%s}}}}"
+    trials: list[Candidate] = [
+        (written(f"write `{copies % f'bits: {bits}'}`"), changed_copy(spec, tensor.name, bits=bits))
+        for bits in (64, 32)
+    ]
+    universal = changed_copy(spec, tensor.name, atom="universal")
+    return first_that_works(code, [*trials, (written(f"write `{copies % 'atom: universal'}`"), universal)])
+
+
+def _other_column(spec: KernelSpec, tensor: Tensor, block: int, code: str) -> str | None:
+    """The same column repeated along the tile, where it is too short; or none."""
+    column, trials = schedule_of(spec).smem_layout[tensor.name], []
+    places = int(size(column))
+    if places < block and block % places == 0:
+        modes = (*layouts.modes_of(column), Layout(block // places, places))
+        longer = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+        columns = {**_written_columns(spec), tensor.name: longer}
+        trials.append((written(f'write `layout: "{format_layout(longer)}"`'), changed(spec, smem_layout=columns)))
+    return first_that_works(code, [*trials, _without_column(spec, tensor)])
+
+
+def _without_column(spec: KernelSpec, tensor: Tensor) -> Candidate:
+    others = {name: layout for name, layout in _written_columns(spec).items() if name != tensor.name}
+    return written(f"remove `layout` of {tensor.name}"), changed(spec, smem_layout=others)
+
+
+def _written_columns(spec: KernelSpec) -> dict[str, Layout]:
+    columns = schedule_of(spec).smem_layout
+    return {t: x for t, x in columns.items() if ("schedule", "smem", t, "layout") in spec.source.values}
+
+
+def dealt_columns(spec: KernelSpec, say: Say) -> None:
+    """What a thread writes and reads of a column is a layout of places: threads and modes divide each other."""
+    schedule = schedule_of(spec)
+    if say.report.failed or not schedule.smem_layout:
+        return  # without a plan nobody knows what threads have
+    plan = gemm_plan.plan(replace(spec, schedule=replace(schedule, smem_layout={})))
+    for side, x in enumerate((plan.a, plan.b)):
+        column, name = schedule.smem_layout.get(x.tensor.name), x.tensor.name
+        if column is None:
+            continue
+        read = pair(*positions(plan, side, (1, 0) if side == 0 else (0, 1)))
+        wording = "reads"
+        try:
+            compose(column, read)
+            wording = "writes"
+            tiled_write(replace(x, smem_layout=column), plan.tile[plan.k])
+        except LayoutError as error:
+            say(
+                f"no layout has the places of what a thread {wording} of {name} in columns of {format_layout(column)}",
+                *("schedule", "smem", name, "layout"),
+                notes=(str(error).removeprefix("compose: "),),
+                help=partial(first_that_works, say.code, [_without_column(spec, x.tensor)]),
+            )
 
 
 def padding_wasted(spec: KernelSpec, say: Say) -> None:

@@ -42,8 +42,6 @@ RULES: tuple[Rule, ...] = (
     Rule("CG253", gemm_copies.unused, _GEMM),
     Rule("CG254", gemm_mma.shared_memory, _GEMM, basic=True),
     Rule("CG255", gemm_mma.k_predicate, _GEMM),
-    Rule("CG262", gemm_mma.store, _GEMM),
-    Rule("CG263", gemm_copies.columns, _GEMM, basic=True),
     Rule("CG256", promises.listed_shapes, _DEALT),
     Rule("CG258", elementwise.probe_reach, _PROBE),
     Rule("CG259", elementwise.blocks, _ELEMENTWISE),
@@ -52,4 +50,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG260", whole.warps, _DEALT, severity="warning"),
     Rule("CG261", elementwise.registers, _ELEMENTWISE, severity="warning"),
     Rule("CG261", gemm_mma.registers, _GEMM, severity="warning"),
+    Rule("CG262", gemm_mma.store, _GEMM),
+    Rule("CG263", gemm_copies.columns, _GEMM, basic=True),
+    Rule("CG263", gemm_copies.dealt_columns, _GEMM),
 )

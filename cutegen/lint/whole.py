@@ -207,6 +207,8 @@ def require_numbering(spec: KernelSpec) -> None:
     if isinstance(spec.schedule, GemmSchedule):
         for mode, layout in spec.schedule.mma.permutation.items():
             numbered.append((("schedule", "mma", "permutation", mode), layout, sound.MAX_EXTENT))
+        for name, layout in spec.schedule.smem_layout.items():
+            numbered.append((("schedule", "smem", name, "layout"), layout, sound.MAX_EXTENT))
     for path, layout, most in numbered:
         if int(size(layout)) > most or layouts.is_permutation(layout):
             continue

@@ -185,7 +185,7 @@ def _spreading_pad(spec: KernelSpec, schedule: GemmSchedule, tensor: Tensor, mod
     if column is not None and int(size(column)) != block:
         return FRAGMENT_BYTES // width  # lint says why
     place = layouts.offsets(column) if column is not None else tuple(range(block))
-    own = [place[i] for i in fragment(schedule, mode, side)[1]]
+    own = sorted(place[i] for i in fragment(schedule, mode, side)[1])  # in any order: the compiler merges reads
     whole = min(FRAGMENT_BYTES // width, layouts.unit_stride_run(own))
     given = schedule.copies.get(tensor.name, Copy())
     vector, layout = _along_k(spec, schedule, tensor, mode, given)
