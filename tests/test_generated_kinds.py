@@ -62,13 +62,14 @@ def test_a_bool_that_is_read_and_written(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- products
 
 
-def product(majors: str, schedule: dict[str, Any], compute: str = "C = A @ B.T", **more: Any) -> str:
+def product(majors: str, schedule: dict[str, Any], compute: str = "C = A @ B.T", align: int = 16, **more: Any) -> str:
+    """`majors` of A, B and C; `align` of C, in bytes."""
     shapes = {"A": ["M", "K"], "B": ["N", "K"], "C": ["M", "N"]}
     tensors: dict[str, Any] = {
         name: {"shape": shape, "dtype": "f32", "major": major}
         for (name, shape), major in zip(shapes.items(), majors, strict=True)
     }
-    tensors["C"]["role"] = "inout" if "C" in compute[1:] else "out"
+    tensors["C"] |= {"role": "inout" if "C" in compute[1:] else "out", "align": align}
     return document("gemm", tensors, compute, schedule, targets=["sm_90a"], **more)
 
 
@@ -92,7 +93,9 @@ def test_inferred_schedules_of_products_do_not_spill() -> None:
         {"pipeline": {"stages": 4}},
     ]
     texts = [product("KKN", part) for part in parts] + [product("KKM", part) for part in parts[:3]]
-    texts += [product(majors, {}, divisible={"K": 4}) for majors in ("MNN", "MKN", "KNN", "KKN", "MKM", "KNM", "KKM")]
+    kinds = ("MNM", "MNN", "MKN", "KNN", "KKN", "MKM", "KNM", "KKM")
+    texts += [product(majors, {}, divisible={"K": 4}) for majors in kinds]
+    texts += [product(majors, {}, align=4, divisible={"K": 4}) for majors in kinds]
     jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
     for text, outcome in zip(texts, compile_all(jobs), strict=True):
         assert isinstance(outcome, Compiled), text

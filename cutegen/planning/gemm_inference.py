@@ -217,6 +217,9 @@ def _threads(spec: KernelSpec, schedule: GemmSchedule) -> tuple[Layout, str]:
         row = min(ROW, sides[along])
         lanes = {along: row, other: WARP // row}
         why = f"{row} lanes along {along}, where {spec.output.name} is written an element at a time"
+        if not few:  # dealt out in pairs, they leave the compiler too few registers for its epilogue
+            modes = {along: Layout(row, 1), other: Layout(sides[other], row)}
+            return Layout((modes[m].shape, modes[n].shape, 1), (modes[m].stride, modes[n].stride, 0)), why
     else:
         longer = m if few else along if tile_of(schedule, along) > tile_of(schedule, other) else other
         lanes = {mode: LANES[mode != longer] for mode in (along, other)}
