@@ -13,7 +13,7 @@ from cutegen.language import read_specs
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
 from cutegen.lint import check
-from cutegen.planning import make_plan, resolve
+from cutegen.planning import layouts, make_plan, resolve
 from cutegen.planning.plan import ElementwisePlan, GemmPlan
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
@@ -280,6 +280,9 @@ def test_columns_of_shared_memory_are_in_the_order_of_threads_where_rows_are_wri
     plan = make_plan(spec)
     assert isinstance(plan, GemmPlan)
     operand = plan.a if major == "M" else plan.b
+    sides = layouts.mode_sizes(plan.thread_layout)
+    places = {int(plan.thread_layout(i, j, 0)): (i, j) for i in range(sides[0]) for j in range(sides[1])}
+    assert all(abs(places[i ^ 1]["MN".index(major)] - places[i]["MN".index(major)]) == 1 for i in range(32)), "pairs"
     if align == 16 or a == "M":  # written in vectors, or the wide tile of one k-major operand
         assert not spec.schedule.smem_layout
         return

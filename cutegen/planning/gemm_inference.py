@@ -208,7 +208,7 @@ def _threads(spec: KernelSpec, schedule: GemmSchedule) -> tuple[Layout, str]:
     A warp of 8 x 4 reads 12 different fragments where one of 2 x 16 reads 18. The 8 are along the longer side of the
     tile, or along m where threads are few.
     """
-    m, n = names(spec)[2:4]
+    a, b, m, n, _ = names(spec)
     assert schedule.tiler is not None
     along, other = (m, n) if spec.output.major == m else (n, m)
     few = _few_fit(spec, schedule, schedule.tiler)
@@ -217,7 +217,7 @@ def _threads(spec: KernelSpec, schedule: GemmSchedule) -> tuple[Layout, str]:
         row = min(ROW, sides[along])
         lanes = {along: row, other: WARP // row}
         why = f"{row} lanes along {along}, where {spec.output.name} is written an element at a time"
-        if not few:  # dealt out in pairs, they leave the compiler too few registers for its epilogue
+        if (a.major, b.major) == (m, n):  # pairs leave the compiler too few registers here
             modes = {along: Layout(row, 1), other: Layout(sides[other], row)}
             return Layout((modes[m].shape, modes[n].shape, 1), (modes[m].stride, modes[n].stride, 0)), why
     else:
