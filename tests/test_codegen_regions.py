@@ -269,7 +269,11 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         GEMM,
         "schedule.tiler.K",
         16,
-        {"schedule.copies", "schedule.copies.B", "schedule.mma", *(f"schedule.predication.{m}" for m in "MNK")},
+        {
+            *("schedule.copies", "schedule.copies.B", "schedule.copies.B.atom", "schedule.mma"),
+            *("schedule.pipeline", "schedule.pipeline.store"),  # inferred from the depth
+            *(f"schedule.predication.{m}" for m in "MNK"),
+        },
     ),
     (GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", set()),
     (GEMM, "schedule.mma.permutation.N", "(16,2):(2,1)", set()),
@@ -277,12 +281,13 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", set()),
     (GEMM, "schedule.copies.A.atom", "universal", {"schedule.pipeline"}),
     (GEMM, "schedule.copies.A.bits", 64, {"schedule.predication.K", "schedule.predication.M"}),
-    (GEMM, "schedule.copies.B.atom", "cp_async", {"schedule.pipeline"}),
+    (GEMM, "schedule.copies.B.atom", "cp_async", {"schedule.pipeline.store"}),
     (GEMM, "schedule.copies.A", HALVED, {"schedule.predication.K", "schedule.predication.M"}),
     (GEMM, "schedule.copies.C.bits", 32, set()),
     (GEMM, "schedule.smem.A.pad", 8, set()),
     (GEMM, "schedule.scheduler.raster", "N", {"schedule.scheduler.swizzle"}),
     (GEMM, "schedule.scheduler.swizzle", 1, {"schedule.tiler"}),  # blocks are counted another way
+    (GEMM.replace("stages: 3", "stages: 3, store: 5"), "schedule.pipeline.store", 3, {"schedule.copies.B.atom"}),
     (GEMM, "schedule.pipeline.stages", 2, {"schedule.mma", *(f"schedule.copies{x}" for x in ("", ".A", ".B"))}),
     (
         GEMM,

@@ -270,7 +270,7 @@ def _cells_by_panel(name: str) -> list[list[ET.Element]]:
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if len(FIGURES[name].panels) == 1])
 def test_nothing_is_cut_where_there_is_room(name: str) -> None:
-    whole = [line.plain for line in render_text(FIGURES[name], 1000, rows=1000)]
+    whole = [line.plain for line in render_text(FIGURES[name], 4000, rows=1000)]
     grid_only = [line for line in whole if "│" in line]
     exactly = render_text(FIGURES[name], max(map(cell_len, grid_only)), rows=1000)
     assert [line.plain for line in exactly if "│" in line.plain] == grid_only

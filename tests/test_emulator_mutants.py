@@ -56,6 +56,7 @@ compute: C = A @ B.T
 schedule:
   tiler: {M: 32, N: 32, K: 8}
   mma: {thread_layout: "(8,8,1)"}
+  copies: {A: {bits: 128}, B: {bits: 128}}
 divisible: {K: 4}
 """
 

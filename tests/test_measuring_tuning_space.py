@@ -160,7 +160,11 @@ def test_repetitions_are_told_by_the_code_that_they_make() -> None:
     tiler = {"M": 128, "N": 128, "K": 8}
     words = [
         {"tiler": tiler},  # three stages and the layout of threads are inferred
-        {"tiler": tiler, "pipeline": {"stages": 3}, "mma": {"thread_layout": "((4,4),(8,2),1):((1,32),(4,128),0)"}},
+        {
+            "tiler": tiler,
+            "pipeline": {"stages": 3},
+            "mma": {"thread_layout": "((2,2,4),(8,2),1):((1,16,32),(2,128),0)"},
+        },
         {"tiler": tiler, "pipeline": {"stages": 2}},
         {"tiler": tiler, "pipeline": {"stages": 2}, "mma": {"atom": "fma"}},
     ]

@@ -256,8 +256,6 @@ def test_warps_of_a_product_are_nearly_square(
         assert all(lanes[i ^ 1][side] == lanes[i][side] + (1 if i % 2 == 0 else -1) for i in range(32)), "one sector"
         for i in range(2):  # so that shared memory serves two quarters of the warp at once
             assert any(all(lanes[x][i] == lanes[x ^ bit][i] for x in range(32)) for bit in (1, 2))
-    if along == 8 and dtype == "f16":
-        run = 4  # 8 x 8 elements of f32 would be read from every bank twice
     if align == 4 and tile[1] == 256:
         run = 2  # 16 elements across pay for reads of fragments that are half as wide
     assert mma.permutation[major] == Layout((16, run), (run, 1))
