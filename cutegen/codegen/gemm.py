@@ -10,8 +10,7 @@ from tensor_layouts import Layout
 from cutegen.codegen.constants import LARGEST, Constants
 from cutegen.codegen.formatting import call, make_layout, python_tuple
 from cutegen.language.dtypes import Dtype
-from cutegen.language.model import GemmSchedule, KernelSpec
-from cutegen.planning import gemm, layouts
+from cutegen.language.model import KernelSpec
 from cutegen.planning.layouts import show
 from cutegen.planning.plan import GemmOperand, GemmPlan
 
@@ -71,7 +70,6 @@ def gemm_context(plan: GemmPlan) -> dict[str, Any]:
         "blk_m": plan.tile[plan.m],
         "blk_n": plan.tile[plan.n],
         "blk_k": depth,
-        "store_earlier": str(plan.store) if plan.uses_registers and plan.store < depth - 1 else "",
         "mma_a": show((1, plan.smem_fragment_m, depth, stages)),
         "mma_b": show((1, plan.smem_fragment_n, depth, stages)),
         "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
@@ -160,7 +158,7 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
     if x.smem_layout is not None:
         column = x.smem_layout.shape, x.smem_layout.stride
         order = f"the layout says where each coordinate along {x.mode} stands"
-        if _reads_neighbours(plan, x, x.smem_layout):
+        if x.smem_runs:
             order = "what a thread reads at once stands together"
     return LoadText(
         plan=x,
@@ -181,14 +179,6 @@ def _load(plan: GemmPlan, x: GemmOperand) -> LoadText:
         predicated=x.masked or plan.residue,
         residue=plan.residue,
     )
-
-
-def _reads_neighbours(plan: GemmPlan, x: GemmOperand, column: Layout) -> bool:
-    """Whether a thread's elements of a column lie in runs there."""
-    assert isinstance(plan.spec.schedule, GemmSchedule)
-    places = layouts.offsets(column)
-    own = gemm.fragment(plan.spec.schedule, x.mode, int(x.letter == "B"))[1]
-    return layouts.unit_stride_run([places[i] for i in own]) > 1
 
 
 def _accumulator(spec: KernelSpec) -> Dtype:

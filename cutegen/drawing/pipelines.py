@@ -59,8 +59,8 @@ def _caption(plan: GemmPlan) -> str:
             "a barrier before each tile tells that its stage is full."
         )
     if plan.uses_registers:
-        names = " and ".join(x.tensor.name for x in (plan.a, plan.b) if x.through_registers)
-        text += f" {names} waits in registers meanwhile, and is written to its stage {_stored(plan)}."
+        (waiting,) = (x.tensor.name for x in (plan.a, plan.b) if x.through_registers)  # the other travels by cp.async
+        text += f" {waiting} waits in registers meanwhile, and is written to its stage {_stored(plan)}."
     return (
         f"{text} Before a tile is used, cp.async.wait_group {plan.stages - 2} waits for its copy and leaves "
         f"{plan.stages - 2} younger in flight; a barrier then frees the stage that was used before."
@@ -68,8 +68,7 @@ def _caption(plan: GemmPlan) -> str:
 
 
 def _stored(plan: GemmPlan) -> str:
-    last = plan.tile[plan.k] - 1
-    return "at its end" if plan.store == last else f"before step {plan.store} of 0 to {last}"
+    return f"before step {plan.store} of 0 to {plan.tile[plan.k] - 1}" if plan.stores_early else "at its end"
 
 
 def _notes(plan: GemmPlan, tiles: int) -> tuple[str, ...]:

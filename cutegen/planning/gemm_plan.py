@@ -112,6 +112,15 @@ def _smem_profile(schedule: GemmSchedule, tensor: Tensor, mode: str, side: int) 
     return layouts.show(shapes[0] if len(shapes) == 1 else tuple(shapes)) if shapes else "1"
 
 
+def _runs_in_column(schedule: GemmSchedule, tensor: Tensor, mode: str, side: int) -> bool:
+    """Whether a layout of shared memory puts elements of a thread side by side."""
+    column = schedule.smem_layout.get(tensor.name)
+    if column is None:
+        return False
+    places = layouts.offsets(column)
+    return layouts.unit_stride_run([places[i] for i in gemm.fragment(schedule, mode, side)[1]]) > 1
+
+
 def _permutation(schedule: GemmSchedule, mode: str, side: int) -> Layout | None:
     """Left out where it would say what the mma does by itself."""
     assert schedule.mma.thread_layout is not None
@@ -144,6 +153,7 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         copies=(values // vector, block // tiler[0], depth // tiler[1]),
         smem_stride=block + schedule.smem_pad[tensor.name],
         smem_layout=schedule.smem_layout.get(tensor.name),
+        smem_runs=_runs_in_column(schedule, tensor, mode, int(letter == "B")),
         masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
         zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),

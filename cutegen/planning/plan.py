@@ -96,6 +96,7 @@ class GemmOperand:
     copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
     smem_stride: int  # elements between neighbours in k
     smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
+    smem_runs: bool  # that layout puts elements of one thread side by side
     masked: bool
     convert: bool  # to the accumulator's type after reading shared memory
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
@@ -142,6 +143,11 @@ class GemmPlan(Plan):
     def uses_registers(self) -> bool:
         """Whether an operand travels through registers."""
         return self.a.through_registers or self.b.through_registers
+
+    @property
+    def stores_early(self) -> bool:
+        """Whether what does is written to shared memory before an earlier step than the last, where the barrier is."""
+        return self.uses_registers and self.store < self.tile[self.k] - 1
 
 
 @dataclass(frozen=True)
