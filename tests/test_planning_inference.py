@@ -214,13 +214,47 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
     assert isinstance(plan, GemmPlan)
     assert (plan.tile["M"], plan.tile["N"]) == tile
     both = majors.startswith("KK")
-    assert (plan.tile["K"], plan.threads) == ((8, 128) if both else (16, 256))
+    deep = 8 if both else 16 if "K" in majors else 32
+    assert (plan.tile["K"], plan.threads, plan.stages) == (deep, 128 if both else 256, 3 if both else 2)
     assert plan.store == (5 if both and more else plan.tile["K"] - 1)
     for x in (plan.a, plan.b):
         narrow = both and x.mode == majors[2]
         wide = x.tensor.major != "K" or (bool(more) and not narrow)
         assert x.vector == (4 if wide else 1)
         assert x.atom == ("universal" if wide and x.tensor.major == "K" else "cp_async")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "schedule", "more", "deep"),
+    [
+        ("f32", {}, {}, 32),
+        ("f32", {}, {"static": {"K": 1024}}, 32),
+        ("f32", {}, {"static": {"K": 1008}}, 16),  # 32 would multiply a part of a tile for nothing
+        ("f32", {"predication": {"K": "none"}}, {"divisible": {"K": 16}}, 16),  # what was promised suffices
+        ("f32", {"predication": {"K": "none"}}, {"divisible": {"K": 64}}, 32),
+        ("f32", {}, {"targets": ["sm_80", "sm_89"]}, 16),  # 100 KiB of shared memory: one block instead of two
+        ("f32", {"pipeline": {"stages": 3}}, {}, 16),  # as little as that, of sm_80's
+        ("f32", {"pipeline": {"stages": 3}}, {"targets": ["sm_90a"]}, 32),
+        ("f32", {"tiler": {"M": 64}}, {}, 16),
+        ("f16", {}, {}, 16),
+        ("f64", {}, {}, 8),
+    ],
+)
+def test_how_deep_a_tile_of_rows_is(
+    dtype: str, schedule: dict[str, object], more: dict[str, object], deep: int
+) -> None:
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": dtype, "major": "M"},
+        "B": {"shape": ["N", "K"], "dtype": dtype, "major": "N"},
+        "C": {"shape": ["M", "N"], "dtype": dtype, "major": "N", "role": "out"},
+    }
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", schedule, **more))
+    check(spec, report)
+    assert not report.failed
+    plan = make_plan(spec)
+    assert isinstance(plan, GemmPlan) and plan.tile["K"] == deep
+    long = plan.tile["M"] * plan.tile["N"] * deep >= 128 * 128 * 16
+    assert plan.stages == (3 if "pipeline" in schedule or not long else 2)
 
 
 @pytest.mark.parametrize("major", ["M", "N"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import GemmSchedule, KernelSpec, Predicate
 from cutegen.planning.common import (
     default_predication,
+    known_divisor,
     require_divisible,
     resolve_tensors,
 )
@@ -16,9 +19,12 @@ from cutegen.planning.gemm_copies import infer_copies, infer_padding
 from cutegen.planning.gemm_threads import SHALLOW, few_fit, infer_columns, infer_mma, more_than_one
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_finished, is_sound
+from cutegen.planning.targets import TARGETS
 
 WIDE = 256  # extent of a tile where 128 is not enough
+DEEP = 32  # along k, where operands are copied as they are: half as many barriers as with 16
 STAGES, LEAST_STAGES = 3, 2
+LONG = 128 * 128 * 16  # multiply-adds of a tile that take longer than the next one takes to arrive
 _TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
 
 
@@ -50,11 +56,31 @@ def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> Ge
         why = dict.fromkeys((m, n, k), "8 x 16 elements a thread, two blocks, and code for a tile that the cache holds")
     elif wide is not None and spec.static.get(wide, WIDE) >= WIDE:
         extents[wide], why[wide] = WIDE, "16 x 8 elements a thread: operands along the summed mode cost more to copy"
+    elif _deep_fits(spec, schedule, {**extents, **given}):
+        extents[k], why[k] = DEEP, f"{_TILE}; barriers half as often as in a tile {extents[k]} deep"
     for mode, extent in extents.items():
         if mode not in given:
             given[mode] = extent
             report.infer(why[mode], "schedule", "tiler", mode)
     return replace(schedule, tiler={mode: given[mode] for mode in (m, n, k)})
+
+
+def _deep_fits(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int]) -> bool:
+    """Whether a tile of f32 is `DEEP`: if no operand is k-major, and two blocks fit a multiprocessor all the same.
+
+    On an H200 4096 and 8192 cubed take 1 % less than with 16. Where an operand is k-major they take 1 to 20 % more.
+    """
+    a, b, m, n, k = names(spec)
+    if a.dtype is not Dtype.f32 or k in (a.major, b.major) or schedule.mma.thread_layout is not None:
+        return False
+    if (tiler[m], tiler[n]) != (128, 128):
+        return False
+    exact = k in spec.static or schedule.predication.get(k) == "none"
+    if exact and known_divisor(spec, k) % DEEP:
+        return False
+    bytes_ = (tiler[m] + tiler[n]) * DEEP * a.dtype.bytes * (schedule.stages or LEAST_STAGES)
+    targets = [TARGETS[name] for name in spec.targets]
+    return all(2 * (bytes_ + target.smem_reserved) <= target.smem_per_sm for target in targets)
 
 
 def _crowded(spec: KernelSpec, schedule: GemmSchedule) -> bool:
@@ -98,7 +124,9 @@ def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> G
     k = names(spec)[4]
     tiles = -(-spec.static[k] // tile_of(schedule, k)) if k in spec.static else STAGES
     stages, why = STAGES, "two tiles in flight while one is used"
-    if tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
+    if prod((schedule.tiler or {}).values()) >= LONG:
+        stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
+    elif tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
         stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(schedule, stages=stages)
