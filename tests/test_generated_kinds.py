@@ -102,6 +102,26 @@ def test_inferred_schedules_of_products_do_not_spill() -> None:
         assert outcome.artefact.resources.spill_stores == 0, text
 
 
+def test_products_of_rows_keep_two_blocks_on_a_multiprocessor() -> None:
+    """65536 registers for two blocks of 256 threads, however deep the inferred tile is."""
+    ends: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({}, {"compute": "C = 2.0 * (A @ B.T) + 3.0 * C"}),
+        ({}, {"align": 4}),
+        ({}, {"divisible": {"M": 128, "N": 128, "K": 32}}),
+        ({"predication": {"K": "none"}}, {"divisible": {"K": 16}}),
+        ({"tiler": {"K": 16}}, {"divisible": {"K": 16}}),
+        ({"copies": {"A": {"bits": 64}}}, {}),
+        ({"pipeline": {"stages": 3}}, {}),
+    ]
+    texts = [product(majors, schedule, **more) for majors in ("MNM", "MNN") for schedule, more in ends]
+    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
+    for text, outcome in zip(texts, compile_all(jobs), strict=True):
+        assert isinstance(outcome, Compiled), text
+        resources = outcome.artefact.resources
+        assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
+
+
 @pytest.mark.parametrize("store", [0, 3, 6, 7])
 @pytest.mark.parametrize("stages", [2, 4])
 def test_operands_are_stored_before_any_step(store: int, stages: int, tmp_path: Path) -> None:

@@ -225,36 +225,79 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "schedule", "more", "deep"),
+    ("schedule", "more", "deep"),
     [
-        ("f32", {}, {}, 32),
-        ("f32", {}, {"static": {"K": 1024}}, 32),
-        ("f32", {}, {"static": {"K": 1008}}, 16),  # 32 would multiply a part of a tile for nothing
-        ("f32", {"predication": {"K": "none"}}, {"divisible": {"K": 16}}, 16),  # what was promised suffices
-        ("f32", {"predication": {"K": "none"}}, {"divisible": {"K": 64}}, 32),
-        ("f32", {}, {"targets": ["sm_80", "sm_89"]}, 16),  # 100 KiB of shared memory: one block instead of two
-        ("f32", {"pipeline": {"stages": 3}}, {}, 16),  # as little as that, of sm_80's
-        ("f32", {"pipeline": {"stages": 3}}, {"targets": ["sm_90a"]}, 32),
-        ("f32", {"tiler": {"M": 64}}, {}, 16),
-        ("f16", {}, {}, 16),
-        ("f64", {}, {}, 8),
+        ({}, {}, 32),
+        ({}, {"dtype": "f16"}, 16),
+        ({}, {"dtype": "f64"}, 8),
+        ({"tiler": {"M": 64}}, {}, 16),
+        ({"scheduler": {"swizzle": 4}}, {}, 16),  # bands need registers
+        # 32 would multiply a part of a tile for nothing, or need another promise
+        ({}, {"static": {"K": 1024}}, 32),
+        ({}, {"static": {"K": 1008}}, 16),
+        ({}, {"static": {"K": 1024, "N": 64}}, 16),
+        ({}, {"divisible": {"K": 16}}, 16),
+        ({}, {"divisible": {"K": 64}}, 32),
+        ({"predication": {"K": "none"}}, {"divisible": {"K": 16}}, 16),
+        ({"predication": {"K": "none"}}, {"divisible": {"K": 64}}, 32),
+        # two blocks on a multiprocessor
+        ({}, {"targets": ["sm_80", "sm_89"]}, 16),  # 100 KiB of shared memory
+        ({}, {"targets": ["sm_90a", "sm_100a"]}, 16),  # spills there
+        ({"pipeline": {"stages": 3}}, {}, 16),
+        ({"pipeline": {"stages": 3}}, {"targets": ["sm_90a"]}, 32),
+        ({"smem": {"A": {"pad": 64}, "B": {"pad": 64}}}, {}, 16),
+        ({"smem": {"A": {"pad": 4}}}, {}, 32),
+        # copies of 16 bytes past the registers
+        ({}, {"align": 8}, 16),
+        ({}, {"static": {"M": 1002}}, 16),
+        ({"copies": {"A": {"bits": 64}}}, {}, 16),
+        ({"copies": {"B": {"atom": "universal"}}}, {}, 16),
+        ({"copies": {"B": {"atom": "cp_async"}}}, {}, 32),
+        # an epilogue that reads a matrix, or a row
+        ({}, {"D": ["M", "N"]}, 16),
+        ({}, {"D": ["N"]}, 32),
     ],
 )
-def test_how_deep_a_tile_of_rows_is(
-    dtype: str, schedule: dict[str, object], more: dict[str, object], deep: int
-) -> None:
+def test_how_deep_a_tile_of_rows_is(schedule: dict[str, object], more: dict[str, object], deep: int) -> None:
+    more = dict(more)
+    element = {"dtype": more.pop("dtype", "f32"), "align": more.pop("align", 16)}
     tensors = {
-        "A": {"shape": ["M", "K"], "dtype": dtype, "major": "M"},
-        "B": {"shape": ["N", "K"], "dtype": dtype, "major": "N"},
-        "C": {"shape": ["M", "N"], "dtype": dtype, "major": "N", "role": "out"},
+        "A": {"shape": ["M", "K"], "major": "M", **element},
+        "B": {"shape": ["N", "K"], "major": "N", **element},
+        "C": {"shape": ["M", "N"], "major": "N", "role": "out", **element},
     }
-    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", schedule, **more))
+    compute = "C = A @ B.T"
+    if "D" in more:
+        tensors["D"] = {"shape": more.pop("D"), **element}
+        compute += " + D"
+    spec, report = resolved(document("gemm", tensors, compute, schedule, **more))
     check(spec, report)
     assert not report.failed
     plan = make_plan(spec)
     assert isinstance(plan, GemmPlan) and plan.tile["K"] == deep
-    long = plan.tile["M"] * plan.tile["N"] * deep >= 128 * 128 * 16
-    assert plan.stages == (3 if "pipeline" in schedule or not long else 2)
+    assert plan.stages == (2 if deep == 32 and "pipeline" not in schedule else 3)
+
+
+@pytest.mark.parametrize(
+    ("tiler", "static", "stages"),
+    [
+        ({"M": 128, "N": 128, "K": 16}, {}, 3),
+        ({"M": 128, "N": 128, "K": 32}, {}, 2),
+        ({"M": 32, "N": 32, "K": 512}, {}, 3),  # as many multiply-adds, but of many more elements
+        ({"M": 256, "N": 64, "K": 32}, {}, 3),
+        ({"M": 128, "N": 128, "K": 32}, {"K": 256}, 2),
+        ({"M": 64, "N": 64, "K": 32}, {"K": 32}, 2),  # one tile
+        ({"M": 64, "N": 64, "K": 32}, {"K": 256}, 3),
+    ],
+)
+def test_how_many_stages_a_product_has(tiler: dict[str, int], static: dict[str, int], stages: int) -> None:
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M"},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "N"},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "major": "N", "role": "out"},
+    }
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {"tiler": tiler}, static=static))
+    assert not report.failed and isinstance(spec.schedule, GemmSchedule) and spec.schedule.stages == stages
 
 
 @pytest.mark.parametrize("major", ["M", "N"])

@@ -1,6 +1,9 @@
 """Multiply-adds that find all three of their operands in one bank of the register file, and so take a cycle more.
 
-From Volta on there are two banks: the even registers and the odd ones. In one cycle two registers are read from each.
+From Volta on there are two banks: the even registers and the odd ones. Three registers of one bank are more than it has
+ready for one instruction, even where those before and after read the other one. Not counted are runs that read a bank
+more often than once a cycle, two operands at a time: an H200 stalls on those as well (`stall_dispatch` in a profile).
+
 An operand that the instruction before kept (`R4.reuse`, for the same place among the operands) is not read again, nor
 is a register that one instruction names twice, a constant, a uniform register or `RZ`.
 

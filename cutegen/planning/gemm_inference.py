@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from cutegen.language.dtypes import Dtype
 from cutegen.language.model import GemmSchedule, KernelSpec, Predicate
 from cutegen.planning.common import (
     default_predication,
-    known_divisor,
     require_divisible,
     resolve_tensors,
 )
 from cutegen.planning.gemm import epilogue_vector, names, operand_vector, tile_of
 from cutegen.planning.gemm_copies import infer_copies, infer_padding
-from cutegen.planning.gemm_threads import SHALLOW, few_fit, infer_columns, infer_mma, more_than_one
+from cutegen.planning.gemm_threads import SHALLOW, infer_columns, infer_mma
+from cutegen.planning.gemm_tiler import LEAST_STAGES, SIDE, infer_tiler
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_finished, is_sound
-from cutegen.planning.targets import TARGETS
 
-WIDE = 256  # extent of a tile where 128 is not enough
-DEEP = 32  # along k, where operands are copied as they are: half as many barriers as with 16
-STAGES, LEAST_STAGES = 3, 2
-LONG = 128 * 128 * 16  # multiply-adds of a tile that take longer than the next one takes to arrive
-_TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
+STAGES = 3
+LONG = SIDE * SIDE * 32  # multiply-adds of a tile that take longer than the next one takes to arrive
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     """The same kernel with every field of the schedule filled in."""
     spec = resolve_tensors(spec, report, {})
     assert isinstance(spec.schedule, GemmSchedule)
-    schedule = _infer_tiler(spec, _infer_scheduler(spec, spec.schedule, report), report)
+    schedule = infer_tiler(spec, _infer_scheduler(spec, spec.schedule, report), report)
     schedule = infer_columns(spec, schedule, report)
     schedule = replace(schedule, mma=infer_mma(spec, schedule, report))
     schedule = replace(schedule, smem_pad=infer_padding(spec, schedule, report))
@@ -43,64 +37,6 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     schedule = replace(schedule, copies=infer_copies(spec, schedule, report))
     spec = replace(spec, schedule=_infer_store(spec, schedule, report))
     return _infer_predication(spec, report) if is_finished(spec) else spec
-
-
-def _infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
-    a, b, m, n, k = names(spec)
-    given = dict(schedule.tiler or {})
-    # One row of threads' loads from shared memory for 64 multiply-adds each; two blocks fit a multiprocessor
-    extents, why = {m: 128, n: 128, k: 8 if a.dtype is Dtype.f64 else 16}, dict.fromkeys((m, n, k), _TILE)
-    wide = _wide_mode(spec) if schedule.mma.thread_layout is None and not _crowded(spec, schedule) else None
-    if schedule.mma.thread_layout is None and few_fit(spec, schedule, {**extents, k: SHALLOW, **given}):
-        extents[k] = SHALLOW
-        why = dict.fromkeys((m, n, k), "8 x 16 elements a thread, two blocks, and code for a tile that the cache holds")
-    elif wide is not None and spec.static.get(wide, WIDE) >= WIDE:
-        extents[wide], why[wide] = WIDE, "16 x 8 elements a thread: operands along the summed mode cost more to copy"
-    elif _deep_fits(spec, schedule, {**extents, **given}):
-        extents[k], why[k] = DEEP, f"{_TILE}; barriers half as often as in a tile {extents[k]} deep"
-    for mode, extent in extents.items():
-        if mode not in given:
-            given[mode] = extent
-            report.infer(why[mode], "schedule", "tiler", mode)
-    return replace(schedule, tiler={mode: given[mode] for mode in (m, n, k)})
-
-
-def _deep_fits(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int]) -> bool:
-    """Whether a tile of f32 is `DEEP`: if no operand is k-major, and two blocks fit a multiprocessor all the same.
-
-    On an H200 4096 and 8192 cubed take 1 % less than with 16. Where an operand is k-major they take 1 to 20 % more.
-    """
-    a, b, m, n, k = names(spec)
-    if a.dtype is not Dtype.f32 or k in (a.major, b.major) or schedule.mma.thread_layout is not None:
-        return False
-    if (tiler[m], tiler[n]) != (128, 128):
-        return False
-    exact = k in spec.static or schedule.predication.get(k) == "none"
-    if exact and known_divisor(spec, k) % DEEP:
-        return False
-    bytes_ = (tiler[m] + tiler[n]) * DEEP * a.dtype.bytes * (schedule.stages or LEAST_STAGES)
-    targets = [TARGETS[name] for name in spec.targets]
-    return all(2 * (bytes_ + target.smem_reserved) <= target.smem_per_sm for target in targets)
-
-
-def _crowded(spec: KernelSpec, schedule: GemmSchedule) -> bool:
-    """Whether a wide tile's registers do not suffice: bands of tiles need some, and so do tiles of two operands."""
-    a, b, *_, k = names(spec)
-    travelling = [x for x in (a, b) if x.major == k and more_than_one(schedule, x)]
-    return (schedule.scheduler.swizzle or 1) > 1 or len(travelling) == 2
-
-
-def _wide_mode(spec: KernelSpec) -> str | None:
-    """The mode along which a tile of f32 is twice as long, if an operand is k-major; found by measurement.
-
-    That of the operand which is not k-major; if both are, the one along which the output is not contiguous.
-    """
-    a, b, m, n, k = names(spec)
-    if a.dtype is not Dtype.f32 or k not in (a.major, b.major):
-        return None
-    if a.major == b.major == k:
-        return m if spec.output.major == n else n
-    return n if a.major == k else m
 
 
 def _infer_scheduler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
@@ -121,13 +57,14 @@ def _infer_scheduler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -
 
 
 def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
-    k = names(spec)[4]
-    tiles = -(-spec.static[k] // tile_of(schedule, k)) if k in spec.static else STAGES
+    *_, m, n, k = names(spec)
+    sides, depth = [tile_of(schedule, mode) for mode in (m, n)], tile_of(schedule, k)
+    tiles = -(-spec.static[k] // depth) if k in spec.static else STAGES
     stages, why = STAGES, "two tiles in flight while one is used"
-    if prod((schedule.tiler or {}).values()) >= LONG:
-        stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
-    elif tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
+    if tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
         stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
+    elif min(sides) >= SIDE and prod(sides) * depth >= LONG:
+        stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(schedule, stages=stages)
 

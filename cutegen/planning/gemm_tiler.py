@@ -1,0 +1,99 @@
+"""Gemm on the CUDA cores: the tile of a thread block, where it was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cutegen.language.dtypes import Dtype
+from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Tensor
+from cutegen.planning.common import aligned_elements, known_divisor, whole_accesses
+from cutegen.planning.gemm import names
+from cutegen.planning.gemm_threads import SHALLOW, few_fit, more_than_one
+from cutegen.planning.report import Report
+from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
+
+SIDE = 128  # extent along m and n
+WIDE = 256  # where `SIDE` is not enough
+DEEP = 32  # along k, where operands are copied as they are: half as many barriers as with 16
+DEEP_TARGETS = ("sm_80", "sm_90a")  # for others the compiler spills registers then
+LEAST_STAGES = 2
+_TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
+
+
+def infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    a, b, m, n, k = names(spec)
+    given = dict(schedule.tiler or {})
+    # One row of threads' loads from shared memory for 64 multiply-adds each; two blocks fit a multiprocessor
+    extents, why = {m: SIDE, n: SIDE, k: 8 if a.dtype is Dtype.f64 else 16}, dict.fromkeys((m, n, k), _TILE)
+    wide = _wide_mode(spec) if schedule.mma.thread_layout is None and not _crowded(spec, schedule) else None
+    if schedule.mma.thread_layout is None and few_fit(spec, schedule, {**extents, k: SHALLOW, **given}):
+        extents[k] = SHALLOW
+        why = dict.fromkeys((m, n, k), "8 x 16 elements a thread, two blocks, and code for a tile that the cache holds")
+    elif wide is not None and spec.static.get(wide, WIDE) >= WIDE:
+        extents[wide], why[wide] = WIDE, "16 x 8 elements a thread: operands along the summed mode cost more to copy"
+    elif _deep_fits(spec, schedule, {**extents, **given}):
+        extents[k], why[k] = DEEP, f"{_TILE}; barriers half as often as in a tile {extents[k]} deep"
+    for mode, extent in extents.items():
+        if mode not in given:
+            given[mode] = extent
+            report.infer(why[mode], "schedule", "tiler", mode)
+    return replace(schedule, tiler={mode: given[mode] for mode in (m, n, k)})
+
+
+def _deep_fits(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int]) -> bool:
+    """Whether a tile of f32 may be `DEEP` along k, with `tiler` along m and n, and keep two blocks on a multiprocessor.
+
+    On an H200 4096 and 8192 cubed take 1 % less so. It takes all of a thread's registers, hence only for the schedule
+    that was measured: 16-byte cp.async of both operands, neither of them k-major, no bands, and no matrix that the
+    epilogue reads. Where an operand is k-major, the same two sizes take 1 to 20 % more.
+    """
+    a, b, m, n, k = names(spec)
+    bands = (schedule.scheduler.swizzle or 1) > 1
+    if bands or schedule.mma.thread_layout is not None or (tiler[m], tiler[n]) != (SIDE, SIDE):
+        return False
+    if any(spec.static.get(mode, SIDE) < SIDE for mode in (m, n)):
+        return False
+    divisor = known_divisor(spec, k)
+    exact = k in spec.static or schedule.predication.get(k) == "none" or divisor % tiler[k] == 0
+    if exact and divisor % DEEP:  # a part of the last tile would be multiplied for nothing, or needs another promise
+        return False
+    others = [x for x in spec.tensors if x not in (a, b) and x.name in spec.compute.names()]
+    if any(len(x.shape) > 1 for x in others) or not all(_copied_as_rows(spec, schedule, x) for x in (a, b)):
+        return False
+    rows = sum(tiler[mode] + schedule.smem_pad.get(x.name, 0) for x, mode in ((a, m), (b, n)))
+    bytes_ = rows * DEEP * a.dtype.bytes * (schedule.stages or LEAST_STAGES)
+    return all(
+        name in DEEP_TARGETS and 2 * (bytes_ + TARGETS[name].smem_reserved) <= TARGETS[name].smem_per_sm
+        for name in spec.targets
+    )
+
+
+def _copied_as_rows(spec: KernelSpec, schedule: GemmSchedule, operand: Tensor) -> bool:
+    """Whether an operand of f32 that is not k-major is copied past the registers, in vectors of 16 bytes."""
+    if operand.dtype is not Dtype.f32 or operand.major == names(spec)[4]:
+        return False
+    copy = schedule.copies.get(operand.name, Copy())
+    bits = (copy.bits or MAX_VECTOR_BITS, MAX_VECTOR_BITS)
+    elements = min(min(bits) // operand.dtype.bits, aligned_elements(operand), whole_accesses(spec, operand.major))
+    return copy.atom in (None, "cp_async") and elements * operand.dtype.bits == MAX_VECTOR_BITS
+
+
+def _crowded(spec: KernelSpec, schedule: GemmSchedule) -> bool:
+    """Whether a wide tile's registers do not suffice: bands of tiles need some, and so do tiles of two operands."""
+    a, b, *_, k = names(spec)
+    travelling = [x for x in (a, b) if x.major == k and more_than_one(schedule, x)]
+    return (schedule.scheduler.swizzle or 1) > 1 or len(travelling) == 2
+
+
+def _wide_mode(spec: KernelSpec) -> str | None:
+    """The mode along which a tile of f32 is twice as long, if an operand is k-major; found by measurement.
+
+    That of the operand which is not k-major; if both are, the one along which the output is not contiguous.
+    """
+    a, b, m, n, k = names(spec)
+    if a.dtype is not Dtype.f32 or k not in (a.major, b.major):
+        return None
+    if a.major == b.major == k:
+        return m if spec.output.major == n else n
+    return n if a.major == k else m
