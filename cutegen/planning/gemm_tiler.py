@@ -22,6 +22,7 @@ _TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
 
 
 def infer_tiler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    """The schedule with the extents of a tile along m, n and k, in elements; what the spec gives stays as it is."""
     a, b, m, n, k = names(spec)
     given = dict(schedule.tiler or {})
     # One row of threads' loads from shared memory for 64 multiply-adds each; two blocks fit a multiprocessor
@@ -74,9 +75,9 @@ def _copied_as_rows(spec: KernelSpec, schedule: GemmSchedule, operand: Tensor) -
     if operand.dtype is not Dtype.f32 or operand.major == names(spec)[4]:
         return False
     copy = schedule.copies.get(operand.name, Copy())
-    bits = (copy.bits or MAX_VECTOR_BITS, MAX_VECTOR_BITS)
-    elements = min(min(bits) // operand.dtype.bits, aligned_elements(operand), whole_accesses(spec, operand.major))
-    return copy.atom in (None, "cp_async") and elements * operand.dtype.bits == MAX_VECTOR_BITS
+    vector = MAX_VECTOR_BITS // operand.dtype.bits
+    possible = min(aligned_elements(operand), whole_accesses(spec, operand.major))
+    return copy.atom in (None, "cp_async") and copy.bits in (None, MAX_VECTOR_BITS) and possible >= vector
 
 
 def _crowded(spec: KernelSpec, schedule: GemmSchedule) -> bool:
