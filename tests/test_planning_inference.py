@@ -279,24 +279,26 @@ def test_how_deep_a_tile_of_rows_is(schedule: dict[str, object], more: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("tiler", "static", "stages"),
+    ("tiler", "more", "stages"),
     [
         ({"M": 128, "N": 128, "K": 16}, {}, 3),
         ({"M": 128, "N": 128, "K": 32}, {}, 2),
-        ({"M": 32, "N": 32, "K": 512}, {}, 3),  # as many multiply-adds, but of many more elements
+        ({"M": 64, "N": 64, "K": 128}, {"targets": ["sm_90a"]}, 3),  # as many multiply-adds, but of more elements
+        ({"M": 64, "N": 64, "K": 128}, {"targets": ["sm_80", "sm_90a"]}, 2),  # 3 * 65536 bytes are more than sm_80 has
         ({"M": 256, "N": 64, "K": 32}, {}, 3),
-        ({"M": 128, "N": 128, "K": 32}, {"K": 256}, 2),
-        ({"M": 64, "N": 64, "K": 32}, {"K": 32}, 2),  # one tile
-        ({"M": 64, "N": 64, "K": 32}, {"K": 256}, 3),
+        ({"M": 128, "N": 128, "K": 32}, {"static": {"K": 256}}, 2),
+        ({"M": 64, "N": 64, "K": 32}, {"static": {"K": 32}}, 2),  # one tile
+        ({"M": 64, "N": 64, "K": 32}, {"static": {"K": 256}}, 3),
     ],
 )
-def test_how_many_stages_a_product_has(tiler: dict[str, int], static: dict[str, int], stages: int) -> None:
+def test_how_many_stages_a_product_has(tiler: dict[str, int], more: dict[str, object], stages: int) -> None:
     tensors = {
         "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M"},
         "B": {"shape": ["N", "K"], "dtype": "f32", "major": "N"},
         "C": {"shape": ["M", "N"], "dtype": "f32", "major": "N", "role": "out"},
     }
-    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {"tiler": tiler}, static=static))
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {"tiler": tiler}, **more))
+    check(spec, report)
     assert not report.failed and isinstance(spec.schedule, GemmSchedule) and spec.schedule.stages == stages
 
 

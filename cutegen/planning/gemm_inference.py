@@ -11,12 +11,13 @@ from cutegen.planning.common import (
     require_divisible,
     resolve_tensors,
 )
-from cutegen.planning.gemm import epilogue_vector, names, operand_vector, tile_of
+from cutegen.planning.gemm import epilogue_vector, names, operand_vector, smem_bytes, tile_of
 from cutegen.planning.gemm_copies import infer_copies, infer_padding
 from cutegen.planning.gemm_threads import SHALLOW, infer_columns, infer_mma
 from cutegen.planning.gemm_tiler import LEAST_STAGES, SIDE, infer_tiler
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_finished, is_sound
+from cutegen.planning.targets import TARGETS
 
 STAGES = 3
 LONG = SIDE * SIDE * 32  # multiply-adds of a tile that take longer than the next one takes to arrive
@@ -65,8 +66,16 @@ def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> G
         stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
     elif min(sides) >= SIDE and prod(sides) * depth >= LONG:
         stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
+    elif not _fit(spec, schedule, STAGES):
+        stages, why = LEAST_STAGES, f"{STAGES} do not fit the shared memory of every target"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(schedule, stages=stages)
+
+
+def _fit(spec: KernelSpec, schedule: GemmSchedule, stages: int) -> bool:
+    """Whether so many stages fit the shared memory that a block has on each target."""
+    bytes_ = smem_bytes(replace(spec, schedule=replace(schedule, stages=stages)))[1]
+    return all(bytes_ <= TARGETS[name].smem_per_block for name in spec.targets if name in TARGETS)
 
 
 def _infer_store(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
