@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ pytest.importorskip("cutlass")
 pytest.importorskip("torch")
 
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Compiled, Job, compile_all
+from cutegen.compiling import Compiled, Job, Resources, compile_all
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -81,6 +82,14 @@ def test_values_of_a_thread_that_four_does_not_divide(majors: str, m: int, n: in
     verified(module_of(product(majors, {"tiler": {"M": m, "N": n, "K": 16}}, "C = A @ B.T + C")), tmp_path)
 
 
+def compiled(texts: list[str]) -> Iterator[tuple[str, Resources]]:
+    """Each spec's text, and what its kernel takes on sm_90a."""
+    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
+    for text, outcome in zip(texts, compile_all(jobs), strict=True):
+        assert isinstance(outcome, Compiled), text
+        yield text, outcome.artefact.resources
+
+
 def test_inferred_schedules_of_products_do_not_spill() -> None:
     """Whatever a part of the schedule says, the rest of it leaves the registers enough."""
     parts: list[dict[str, Any]] = [
@@ -96,10 +105,8 @@ def test_inferred_schedules_of_products_do_not_spill() -> None:
     kinds = ("MNM", "MNN", "MKN", "KNN", "KKN", "MKM", "KNM", "KKM")
     texts += [product(majors, {}, divisible={"K": 4}) for majors in kinds]
     texts += [product(majors, {}, align=4, divisible={"K": 4}) for majors in kinds]
-    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
-    for text, outcome in zip(texts, compile_all(jobs), strict=True):
-        assert isinstance(outcome, Compiled), text
-        assert outcome.artefact.resources.spill_stores == 0, text
+    for text, resources in compiled(texts):
+        assert resources.spill_stores == 0, text
 
 
 def test_products_of_rows_keep_two_blocks_on_a_multiprocessor() -> None:
@@ -115,10 +122,7 @@ def test_products_of_rows_keep_two_blocks_on_a_multiprocessor() -> None:
         ({"pipeline": {"stages": 3}}, {}),
     ]
     texts = [product(majors, schedule, **more) for majors in ("MNM", "MNN") for schedule, more in ends]
-    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
-    for text, outcome in zip(texts, compile_all(jobs), strict=True):
-        assert isinstance(outcome, Compiled), text
-        resources = outcome.artefact.resources
+    for text, resources in compiled(texts):
         assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
 
 

@@ -224,6 +224,15 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
         assert x.atom == ("universal" if wide and x.tensor.major == "K" else "cp_async")
 
 
+def product_of_rows(**element: object) -> dict[str, dict[str, object]]:
+    """A, B and C of a product with neither operand k-major; `element` is what all three have."""
+    return {
+        "A": {"shape": ["M", "K"], "major": "M", **element},
+        "B": {"shape": ["N", "K"], "major": "N", **element},
+        "C": {"shape": ["M", "N"], "major": "N", "role": "out", **element},
+    }
+
+
 @pytest.mark.parametrize(
     ("schedule", "more", "deep"),
     [
@@ -261,12 +270,7 @@ def test_tiles_and_copies_of_a_product_follow_from_majorness(
 def test_how_deep_a_tile_of_rows_is(schedule: dict[str, object], more: dict[str, object], deep: int) -> None:
     more = dict(more)
     element = {"dtype": more.pop("dtype", "f32"), "align": more.pop("align", 16)}
-    tensors = {
-        "A": {"shape": ["M", "K"], "major": "M", **element},
-        "B": {"shape": ["N", "K"], "major": "N", **element},
-        "C": {"shape": ["M", "N"], "major": "N", "role": "out", **element},
-    }
-    compute = "C = A @ B.T"
+    tensors, compute = product_of_rows(**element), "C = A @ B.T"
     if "D" in more:
         tensors["D"] = {"shape": more.pop("D"), **element}
         compute += " + D"
@@ -292,11 +296,7 @@ def test_how_deep_a_tile_of_rows_is(schedule: dict[str, object], more: dict[str,
     ],
 )
 def test_how_many_stages_a_product_has(tiler: dict[str, int], more: dict[str, object], stages: int) -> None:
-    tensors = {
-        "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M"},
-        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "N"},
-        "C": {"shape": ["M", "N"], "dtype": "f32", "major": "N", "role": "out"},
-    }
+    tensors = product_of_rows(dtype="f32")
     spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {"tiler": tiler}, **more))
     check(spec, report)
     assert not report.failed and isinstance(spec.schedule, GemmSchedule) and spec.schedule.stages == stages

@@ -16,6 +16,8 @@ from cutegen.planning import layouts
 from cutegen.planning.common import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
+STAGES, LEAST_STAGES = 3, 2  # of shared memory: what is inferred, and the fewest of a pipeline
+
 
 def names(spec: KernelSpec) -> tuple[Tensor, Tensor, str, str, str]:
     """The operands A [m, k] and B [n, k], and the names of m, n and k."""

@@ -11,16 +11,15 @@ from cutegen.planning.common import (
     require_divisible,
     resolve_tensors,
 )
-from cutegen.planning.gemm import epilogue_vector, names, operand_vector, smem_bytes, tile_of
+from cutegen.planning.gemm import LEAST_STAGES, STAGES, epilogue_vector, names, operand_vector, smem_bytes, tile_of
 from cutegen.planning.gemm_copies import infer_copies, infer_padding
-from cutegen.planning.gemm_threads import SHALLOW, infer_columns, infer_mma
-from cutegen.planning.gemm_tiler import LEAST_STAGES, SIDE, infer_tiler
+from cutegen.planning.gemm_threads import SHALLOW, SIDE, infer_columns, infer_mma
+from cutegen.planning.gemm_tiler import infer_tiler
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_finished, is_sound
 from cutegen.planning.targets import TARGETS
 
-STAGES = 3
-LONG = SIDE * SIDE * 32  # multiply-adds of a tile that take longer than the next one takes to arrive
+LONG = SIDE * SIDE * 32  # multiply-adds of a tile: 4096 cycles of a multiprocessor that does 128 in each
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
@@ -58,6 +57,11 @@ def _infer_scheduler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -
 
 
 def _infer_stages(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
+    """Three, or two where a third one gains nothing or finds no room.
+
+    On an H200 4096 cubed of f32 in tiles of 256 x 128 x 16 takes 0.5 % less with two if B is k-major, and 0.6 % more if
+    A is; 8192 cubed takes 0.5 and 0.1 % less.
+    """
     *_, m, n, k = names(spec)
     sides, depth = [tile_of(schedule, mode) for mode in (m, n)], tile_of(schedule, k)
     tiles = -(-spec.static[k] // depth) if k in spec.static else STAGES

@@ -16,6 +16,7 @@ from cutegen.planning.gemm_copies import FRAGMENT_BYTES
 from cutegen.planning.report import Report
 from cutegen.planning.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS, WARP
 
+SIDE = 128  # extent of a tile along m and n
 THREADS_SIDE = 16  # 16 x 16 threads
 FEW = (16, 8)  # threads along m and n that have two blocks on a multiprocessor with 8 x 16 elements each
 SHALLOW = 8  # depth along k of a tile whose code for one is small
@@ -88,7 +89,7 @@ def few_fit(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int]) 
     a, b, m, n, k = names(spec)
     if not (a.major == b.major == k and a.dtype is Dtype.f32):
         return False
-    if (tiler[m], tiler[n]) != (128, 128) or tiler[k] > SHALLOW or all(more_than_one(schedule, x) for x in (a, b)):
+    if (tiler[m], tiler[n]) != (SIDE, SIDE) or tiler[k] > SHALLOW or all(more_than_one(schedule, x) for x in (a, b)):
         return False
     multiple = known_divisor(spec, k)
     vectors = min(multiple & -multiple, aligned_elements(a), aligned_elements(b)) > 1

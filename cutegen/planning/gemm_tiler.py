@@ -8,16 +8,14 @@ from dataclasses import replace
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Tensor
 from cutegen.planning.common import aligned_elements, known_divisor, whole_accesses
-from cutegen.planning.gemm import names
-from cutegen.planning.gemm_threads import SHALLOW, few_fit, more_than_one
+from cutegen.planning.gemm import LEAST_STAGES, names, smem_bytes
+from cutegen.planning.gemm_threads import SHALLOW, SIDE, few_fit, more_than_one
 from cutegen.planning.report import Report
 from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
 
-SIDE = 128  # extent along m and n
-WIDE = 256  # where `SIDE` is not enough
+WIDE = 256  # extent along m or n where `SIDE` is not enough
 DEEP = 32  # along k, where operands are copied as they are: half as many barriers as with 16
-DEEP_TARGETS = ("sm_80", "sm_90a")  # for others the compiler spills registers then
-LEAST_STAGES = 2
+DEEP_TARGETS = ("sm_80", "sm_90a")  # for sm_100a and sm_103a the compiler spills then; the rest lack shared memory
 _TILE = "8 x 8 elements a thread, and two blocks on a multiprocessor"
 
 
@@ -62,8 +60,9 @@ def _deep_fits(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int
     others = [x for x in spec.tensors if x not in (a, b) and x.name in spec.compute.names()]
     if any(len(x.shape) > 1 for x in others) or not all(_copied_as_rows(spec, schedule, x) for x in (a, b)):
         return False
-    rows = sum(tiler[mode] + schedule.smem_pad.get(x.name, 0) for x, mode in ((a, m), (b, n)))
-    bytes_ = rows * DEEP * a.dtype.bytes * (schedule.stages or LEAST_STAGES)
+    pads = {a.name: 0, b.name: 0, **schedule.smem_pad}
+    deep = replace(schedule, tiler={**tiler, k: DEEP}, smem_pad=pads, stages=schedule.stages or LEAST_STAGES)
+    bytes_ = smem_bytes(replace(spec, schedule=deep))[1]
     return all(
         name in DEEP_TARGETS and 2 * (bytes_ + TARGETS[name].smem_reserved) <= TARGETS[name].smem_per_sm
         for name in spec.targets
