@@ -14,7 +14,7 @@ from analysis_kit import flat
 from analysis_kit import image as of_strides
 from tensor_layouts import Layout
 
-from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan
+from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan, WorkspacePlan
 
 Coordinates = np.ndarray  # of integers, shape (threads, values, modes)
 
@@ -166,7 +166,12 @@ def _gemm(plan: GemmPlan, sizes: Mapping[str, int]) -> set[str]:
     shape, depth = np.array([sizes[plan.m], sizes[plan.n]]), plan.tile[plan.k]
     grid, k_tiles = -(-shape // tile), -(-sizes[plan.k] // depth)
     memory = {o.tensor.name: Memory([sizes[m] for m in o.tensor.shape]) for o in plan.pointwise.operands}
-    copied = {x.tensor.name: Memory([sizes[x.mode], sizes[plan.k]]) for x in (plan.a, plan.b)}
+    outputs = list(memory)
+    copied = {x.tensor.name: Memory([sizes[x.mode], sizes[plan.k]]) for x in (plan.a, plan.b) if x.workspace is None}
+    for x in (plan.a, plan.b):
+        if x.workspace is not None:
+            rows = _fill(x.workspace, sizes, memory)
+            copied[x.tensor.name] = Memory([rows, sizes[plan.k]])
     residue = sizes[plan.k] - depth * k_tiles if plan.residue else 0
     for side, x in enumerate((plan.a, plan.b)):
         first = copies(plan, x)
@@ -174,7 +179,7 @@ def _gemm(plan: GemmPlan, sizes: Mapping[str, int]) -> set[str]:
             where = first + np.array([block * tile[side], residue + k_tile * depth])
             made = np.ones(where.shape[:-1], bool)
             if x.masked:
-                made &= where[..., 0] < shape[side]
+                made &= where[..., 0] < copied[x.tensor.name].shape[0]
             if plan.residue and k_tile == 0:
                 made &= where[..., 1] > -1
             along = list(x.tensor.shape).index(str(x.tensor.major))
@@ -185,7 +190,26 @@ def _gemm(plan: GemmPlan, sizes: Mapping[str, int]) -> set[str]:
     for block in np.ndindex(*grid):
         where = own + (np.array(block) * tile)[columns]
         _pointwise(plan, where, where, np.ones(plan.threads, bool), shape, memory)
-    return _told(plan, memory | copied, list(copied))
+    return _told(plan, memory | copied, [name for name in (*memory, *copied) if name not in outputs])
+
+
+def _fill(x: WorkspacePlan, sizes: Mapping[str, int], memory: dict[str, Memory]) -> int:
+    """Makes the accesses of the kernel that fills a workspace, and returns how many rows that has."""
+    size = np.array([sizes[x.mode], sizes[x.k]])
+    rows = -(-size[0] // x.write) * x.write
+    source, target = Memory(size), Memory([rows, size[1]])
+    memory[f"{x.tensor.name} itself"], memory[f"{x.tensor.name}'s workspace"] = source, target
+    own, covered = dealt_out(x.thread_layout, Layout((x.write, x.read), (1, x.write)))
+    assert covered == x.tile and own.shape == (x.threads, x.write * x.read, 2)
+    values = own.reshape(x.threads, x.read, x.write, 2)
+    for block in np.ndindex(*(-(-np.array([rows, size[1]]) // x.tile))):
+        where = values + np.array(block) * x.tile
+        for found, along, bounds, first, vector in (
+            (source, 1, size, where[:, 0, :, :], x.read),
+            (target, 0, np.array([rows, size[1]]), where[:, :, 0, :], x.write),
+        ):
+            found.access(first[(first < bounds).all(axis=-1)], along, vector)
+    return int(rows)
 
 
 def copies(plan: GemmPlan, x: GemmOperand) -> Coordinates:

@@ -19,7 +19,7 @@ import pytest
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Tensor
-from cutegen.planning.plan import ElementwisePlan, Plan, ProbePlan
+from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan, WorkspacePlan
 
 WARP, LINE = 32, 128
 KINDS = {Dtype.bf16: ("V", 16, np.uint16), Dtype.f16: ("f", 16, np.float16)}
@@ -87,10 +87,14 @@ class Event:
 
 @dataclass
 class Recording:
-    """`events` in the order of execution; `bases` has each tensor's address, `strides` its elements' strides."""
+    """`events` in the order of execution; `bases` has each tensor's address, `strides` its elements' strides.
+
+    `fills` is the workspace of a gemm that the kernel fills, None for the kernel that writes the output.
+    """
 
     plan: Plan
     sizes: Mapping[str, int]
+    fills: WorkspacePlan | None = None
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     bases: dict[str, int] = field(default_factory=dict)
     spans: dict[str, int] = field(default_factory=dict)  # bytes
@@ -112,7 +116,7 @@ class Recording:
         return [e for e in found if start <= next(iter(e.addresses.values())) < end]
 
 
-def full_sizes(plan: Plan) -> dict[str, int]:
+def full_sizes(plan: Plan, fills: WorkspacePlan | None = None) -> dict[str, int]:
     """Sizes for which the first block has a whole tile; those that the spec fixes as they are."""
     spec = plan.spec
     if isinstance(plan, ProbePlan):
@@ -124,6 +128,8 @@ def full_sizes(plan: Plan) -> dict[str, int]:
             mode = spec.output.shape[i]
             tiles = -(-spec.static[mode] // plan.tiler[i]) if mode in spec.static else left
             sizes[mode], left = tiles * plan.tiler[i], -(-left // tiles)
+    if fills is not None:
+        sizes |= dict(zip((fills.mode, fills.k), fills.tile, strict=True))
     for mode, divisor in spec.divisible.items():
         sizes[mode] = -(-sizes[mode] // divisor) * divisor
     return sizes | dict(spec.static)
@@ -142,8 +148,16 @@ def strides_apart(tensor: Tensor, sizes: Mapping[str, int], static: Mapping[str,
     return tuple(strides[mode] for mode in tensor.shape)
 
 
-def record(plan: Plan, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Recording:
-    """Compiles a module of the plan for its first target and runs it on one block's worth of data."""
+def workspace_of(x: WorkspacePlan) -> str:
+    """The name under which its accesses are recorded."""
+    return f"{x.tensor.name}'s workspace"
+
+
+def record(
+    plan: Plan, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, fills: WorkspacePlan | None = None
+) -> Recording:
+    """Compiles a module of the plan for its first target and runs it on one block's worth of data: of the kernel that
+    `fills` a workspace, or of the one that writes the output."""
     from cutegen.emulator import TensorArgument, bind, launch, place
     from cutegen.emulator.modules import build
     from cutegen.verification.executor import load_module
@@ -156,27 +170,37 @@ def record(plan: Plan, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch)
     made = build(module, spec.targets[0])
     del sys.modules[module.__name__]
 
-    found = Recording(plan, full_sizes(plan))
+    found = Recording(plan, full_sizes(plan, fills), fills)
     bound, arguments = [], []
-    for number, tensor in enumerate(spec.tensors):
+    spaces = {workspace_of(x): x for x in plan.workspaces} if isinstance(plan, GemmPlan) else {}
+    for number, name in enumerate((*(t.name for t in spec.tensors), *spaces)):
+        tensor = spaces[name].tensor if name in spaces else spec.tensor(name)
         shape = tuple(found.sizes[mode] for mode in tensor.shape)
         strides = strides_apart(tensor, found.sizes, spec.static)
+        if name in spaces:
+            shape = (-(-shape[0] // spaces[name].write) * spaces[name].write, shape[1])
+            strides = (1, shape[0])
         kind, bits, dtype = KINDS.get(tensor.dtype) or ("f" if tensor.dtype.is_float else "i", tensor.dtype.bits, None)
         dtype = np.dtype(dtype or f"{kind}{bits // 8}")
         elements = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         data = np.zeros(elements * dtype.itemsize + 2 * LINE, np.uint8)
         data = data[-data.ctypes.data % LINE :][: elements * dtype.itemsize].view(dtype)
         view = np.lib.stride_tricks.as_strided(data, shape, tuple(s * dtype.itemsize for s in strides))
-        bound.append(bind(view, tensor.name, "inout", place(view.ctypes.data, number)))
+        bound.append(bind(view, name, "inout", place(view.ctypes.data, number)))
         arguments.append(TensorArgument(bound[-1].at, shape, strides, kind, bits))
-        found.strides[tensor.name], found.bases[tensor.name] = strides, bound[-1].at
-        found.spans[tensor.name] = bound[-1].span
-    (asked,) = made.host(*arguments, *(1.0 for _ in spec.scalars))
-    found.shared, found.threads = asked.shared, prod(asked.block)
-    with monkeypatch.context() as patched:
-        _note_accesses(found, patched)
-        report = launch(made.ptx, asked.kernel, asked.grid, asked.block, asked.parameters, bound, asked.shared)
-    report.check()
+        found.strides[name], found.bases[name] = strides, bound[-1].at
+        found.spans[name] = bound[-1].span
+    tensors = len(spec.tensors)
+    launches = made.host(*arguments[:tensors], *(1.0 for _ in spec.scalars), *arguments[tensors:])
+    assert len(launches) == len(spaces) + 1
+    wanted = launches[-1] if fills is None else launches[[x.tensor for x in spaces.values()].index(fills.tensor)]
+    for asked in launches:
+        with monkeypatch.context() as patched:
+            if asked is wanted:
+                found.shared, found.threads = asked.shared, prod(asked.block)
+                _note_accesses(found, patched)
+            report = launch(made.ptx, asked.kernel, asked.grid, asked.block, asked.parameters, bound, asked.shared)
+        report.check()
     return found
 
 

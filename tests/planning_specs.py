@@ -153,6 +153,13 @@ def gemm(draw: st.DrawFn) -> str:
         schedule["pipeline"] = {"stages": draw(st.integers(2, 4))}
     if draw(st.booleans()):
         schedule["smem"] = {"A": {"pad": draw(st.sampled_from([0, 8, 16]))}}
+    modes = {"A": "M", "B": "N"}
+    turned = {name: {"major": mode} for name, mode in modes.items() if tensors[name].get("major", "K") == "K"}
+    if draw(st.booleans()):
+        schedule["workspace"] = {name: space for name, space in turned.items() if draw(st.booleans())}
+        for space in schedule["workspace"].values():
+            if draw(st.booleans()):
+                space["thread_layout"] = draw(compact((draw(st.sampled_from([4, 16])), draw(st.sampled_from([8, 16])))))
     walk = {"raster": draw(st.sampled_from("MN")), "swizzle": draw(st.integers(1, 5))}
     schedule["scheduler"] = some(draw, walk)
     guards = {"M": ["none", "mask"], "N": ["none", "mask"], "K": ["none", "residue_first"]}

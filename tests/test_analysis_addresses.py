@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
 
-from analysis_kit import WARP, Event, Recording, image, record, sectors_of, ways_of
+from analysis_kit import WARP, Event, Recording, image, record, sectors_of, ways_of, workspace_of
 from planning_specs import document
 
 from cutegen.analysis import Access, Sectors, accesses, conflicts, sectors
@@ -193,6 +193,12 @@ SCHEDULES = {
         },
         "MNN",
     ),
+    "gemm, a workspace of two warps": product(
+        DEEP | {"workspace": {"B": {"major": "N", "thread_layout": "(16,4):(1,16)"}}}, "MKN", static={"K": 16}
+    ),
+    "gemm in f16, two workspaces": product(
+        DEEP | {"workspace": {"A": {"major": "M"}, "B": {"major": "N"}}}, "KKN", "f16"
+    ),
     "gemm, broadcast": product({}, "MNN", compute="A @ B.T + X + Y", X="N", Y="M"),
 }
 
@@ -234,7 +240,7 @@ def table(access: Access) -> np.ndarray:
 def place(recording: Recording, access: Access, element: np.ndarray) -> np.ndarray:
     """The addresses of elements. Rows of a fixed size are where they are; further out the room has steps of FAR."""
     spec = recording.plan.spec
-    tensor = spec.tensor(access.tensor)
+    tensor = access.memory(spec)
     unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
     steps, step = {}, 1
     for mode in (tensor.major, *(m for m in reversed(tensor.shape) if m != tensor.major)):
@@ -243,8 +249,16 @@ def place(recording: Recording, access: Access, element: np.ndarray) -> np.ndarr
     where = {}
     for mode in reversed(steps):
         where[mode], element = element // steps[mode], element % steps[mode]
-    strides = zip(tensor.shape, recording.strides[tensor.name], strict=True)
-    return recording.bases[tensor.name] + sum(where[m] * s for m, s in strides) * tensor.dtype.bytes  # type: ignore[return-value]
+    strides = zip(tensor.shape, recording.strides[memory_of(recording, access)], strict=True)
+    return recording.bases[memory_of(recording, access)] + sum(where[m] * s for m, s in strides) * tensor.dtype.bytes  # type: ignore[return-value]
+
+
+def memory_of(recording: Recording, access: Access) -> str:
+    """The tensor, or the workspace, as the recording names it."""
+    if access.workspace is None:
+        return access.tensor
+    assert isinstance(recording.plan, GemmPlan)
+    return next(workspace_of(x) for x in recording.plan.workspaces if x.tensor.name == access.tensor)
 
 
 def buffers(plan: GemmPlan) -> Iterator[tuple[GemmOperand, int, int]]:
@@ -264,7 +278,7 @@ def buffer_of(plan: GemmPlan, access: Access) -> tuple[GemmOperand, int, int]:
 def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
     """What the PTX asks for in the place of an access, and where the buffer starts in shared memory."""
     if access.space == "global":
-        return requests(recording.of_tensor(access.tensor, access.kind)), 0
+        return requests(recording.of_tensor(memory_of(recording, access), access.kind)), 0
     assert isinstance(recording.plan, GemmPlan)
     x, start, end = buffer_of(recording.plan, access)
     events = recording.of_shared(start, end, access.kind)
@@ -333,7 +347,9 @@ def assert_no_wider_than_the_ptx(recording: Recording, access: Access) -> None:
 
 
 def hold(recording: Recording) -> None:
-    plan, found = recording.plan, accesses(recording.plan)
+    plan, fills = recording.plan, recording.fills
+    path = None if fills is None else ("schedule", "workspace", fills.tensor.name)
+    found = [a for a in accesses(plan) if (a.path[:3] if a.path[1] == "workspace" else None) == path]
     for access in found:
         if isinstance(plan, GemmPlan) and access.space == "shared" and access.kind == "read":
             x, _, _ = buffer_of(plan, access)
@@ -343,11 +359,19 @@ def hold(recording: Recording) -> None:
         asked, base = made(recording, access)
         assert asked == expected(recording, access, base), access
         assert_counted_right(access, asked)
-    if isinstance(plan, GemmPlan):
+    if isinstance(plan, GemmPlan) and fills is None:
         *_, (_, _, end) = buffers(plan)
         assert end == recording.shared <= plan.smem_bytes < end + 16, "the plan rounds it up"
     in_global = {(e.kind, recording.tensor_of(e)) for e in recording.events if e.space == "global"}
-    assert in_global == {(a.kind, a.tensor) for a in found if a.space == "global"}, "nothing else is accessed"
+    listed = {(a.kind, memory_of(recording, a)) for a in found if a.space == "global"}
+    assert in_global == listed, "nothing else is accessed"
+
+
+def hold_all(module: Module, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel that writes the output, and those that fill workspaces."""
+    spaces = module.plan.workspaces if isinstance(module.plan, GemmPlan) else ()
+    for fills in (None, *spaces):
+        hold(record(module.plan, folder, module.text, monkeypatch, fills))
 
 
 @lru_cache
@@ -364,7 +388,7 @@ def test_accesses_are_those_of_the_ptx(
     path: Path, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = modules_of(path)[kernel]
-    hold(record(module.plan, tmp_path, module.text, monkeypatch))
+    hold_all(module, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -372,7 +396,7 @@ def test_accesses_of_other_schedules_are_those_of_the_ptx(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (module,) = generate(SCHEDULES[name], "x.yaml").modules
-    hold(record(module.plan, tmp_path, module.text, monkeypatch))
+    hold_all(module, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("align", [4, 16])

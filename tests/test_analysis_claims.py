@@ -164,6 +164,18 @@ def made(name: str) -> Plan:
             "C = A @ B.T",
             {"tiler": {"M": 32, "N": 64, "K": 8}, "mma": {"thread_layout": "(8,8,1):(8,1,0)"}},
         ),
+        "turned": document(
+            "gemm",
+            {n: {"shape": list(s), "dtype": "f32", "major": "K"} for n, s in (("A", "MK"), ("B", "NK"))}
+            | {"C": {"shape": ["M", "N"], "dtype": "f32", "align": 4, "role": "out"}},
+            "C = A @ B.T",
+            {
+                "tiler": {"M": 32, "N": 64, "K": 8},
+                "mma": {"thread_layout": "(8,8,1):(8,1,0)"},
+                "workspace": {"A": {"major": "M", "thread_layout": "(4,8):(8,1)"}},
+            },
+            divisible={"K": 4},
+        ),
     }
     plan = plan_of(texts[name])
     assert plan is not None
@@ -203,6 +215,11 @@ def unmasked(plan: Plan, mode: str) -> Plan:
 def copy(plan: Plan, **fields: Any) -> Plan:
     assert isinstance(plan, GemmPlan)
     return replace(plan, a=replace(plan.a, **fields))
+
+
+def space(plan: Plan, **fields: Any) -> Plan:
+    assert isinstance(plan, GemmPlan) and plan.a.workspace is not None
+    return copy(plan, workspace=replace(plan.a.workspace, **fields))
 
 
 def swapped(layout: Layout) -> Layout:
@@ -263,6 +280,10 @@ COVERAGE: list[tuple[str, str, Break, str]] = [
         "never met",
     ),
     ("half a tile", "gemm", lambda p: replace(p, tile={**p.tile, "M": 16}), "the copies of A"),
+    ("a workspace's threads", "turned", lambda p: space(p, thread_layout=Layout((4, 4), (4, 1))), "32 threads run"),
+    ("threads that meet", "turned", lambda p: space(p, thread_layout=Layout((4, 8), (4, 1))), "met twice"),
+    ("a tile with gaps", "turned", lambda p: space(p, tile=(32, 32)), "never met"),
+    ("a tile too small", "turned", lambda p: space(p, tile=(16, 16)), "met twice or outside"),
     ("accumulators", "gemm", lambda p: replace(p, pointwise=replace(p.pointwise, values=16)), "stores 16 values"),
 ]
 BOUNDS: list[tuple[str, str, Break, str]] = [
@@ -287,6 +308,8 @@ BOUNDS: list[tuple[str, str, Break, str]] = [
     ("A twice as wide", "gemm", lambda p: copy(p, vector=8, copies=(1, 1, 2)), "A, M: an access of 8"),
     ("no mask on C", "gemm", lambda p: unmasked(p, "M"), "C, M: no predicate is needed"),
     ("C twice as wide", "gemm", wider, "C, N: an access of 8"),
+    ("a workspace for any K", "turned", lambda p: with_spec(p, divisible={}), "A's workspace, read"),
+    ("rows of a workspace as they are", "turned", lambda p: space(p, write=2, tile=(8, 32)), "A, M: an access of 4"),
     ("any M", "gemm", lambda p: with_spec(p, divisible={"N": 4}), "A, M: an access of 4"),
     ("no residue", "gemm", lambda p: replace(p, residue=False), "K: no predicate is needed"),
     ("K fixed within a tile", "gemm", lambda p: replace(with_spec(p, static={"K": 12}), residue=False), "K: no predic"),

@@ -217,6 +217,11 @@ schedule:
 targets: [sm_80, sm_90a]
 divisible: {M: 4, N: 4}
 """
+TURNED = (
+    GEMM.replace("[N, K], dtype: f32, major: N", "[N, K], dtype: f32, major: K")
+    .replace("    B: {atom: universal,", "    B: {atom: cp_async,")
+    .replace("  smem:", '  workspace: {B: {major: N, thread_layout: "(16,16):(1,16)"}}\n  smem:')
+)
 PROBE = """
 cutegen: 1
 kernel: work
@@ -295,6 +300,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         "none",
         {"schedule.copies.A", "schedule.predication.K", "schedule.predication.N", "divisible.M"},
     ),
+    (TURNED, "schedule.workspace.B.thread_layout", "(8,32):(1,8)", set()),
     (GEMM, "schedule.predication.K", "none", {"schedule.copies.A", "schedule.copies.B", "divisible.K", "tensors"}),
     (GEMM, "tensors.A.align", 32, set()),
     (GEMM, "tensors.C.major", "N", {"schedule.copies.C", *GUARDS}),

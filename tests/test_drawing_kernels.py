@@ -76,9 +76,13 @@ def one_access_to_a_cell(of: Module, drawn: Figure) -> list[int]:
     tensor = {"copy-a": "a", "copy-b": "b"}.get(drawn.name)
     operands = {side: getattr(of.plan, side).tensor.name for side in "ab" if of.plan.spec.op == "gemm"}
     shown = [operands[tensor]] if tensor else [t.name for t in of.plan.spec.tensors if t.name not in operands.values()]
-    widths = {a.vector for a in accesses(of.plan) if a.tensor in shown and (tensor is None or a.space == "global")}
+    made = [a for a in accesses(of.plan) if a.path[1] != "workspace"]
+    widths = {a.vector for a in made if a.tensor in shown and (tensor is None or a.space == "global")}
     found = []
-    for grid in grids(drawn):
+    for number, grid in enumerate(grids(drawn)):
+        if drawn.name.startswith("workspace-"):
+            moved = [a for a in accesses(of.plan) if a.path[1] == "workspace" and a.tensor.lower() == drawn.name[-1]]
+            widths = {a.vector for a in moved if a.kind == ("read", "write")[number]}
         if grid.line_names != ("thread", "value"):
             continue
         if "+ column" not in grid.columns.name:  # one mode, wrapped
@@ -94,8 +98,8 @@ def one_access_to_a_cell(of: Module, drawn: Figure) -> list[int]:
             first, last = values[0], values[0] + len(values) - 1
             assert values == list(range(first, last + 1))
             assert cell.lines == (f"T{thread}", f"V{first}" if first == last else f"V{first}-{last}")
-    if found and widths:
-        assert max(found) <= min(widths)
+        if found and widths:
+            assert max(found) <= min(widths)
     return found
 
 
@@ -216,6 +220,17 @@ def test_a_copy_that_turns_a_tile_has_padding_behind_it() -> None:
     assert [cell.lines for cell in destination.cells[0][128:]] == [] or MOST_COLUMNS <= 128
 
 
+def test_a_workspace_is_drawn_as_it_is_read_and_as_it_is_written() -> None:
+    plan = module("sgemm_workspace").plan
+    (drawn,) = [f for f in draw_kernel(plan) if f.name == "workspace-b"]
+    read, written = grids(drawn)
+    assert "B in global memory, K-major" in read.title and "B in its workspace, N-major" in written.title
+    assert "256 threads move 16 elements each of a tile of 64 x 64" in drawn.caption
+    assert any("B's workspace is written 4" in note for note in drawn.notes)
+    (copy,) = [f for f in draw_kernel(plan) if f.name == "copy-b"]
+    assert "B in its workspace, N-major" in grids(copy)[0].title
+
+
 def test_accumulators_of_a_thread() -> None:
     grid = grid_of(module("sgemm_mmajor"), "accumulators")  # 16 x 16 threads, 4 neighbours along m and n, twice
     assert grid.left_out == ""
@@ -245,8 +260,9 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
             block = f"{tile[0]},{tile[1]}"
         elif len(tiles) == 1:
             block, tile = str(place), (place,)
-        else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx
-            tile = divmod(place, tiles[1])
+        else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx; M first where D is M-major
+            by_rows = plan.spec.output.major == modes[1]
+            tile = divmod(place, tiles[1]) if by_rows else divmod(place, tiles[0])[::-1]
             block = str(place // plan.threads if partition == "inner" else place)
         expected.setdefault(block, set()).add(tile)
     for _, _, cell in cells(grid):

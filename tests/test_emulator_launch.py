@@ -25,7 +25,9 @@ from cutegen.emulator import (  # noqa: E402
     on_device,
     run,
 )
-from cutegen.emulator.modules import Build, build, builds  # noqa: E402
+from cutegen.emulator.capture import Launch  # noqa: E402
+from cutegen.emulator.memory import BoundTensor  # noqa: E402
+from cutegen.emulator.modules import WORKSPACE, Build, build, builds  # noqa: E402
 from cutegen.emulator.source_lines import looked_up_once  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
 from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
@@ -41,8 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @lru_cache(maxsize=8)
 def spec_of(name: str):  # type: ignore[no-untyped-def]
-    (module,) = generate((SPECS / f"{name}.yaml").read_text(encoding="utf-8"), f"specs/{name}.yaml").modules
-    return module
+    file = max((f for f in SPECS.glob("*.yaml") if name.startswith(f.stem)), key=lambda f: len(f.stem))
+    modules = generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
+    return next(module for module in modules if module.spec.kernel == name)
 
 
 def loaded(name: str, folder: Path) -> ModuleType:
@@ -245,3 +248,50 @@ def test_the_executor_verifies(folder: Path) -> None:
     case = Case("here", "a test", {"M": 130, "N": 7, "K": 19}, "offset", "integers", 3)
     report = verify_case(module.spec, case, loaded("sgemm_axpby", folder), executor)
     assert report.status == "passed" and report.elements == 910, report.message
+
+
+# ------------------------------------------------------------------------------------------------ several launches
+
+
+def test_a_call_of_two_kernels(folder: Path) -> None:
+    module = loaded("sgemm_workspace_kkn", folder)
+    a, b, c = module.make_inputs(M=40, N=68, K=36, device="cpu")
+    first, second = run(module, a, b, c, kernel="sgemm_workspace_kkn", target="sm_80", roles={"c": "out"})
+    assert "workspace_B" in first.kernel and first.grid == (2, 1, 1) and second.grid == (1, 1, 1)
+    torch.testing.assert_close(c, a @ b.T)
+
+
+def test_each_kernel_is_given_what_its_parameters_name() -> None:
+    """An output that two of them write is held to nothing, and a workspace is read only once it was written."""
+
+    def bound(name: str, at: int, role: str) -> BoundTensor:
+        return BoundTensor(name, 0, (4,), (1,), 4, role, at)  # type: ignore[arg-type]
+
+    def asked(*addresses: int) -> Launch:
+        return Launch("k", (1, 1, 1), (32, 1, 1), 0, struct.pack(f"<{len(addresses)}Q", *addresses) + b"\1\2\3\4")
+
+    a, c, space = bound("a", 1 << 40, "in"), bound("c", 2 << 40, "out"), bound(f"{WORKSPACE} 1", 3 << 40, "out")
+    emulated = Emulated([], ["a", "c"])
+
+    def roles(*launches: Launch) -> list[dict[str, str]]:
+        return [{t.name: t.role for t in some} for some in emulated._given(launches, [a, c, space])]
+
+    assert roles(asked(a.at, space.at), asked(space.at, c.at), asked(space.at, a.at)) == [
+        {"a": "in", space.name: "out"},
+        {"c": "out", space.name: "in"},
+        {"a": "in", space.name: "in"},
+    ]
+    assert roles(asked(c.at), asked(c.at + 4, c.at)) == [{"c": "inout"}, {"c": "inout"}]
+    assert roles(asked()) == [{"a": "in", "c": "out", space.name: "out"}], "a single one is given all"
+
+
+def test_a_workspace_must_be_written_whole_before_it_is_read(tmp_path: Path) -> None:
+    for pattern, text, kind, tensor in (
+        (r"cutlass\.max\(deep, 1\)", "cutlass.max(deep - 1, 1)", "output-not-written", f"{WORKSPACE} 1"),
+        (r"    _fill_workspace_B\(.*", "    pass", "never-written", None),  # where what was read is stored
+    ):
+        module = changed("sgemm_workspace_kkn", pattern, text, tmp_path)
+        a, b, c = module.make_inputs(M=8, N=68, K=68, device="cpu")
+        with pytest.raises(FaultError) as caught:
+            run(module, a, b, c, kernel="sgemm_workspace_kkn", target="sm_80", roles={"c": "out"})
+        assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, tensor)

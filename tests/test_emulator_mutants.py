@@ -44,6 +44,22 @@ FIRST_A, FIRST_B = r"(tApA_first\[.*\] = )in_bounds and in_k", r"(tBpB_first\[.*
 LAYOUT_A = r"(\(BLK_M, BLK_K, STAGES\), stride=\(1, )BLK_M \+ 4, BLK_K \* \(BLK_M \+ 4\)"
 OUTSIDE = "out-of-bounds|never-written"  # what is stored out of bounds was not loaded either
 AXPBY, MMAJOR, THROUGH = "sgemm_axpby", "sgemm_mmajor", "through_registers"
+TURNED = "through_a_workspace"
+THROUGH_A_WORKSPACE = """
+cutegen: 1
+kernel: through_a_workspace
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K}
+  B: {shape: [N, K], dtype: f32, major: K}
+  C: {shape: [M, N], dtype: f32, align: 4, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {M: 32, N: 32, K: 8}
+  mma: {thread_layout: "(8,8,1)"}
+  workspace: {B: {major: N, thread_layout: "(4,8)"}}
+divisible: {K: 4}
+"""
 THROUGH_REGISTERS = """
 cutegen: 1
 kernel: through_registers
@@ -179,6 +195,23 @@ REGISTERS = [  # operands that travel through registers
     Mutant(THROUGH, "no barrier in the mainloop", SYNC, "pass", "race", 1),
     Mutant(THROUGH, "first tile of B without k predicate", FIRST_B, r"\1in_bounds", "out-of-bounds"),
 ]
+READ, WRITTEN = r"(tSpS\[.*\] = )cute.*", r"(tDpD\[.*\] = )cute.*"
+ORDER = r"make_layout\(\(4, 4\), stride=\(4, 1\)\)"
+OTHER_ORDER = "make_layout((4, 4), stride=(1, 4))"
+ROWS, COLUMNS = r"grid=\[along, ", r"cutlass\.max\(deep, 1\)"
+WORKSPACES = [
+    Mutant(TURNED, "read without predicate", READ, rf"\1{TRUE}", "out-of-bounds"),
+    Mutant(TURNED, "written without predicate", WRITTEN, rf"\1{TRUE}", "out-of-bounds"),
+    Mutant(TURNED, "read up to the other size", r"(tScD\[.*, )mS\.shape", r"\1mD.shape", "out-of-bounds"),
+    Mutant(TURNED, "not turned", ORDER, OTHER_ORDER),
+    Mutant(TURNED, "read in another order", ORDER, OTHER_ORDER, nth=1),
+    Mutant(TURNED, "blocks of another tile", r"coord = \(bidx, bidy\)", "coord = (bidy, bidx)"),
+    Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "not-written"),
+    Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "not-written"),
+    Mutant(TURNED, "no block for an empty k", COLUMNS, "deep"),
+    Mutant(TURNED, "the operand itself is multiplied", r"mA, workspace_B, mC, sA", "mA, mB, mC, sA"),
+    Mutant(TURNED, "never filled", r"    _fill_workspace_B\(.*", "    pass"),
+]
 ELEMENTWISE = [
     Mutant("add_tv", "load of A without predicate", r"(cute\.copy\(copy_A, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
     Mutant("add_tv", "load of B without predicate", r"(cute\.copy\(copy_B, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
@@ -259,6 +292,8 @@ ELEMENTWISE = [
     Mutant("probe_tv", "one value of all", r"tDgA\[\w+\]", "tDgA[0]"),
 ]
 HARMLESS = [
+    # A vector that starts below one starts below the other
+    Mutant(TURNED, "written up to the other size", r"(tDcD\[.*, )mD\.shape", r"\1mS.shape"),
     # Stricter than need be: all copies are waited for, so those that count are too.
     Mutant(AXPBY, "waits for everything", WAIT, "cp_async_wait_group(0)", nth=1),
     # A barrier more orders more.
@@ -283,6 +318,7 @@ CASES = (
     "small primes",
     "padded residue",
     "several tiles",
+    "workspace of B, one more",
 )
 
 
@@ -292,8 +328,10 @@ def modules() -> dict[str, Module]:
     for file in sorted(SPECS.glob("*.yaml")):
         for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules:
             found[module.spec.kernel] = module
-    (through,) = generate(THROUGH_REGISTERS, "specs/through_registers.yaml").modules
-    return found | {THROUGH: through}
+    for text in (THROUGH_REGISTERS, THROUGH_A_WORKSPACE):
+        (module,) = generate(text, "specs/x.yaml").modules
+        found[module.spec.kernel] = module
+    return found
 
 
 def cases(module: Module) -> list[Case]:
@@ -328,7 +366,7 @@ def label(mutant: Mutant) -> str:
     return f"{mutant.kernel}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", GEMM + REGISTERS + ELEMENTWISE, ids=label)
+@pytest.mark.parametrize("mutant", GEMM + REGISTERS + WORKSPACES + ELEMENTWISE, ids=label)
 def test_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     said = broken(mutant, tmp_path)
     assert said, "nothing was noticed"

@@ -83,6 +83,9 @@ GEMM: Spec = {
 }
 STORED: Spec = copy.deepcopy(GEMM)
 STORED["schedule"]["copies"]["A"]["atom"] = "universal"
+TURNED: Spec = copy.deepcopy(GEMM)
+TURNED["tensors"]["B"]["major"] = "K"
+TURNED["schedule"]["workspace"] = {"B": {"major": "N", "thread_layout": "(16,16):(1,16)"}}
 PROBE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -180,6 +183,20 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_schedule.copies.bits": [(GEMM, "schedule.copies.A.bits", 64, TEXT)],
     "gemm_schedule.copies.thread_layout": [(GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", TEXT)],
     "gemm_schedule.copies.value_layout": [(GEMM, "schedule.copies.A.value_layout", "(8,1):(1,0)", REFUSED)],
+    "gemm_schedule.workspace": [
+        (TURNED, "schedule.workspace", {}, TEXT),
+        (TURNED, "schedule.workspace.C", {"major": "M"}, REFUSED),  # only operands go through one
+    ],
+    "gemm_schedule.workspace.major": [
+        (TURNED, "schedule.workspace.B.major", "K", REFUSED),  # as it is
+        (TURNED, "schedule.workspace.B.major", "M", REFUSED),
+        (GEMM, "schedule.workspace", {"B": {"major": "N"}}, REFUSED),  # B is n-major
+    ],
+    "gemm_schedule.workspace.thread_layout": [
+        (TURNED, "schedule.workspace.B.thread_layout", "(8,32):(1,8)", TEXT),
+        (TURNED, "schedule.workspace.B.thread_layout", "(16,16):(16,1)", TEXT),
+        (TURNED, "schedule.workspace.B.thread_layout", "(16,16):(1,8)", REFUSED),
+    ],
     "gemm_schedule.smem": [(GEMM, "schedule.smem", {"B": {"pad": 4}}, TEXT)],
     "gemm_schedule.smem.layout": [
         (STORED, "schedule.smem.A.layout", "(64,2):(2,1)", TEXT),

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job, Resources, compile_all
+from cutegen.planning.plan import GemmPlan
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -167,3 +168,42 @@ def test_padding_of_columns_whose_neighbours_a_thread_reads_in_any_order(tmp_pat
         "pipeline": {"store": 2},
     }
     verified(module_of(product("KKM", schedule, divisible={"K": 8})), tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------- workspaces
+
+
+@pytest.mark.parametrize(
+    ("majors", "dtype", "schedule", "more"),
+    [
+        ("KKN", "f32", {"workspace": {"A": {"major": "M"}}}, {"divisible": {"K": 4}}),
+        ("KKM", "f32", {"workspace": {"A": {"major": "M"}, "B": {"major": "N"}}}, {"divisible": {"K": 4}}),
+        ("KKN", "f32", {"workspace": {"B": {"major": "N", "thread_layout": "(8,16):(16,1)"}}}, {"align": 4}),
+        ("MKM", "f32", {"workspace": {"B": {"major": "N"}}}, {"static": {"N": 101, "K": 60}}),
+        ("KKN", "f16", {"workspace": {"B": {"major": "N"}}}, {"divisible": {"K": 8}}),
+        ("KNN", "f64", {"workspace": {"A": {"major": "M"}}, "predication": {"M": "none"}}, {}),
+    ],
+)
+def test_an_operand_goes_through_a_workspace(
+    majors: str, dtype: str, schedule: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of any size, alignment and type; what the mainloop reads there has rows of whole vectors whatever the size is."""
+    text = product(majors, {"tiler": {"M": 64, "N": 64, "K": 16}, **schedule}, **more).replace("f32", dtype)
+    module = module_of(text.replace("A @ B.T", "cast(A @ B.T, f16)") if dtype == "f16" else text)
+    plan = module.plan
+    assert isinstance(plan, GemmPlan) and {x.tensor.name for x in plan.workspaces} == set(schedule["workspace"])
+    assert all(x.vector == 4 for x in (plan.a, plan.b) if x.workspace is not None and dtype == "f32")
+    verified(module, tmp_path)
+
+
+def test_every_call_has_a_workspace_of_its_own(tmp_path: Path) -> None:
+    module = module_of(product("KKN", {"workspace": {"B": {"major": "N"}}}, align=4, divisible={"K": 4}))
+    path = tmp_path / module.name
+    path.write_text(module.text, encoding="utf-8")
+    loaded = load_module(path)
+    arguments = loaded.make_inputs(M=8, N=13, K=20, device="cpu")
+    first, second = (loaded._arguments(*arguments)[-1] for _ in range(2))
+    assert first.data_ptr() != second.data_ptr()
+    assert first.shape == (16, 20) and first.stride() == (1, 16), (
+        "rows of whole vectors, of 13 elements and 3 of padding"
+    )

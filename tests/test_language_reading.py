@@ -36,6 +36,7 @@ from cutegen.language.model import (
     Scheduler,
     Tensor,
     Verify,
+    Workspace,
 )
 
 SGEMM = """\
@@ -337,6 +338,7 @@ def specs(draw: st.DrawFn) -> KernelSpec:
             mma=Mma(draw(st.sampled_from([None, "fma"])), draw(st.none() | LAYOUTS), draw(maps(modes, LAYOUTS)),
                     draw(st.sampled_from([None, Dtype.f32, Dtype.f64]))),
             copies=draw(maps(["A", "B", "C"], copies)),
+            workspace=draw(maps(["A", "B"], st.builds(Workspace, st.just("K"), st.none() | LAYOUTS))),
             smem_pad=draw(maps(["A", "B"], st.integers(0, 8))),
             stages=draw(OPTIONAL_SIZE),
             predication=draw(maps(["M", "N"], st.sampled_from(["mask", "none"]))),

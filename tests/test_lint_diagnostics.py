@@ -271,6 +271,11 @@ CASES = [
     (LOOSE, {"{M: 128, N": "{M: 96, N", "pad: 0": 'layout: «"(3,32):(32,1)"', "(16,4):(4,1)": "16",
      "  pipeline:": "  copies: {A: {bits: 32}}\n  pipeline:"}, "CG263", "what a thread reads of A",
      'layout: "(3,32):(32,1)"', ""),
+    (LOOSE, {"  smem: {A": "  workspace: {A: {major: «M}}\n  smem: {A"}, "CG264", "for operands that are K-major",
+     "  workspace: {A: {major: M}}\n", ""),
+    (LOOSE.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K"),
+     {"  smem: {A": "  workspace: {A: {major: «K}}\n  smem: {A"}, "CG264", "K-major, as A is",
+     "workspace: {A: {major: K", "workspace: {A: {major: M"),
     # warnings
     (INNER, {"threads: 256": "threads: «48"}, "CG260", "48 = 1 * 32 + 16", "threads: 48", "threads: 64"),
     (OUTER, {"(8,32):(32,1)": "«(4,4)"}, "CG260", "16 lanes", "(4,4)", "(1,32):(32,1)"),
@@ -281,7 +286,7 @@ CASES = [
     (TV, {"(4,4):(4,1)": "«(16,16):(16,1)", "N: none": "N: mask"}, "CG261", "256 f32 + 256 f32 + 256 f32",
      "(16,16):(16,1)", "(4,16):(16,1)"),
 ]  # fmt: skip
-FREE_HELP = {"CG243", "CG253", "CG261"}  # says what to remove, or how many values fit
+FREE_HELP = {"CG243", "CG253", "CG261", "CG264"}  # says what to remove, or how many values fit
 
 
 @pytest.mark.parametrize(("base", "changes", "code", "words", "before", "after"), CASES)

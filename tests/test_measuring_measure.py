@@ -416,6 +416,19 @@ def test_host_time_is_the_cpus_for_one_call() -> None:
     assert len(waits) == 3 * (50 + 5) + 1
 
 
+def test_the_compiled_function_is_timed_with_its_workspaces() -> None:
+    module = gemm(more="schedule: {workspace: {B: {major: N}}}")
+    given: list[int] = []
+
+    def work(a: object, b: object, c: object, *spaces: object) -> None:
+        given.append(len(spaces))
+
+    made = module_of(work)
+    vars(made)["_arguments"] = lambda a, b, c: (a, b, c, b.clone())
+    host_times(module.plan, made, "cpu", lambda: None)
+    assert set(given) == {0, 1} and given[:2] == [0, 0], "the generated function makes them itself"
+
+
 # data
 
 

@@ -67,6 +67,10 @@ def test_of_a_large_space_a_sample_is_tried() -> None:
         ({("copies", "A", "bits"): 64}, "copies.A.thread_layout"),
         ({("copies", "A", "thread_layout"): "(8,32)"}, "copies.A.bits smem.A.pad"),
         ({("pipeline", "stages"): 4}, ""),
+        (
+            {("workspace", "A"): {"major": "M"}},
+            "copies.A.atom copies.A.bits copies.A.thread_layout smem.A.pad",
+        ),
         ({("tiler",): {"M": 128, "N": 128, "K": 8}}, ""),  # as it is
         ({("mma", "thread_layout"): "(16,16,1):(1,16,0)"}, ""),
     ],
@@ -91,6 +95,18 @@ def test_a_layout_in_other_words_is_no_change() -> None:
     schedule = {"thread_layout": "(4,32):(32,1)", "value_layout": "(4,4):(1,4)", "copy": {"bits": 64}}
     after = changed(schedule, {("value_layout",): "(4,4)"}, "elementwise", "Y")
     assert after == schedule
+
+
+def test_operands_that_are_summed_along_are_tried_with_a_workspace_and_without() -> None:
+    def tried(text: str) -> list[Any]:
+        found = inferred.refinements(sieve_of(text).incumbent().modules[0].spec)
+        return [choice for choice in found if any(path[0] == "workspace" for path in choice)]
+
+    turned = MM.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K")
+    turned = turned.replace("[N, K], dtype: f32, major: N", "[N, K], dtype: f32, major: K")
+    assert tried(MM) == [] and turned != MM
+    assert tried(turned) == [{("workspace", "A"): {"major": "M"}}, {("workspace", "B"): {"major": "N"}}]
+    assert changed({"workspace": {"B": {"major": "N"}}}, {("workspace", "B"): {}}, "gemm", "C") == {}
 
 
 @pytest.mark.parametrize("field", ["blocks_per_sm", "scheduler"])

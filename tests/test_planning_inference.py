@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from planning_specs import document
@@ -10,6 +11,7 @@ from tensor_layouts import Layout
 
 from cutegen.analysis import accesses, sectors
 from cutegen.language import read_specs
+from cutegen.language.dtypes import Dtype
 from cutegen.language.layouts import format_layout
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, ProbeSchedule
 from cutegen.lint import check
@@ -401,11 +403,96 @@ def test_the_threads_of_inner_outer_fit_the_tiler(
     assert format_layout(spec.schedule.thread_layout) == threads
 
 
-@pytest.mark.parametrize(("dtype", "rows"), [("f64", 1), ("f32", 2), ("f16", 4), ("i8", 8)])
-def test_a_warp_fills_the_sectors_of_an_input_that_lies_the_other_way(dtype: str, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "threads"),
+    [
+        ("f64", "((4,2),(8,4)):((8,128),(1,32))"),
+        ("f32", "((8,2),(4,4)):((4,128),(1,32))"),
+        ("f16", "((16,2),(2,4)):((2,128),(1,32))"),
+        ("i8", "((16,2),(2,4)):((2,128),(1,32))"),
+    ],
+)
+def test_threads_of_an_input_that_lies_the_other_way(dtype: str, threads: str) -> None:
     tensors = {
         "S": {"shape": ["M", "N"], "dtype": dtype, "major": "M"},
         "D": {"shape": ["M", "N"], "dtype": dtype, "major": "N", "role": "out"},
     }
     chosen = elementwise(document("elementwise", tensors, "D = S", {}))
-    assert chosen.thread_layout == Layout((8 * rows, 32 // rows), (32 // rows, 1))
+    assert chosen.thread_layout is not None and format_layout(chosen.thread_layout) == threads
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "u8"])
+@pytest.mark.parametrize("shape", [("M", "N"), ("M", "N", "P")])
+def test_a_warp_reads_cache_lines_of_what_is_contiguous_along_another_mode(shape: tuple[str, ...], dtype: str) -> None:
+    """Or half of them, where it would write less than a sector of the output otherwise."""
+    tensors = {
+        "S": {"shape": list(shape), "dtype": dtype},
+        "D": {"shape": list(shape), "dtype": dtype, "major": "M", "role": "out"},
+    }
+    (spec,) = read_specs(document("elementwise", tensors, "D = S", {}), "x.yaml")
+    plan = make_plan(resolve(spec, Report(spec.source)))
+    assert isinstance(plan, ElementwisePlan) and plan.tv_layout is not None and plan.threads == 256
+    threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(plan.tv_layout))
+    warp = {layouts.coordinates(t + v, plan.tiler) for t in threads[:32] for v in values}
+    bytes_, last = spec.tensor("S").dtype.bytes, len(shape) - 1
+    assert len({place[last] for place in warp}) * bytes_ == (64 if bytes_ == 1 else 128)
+    assert len({place[0] for place in warp}) * bytes_ >= 32
+    assert len(warp) == 32 * len(values)
+
+
+@pytest.mark.parametrize("align", [1, 4, 16])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "u8"])
+def test_what_is_inferred_of_a_transposition_earns_no_advice(dtype: str, bias: bool, align: int) -> None:
+    """However narrow its accesses are."""
+    least = max(align, Dtype(dtype).bytes)
+    tensors: dict[str, Any] = {
+        "S": {"shape": ["M", "N"], "dtype": dtype, "align": least},
+        **({"b": {"shape": ["N"], "dtype": "f32"}} if bias and dtype != "u8" else {}),
+        "D": {"shape": ["M", "N"], "dtype": dtype, "major": "M", "align": least, "role": "out"},
+    }
+    text = document("elementwise", tensors, "D = S + b" if "b" in tensors else "D = S", {})
+    spec, report = resolved(text)
+    check(spec, report)
+    assert not report.diagnostics
+
+
+# --------------------------------------------------------------------------------------------------- workspaces
+
+
+def of_operands(a: str, b: str, schedule: dict[str, Any] | None = None, **more: Any) -> KernelSpec:
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": a},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": b},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "role": "out"},
+    }
+    (spec,) = read_specs(document("gemm", tensors, "C = A @ B.T", schedule or {}, **more), "x.yaml")
+    return resolve(spec, Report(spec.source))
+
+
+@pytest.mark.parametrize(
+    ("spaces", "read"),
+    [({"B": {"major": "N"}}, "KN"), ({"A": {"major": "M"}}, "MK"), ({"A": {"major": "M"}, "B": {"major": "N"}}, "MN")],
+)
+def test_a_workspace_gets_the_schedule_of_what_is_read_there(spaces: dict[str, Any], read: str) -> None:
+    """The mainloop does not know where its operands come from."""
+    turned, plain = of_operands("K", "K", {"workspace": spaces}), of_operands(*read)
+    assert isinstance(turned.schedule, GemmSchedule) and isinstance(plain.schedule, GemmSchedule)
+    assert replace(turned.schedule, workspace={}) == plain.schedule
+
+
+@pytest.mark.parametrize(
+    ("schedule", "more", "layout"),
+    [
+        ({}, {"divisible": {"K": 4}}, "((4,4),(8,2)):((1,32),(4,128))"),
+        ({}, {}, "((2,4),(16,2)):((1,32),(2,128))"),
+        ({"predication": {"K": "none"}}, {}, "((4,4),(8,2)):((1,32),(4,128))"),  # K is a multiple of the tile's
+        ({"copies": {"A": {"bits": 128}}}, {}, "((4,4),(8,2)):((1,32),(4,128))"),  # which promises K
+    ],
+)
+def test_threads_that_fill_a_workspace_suit_the_accesses_that_they_make(
+    schedule: dict[str, Any], more: dict[str, Any], layout: str
+) -> None:
+    spec = of_operands("K", "K", {"workspace": {"B": {"major": "N"}}, **schedule}, **more)
+    assert isinstance(spec.schedule, GemmSchedule)
+    assert str(spec.schedule.workspace["B"].thread_layout).replace(" ", "") == layout

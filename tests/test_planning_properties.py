@@ -269,7 +269,11 @@ def test_gemm_plans_copy_and_compute_their_tiles_once(text: str) -> None:
         assert x.atom == "universal" or (need in (4, 8, 16) and x.smem_vector == x.vector)
         mode = plan.k if x.tensor.major == plan.k else x.mode
         known = spec.static.get(mode) or spec.divisible.get(mode, 1)
-        assert known % x.vector == 0
+        assert (known if x.workspace is None else x.workspace.write) % x.vector == 0
+        if x.workspace is not None:
+            source, step = x.workspace.tensor, x.workspace.read * x.tensor.dtype.bytes
+            assert (source.major, x.tensor.major) == (plan.k, x.mode) and step <= (source.align or 0)
+            assert (spec.static.get(plan.k) or spec.divisible.get(plan.k, 1)) % x.workspace.read == 0
     owned = accumulated(plan)
     assert Counter(w for own in owned.values() for w in own) == Counter(
         itertools.product(range(plan.tile[plan.m]), range(plan.tile[plan.n]))

@@ -19,6 +19,7 @@ from cutegen.language.model import (
     ProbeSchedule,
     Tensor,
     Verify,
+    Workspace,
 )
 from cutegen.verification.cases import Case, compact_allowed, derive_cases, strides_for
 
@@ -70,6 +71,18 @@ def test_a_gemm_gets_the_shapes_that_break_kernels() -> None:
     own = [c for c in cases if c.why.startswith("a shape of the spec")]
     assert [c.data for c in own] == ["random", "integers"]
     assert all(math.prod(c.sizes.values()) < 4_000_000 for c in cases if c not in own)
+
+
+def test_a_workspace_gets_shapes_around_its_own_tile() -> None:
+    threads = Layout((2, 4), (1, 2))  # with 4 x 4 elements of f32 each: K is a multiple of 4
+    spec = gemm(divisible={"K": 4})
+    assert isinstance(spec.schedule, GemmSchedule)
+    filled = replace(
+        spec, targets=("sm_80",), schedule=replace(spec.schedule, workspace={"B": Workspace("N", threads)})
+    )
+    own = [c for c in derive_cases(filled, TILE, 3) if c.name.startswith("workspace of B")]
+    assert [(c.sizes["N"], c.sizes["K"]) for c in own] == [(7, 16), (9, 20)]  # K of 15 is rounded up
+    assert not any(c.name.startswith("workspace") for c in derive_cases(spec, TILE, 3))
 
 
 @pytest.mark.parametrize("stages", [None, 1, 2, 3, 5])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,9 +16,10 @@ from cutegen.analysis.partitions import (
     thread_values,
     tiled_copy,
     tiled_write,
+    workspace_values,
 )
 from cutegen.language.dtypes import Dtype
-from cutegen.language.model import Path, Tensor
+from cutegen.language.model import KernelSpec, Path, Tensor
 from cutegen.planning import layouts
 from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Operand, Plan, ProbePlan
 from cutegen.planning.targets import MAX_VECTOR_BITS
@@ -44,6 +45,11 @@ class Access:
     layout: Layout
     path: Path  # what in the spec decides it
     block: int | None = None  # threads of a block, where the layout has more
+    workspace: Tensor | None = None  # the tensor as it lies there, where that is what is accessed
+
+    def memory(self, spec: KernelSpec) -> Tensor:
+        """The tensor as it lies in the memory that is accessed."""
+        return self.workspace or spec.tensor(self.tensor)
 
     @property
     def bytes(self) -> int:
@@ -98,12 +104,13 @@ def strides_of(tensor: Tensor, modes: Sequence[str], sizes: Mapping[str, int]) -
     return tuple(steps.get(mode, 0) for mode in modes)
 
 
-def fixed_sizes(plan: Plan) -> Mapping[str, int]:
-    """Those that the spec fixes, without those that a tile reaches beyond.
+def fixed_sizes(plan: Plan, tile: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    """Those that the spec fixes, without those that a tile reaches beyond: the plan's, or a workspace's.
 
     There some threads have no element, and in packed rows they would seem to have another row's.
     """
-    fits = {mode: size >= plan.tile.get(mode, 1) for mode, size in plan.spec.static.items()}
+    tile = plan.tile if tile is None else tile
+    fits = {mode: size >= tile.get(mode, 1) for mode, size in plan.spec.static.items()}
     if isinstance(plan, ElementwisePlan) and plan.partition == "inner":
         fits = {mode: size % plan.tile[mode] == 0 for mode, size in plan.spec.static.items()}
     return {mode: size for mode, size in plan.spec.static.items() if fits[mode]}
@@ -130,7 +137,7 @@ def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "wri
 
 
 def _gemm(plan: GemmPlan) -> tuple[Access, ...]:
-    found = []
+    found = [access for x in (plan.a, plan.b) if x.workspace is not None for access in _workspace(plan, x)]
     for x in (plan.a, plan.b):
         found += [_from_global(plan, x), _to_shared(plan, x)]
     found += [_fragment(plan, plan.a, 0), _fragment(plan, plan.b, 1)]
@@ -141,11 +148,29 @@ def _gemm(plan: GemmPlan) -> tuple[Access, ...]:
     return tuple(found)
 
 
+def _workspace(plan: GemmPlan, x: GemmOperand) -> Iterator[Access]:
+    """Of the kernel that fills it."""
+    space, name = x.workspace, x.tensor.name
+    assert space is not None
+    path: Path = ("schedule", "workspace", name, "thread_layout")
+
+    sizes = fixed_sizes(plan, dict(zip((space.mode, space.k), space.tile, strict=True)))
+
+    def layout(tensor: Tensor, written: bool) -> Layout:
+        return workspace_values(space, strides_of(tensor, (space.mode, space.k), sizes), written)
+
+    source, read, write = layout(space.tensor, False), space.read, space.write
+    yield Access(f"{name} from global memory", name, x.tensor.dtype, "global", "read", read, source, path)
+    target = layout(x.tensor, True)
+    what = f"{name} to its workspace"
+    yield Access(what, name, x.tensor.dtype, "global", "write", write, target, path, workspace=x.tensor)
+
+
 def _from_global(plan: GemmPlan, x: GemmOperand) -> Access:
     strides = strides_of(x.tensor, (x.mode, plan.k), fixed_sizes(plan))
     layout = tiled_copy(x, (x.block, plan.tile[plan.k]), strides)
     return Access(
-        f"{x.tensor.name} from global memory",
+        f"{x.tensor.name} from {'global memory' if x.workspace is None else 'its workspace'}",
         x.tensor.name,
         x.tensor.dtype,
         "global",
@@ -153,6 +178,7 @@ def _from_global(plan: GemmPlan, x: GemmOperand) -> Access:
         x.vector,
         layout,
         ("schedule", "copies", x.tensor.name, "thread_layout"),
+        workspace=None if x.workspace is None else x.tensor,
     )
 
 

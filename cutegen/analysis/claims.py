@@ -15,7 +15,7 @@ from typing import Literal
 from tensor_layouts import Layout, size
 
 from cutegen.analysis.last_block import astray, small_sizes
-from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy
+from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy, workspace_values
 from cutegen.analysis.words import count
 from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import Path
@@ -176,8 +176,13 @@ def _runs(layout: Layout, shape: Sequence[int], axis: int, vector: int) -> bool:
     return all(layouts.coordinates(t + v, shape)[axis] % vector == 0 for t in threads for v in starts)
 
 
-def _mode(plan: Plan, name: str, mode: str, tile: int, masked: bool, vector: int, runs: bool) -> Claim:
-    """That accesses of `vector` elements along a mode stay in bounds, given that they are aligned `runs`."""
+def _mode(
+    plan: Plan, name: str, mode: str, tile: int, masked: bool, vector: int, runs: bool, padded: int | None = None
+) -> Claim:
+    """That accesses of `vector` elements along a mode stay in bounds, given that they are aligned `runs`.
+
+    `padded` is what the rows of a workspace are padded to, where that is what is accessed.
+    """
     known, path = known_divisor(plan.spec, mode), ("schedule", "predication", mode)
     strange = () if runs else ("not every access is an aligned run along one mode, behind one predicate",)
     if not masked:
@@ -186,10 +191,13 @@ def _mode(plan: Plan, name: str, mode: str, tile: int, masked: bool, vector: int
     if vector == 1:
         text = f"{name}{mode}: an access is made only if its coordinate is below {mode}"
         return Claim("bounds", text, ("one element along it at a time", *strange), runs, path)
-    text = f"{name}{mode}: an access of {vector} is made only if its first coordinate is below {mode}"
+    size = mode
+    if padded is not None:
+        known, size = padded, f"{mode} of the workspace"
+    text = f"{name}{mode}: an access of {vector} is made only if its first coordinate is below {size}"
     because = (
         f"tiles of {tile} and accesses both start at multiples of {vector}",
-        f"{mode} is a multiple of {known}, so that it never ends inside an access",
+        f"{size} is a multiple of {known}, so that it never ends inside an access",
         *strange,
     )
     return Claim("bounds", text, because, runs and tile % vector == 0 and known % vector == 0, path)
@@ -199,6 +207,12 @@ def _mode(plan: Plan, name: str, mode: str, tile: int, masked: bool, vector: int
 
 
 def _gemm_coverage(plan: GemmPlan) -> Iterator[Claim]:
+    for space in plan.workspaces:
+        name = space.tensor.name
+        for what, written in (("read", False), ("written", True)):
+            text = f"each element of a tile ({space.mode}, {space.k}) of {name}'s workspace is {what} exactly once"
+            layout = workspace_values(space, compact(space.tile), written)
+            yield _once(text, layout, space.tile, ("schedule", "workspace", name), space.threads)
     depth = plan.tile[plan.k]
     for x in (plan.a, plan.b):
         shape = (plan.tile[x.mode], depth)
@@ -222,7 +236,26 @@ def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
         yield f"columns of shared memory start every {count(x.smem_stride, 'element')}"
 
 
+def _workspace_bounds(plan: GemmPlan) -> Iterator[Claim]:
+    """Of the kernels that fill workspaces: predicates compare the first coordinates of accesses with both sizes."""
+    for x in plan.workspaces:
+        name, path = x.tensor.name, ("schedule", "workspace", x.tensor.name)
+        for what, along, vector in (("read", x.k, x.read), ("written", x.mode, x.write)):
+            layout = workspace_values(x, compact(x.tile), what == "written")
+            runs = _runs(layout, x.tile, (x.mode, x.k).index(along), vector)
+            known = known_divisor(plan.spec, x.k) if what == "read" else x.write
+            size = x.k if what == "read" else f"{x.mode} of the workspace"
+            text = f"{name}'s workspace, {what}: an access is made only if its first coordinates are below both sizes"
+            because = (
+                f"tiles of {x.tile[along == x.k]} and accesses both start at multiples of {vector}",
+                f"{size} is a multiple of {known}, so that it never ends inside an access",
+            )
+            strange = () if runs else ("not every access is an aligned run along one mode, behind one predicate",)
+            yield Claim("bounds", text, (*because, *strange), runs and known % vector == 0, path)
+
+
 def _gemm_bounds(plan: GemmPlan) -> Iterator[Claim]:
+    yield from _workspace_bounds(plan)
     output, vector = plan.spec.output, plan.pointwise.vector
     shape = (plan.tile[plan.m], plan.tile[plan.n])
     layout = epilogue_layout(plan, compact(shape))
@@ -232,7 +265,8 @@ def _gemm_bounds(plan: GemmPlan) -> Iterator[Claim]:
         width = vector if mode == output.major else 1
         yield _mode(plan, f"{output.name}, ", mode, plan.tile[mode], masked, width, runs)
         width = x.vector if mode == x.tensor.major else 1
-        yield _mode(plan, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, _aligned_runs(plan, x))
+        runs_of_x, padded = _aligned_runs(plan, x), None if x.workspace is None else x.workspace.write
+        yield _mode(plan, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, runs_of_x, padded)
     yield _summed(plan)
 
 

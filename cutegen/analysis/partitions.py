@@ -12,7 +12,7 @@ from tensor_layouts import Layout, compose, right_inverse, size
 
 from cutegen.language.layouts import make_layout_tv
 from cutegen.planning import layouts
-from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan
+from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, WorkspacePlan
 
 
 def pair(threads: Layout, values: Layout) -> Layout:
@@ -84,6 +84,14 @@ def tiled_write(x: GemmOperand, depth: int) -> Layout:
     column = x.smem_layout
     stage = Layout((column.shape, depth), (column.stride, x.smem_stride))
     return compose(stage, tiled_copy(x, tile, (1, x.block)))
+
+
+def workspace_values(x: WorkspacePlan, strides: Sequence[int], written: bool) -> Layout:
+    """(thread, value) -> element, for all that a thread moves of a tile (m or n, k) to a workspace; values in the order
+    in which they are read, along k first, or in that in which they are written."""
+    shape = (x.write, x.read)
+    tiler, tv = make_layout_tv(x.thread_layout, Layout(shape, (1, x.write) if written else (x.read, 1)))
+    return pair(*(compose(Layout(tiler, tuple(strides)), mode) for mode in layouts.modes_of(tv)))
 
 
 def epilogue_layout(plan: GemmPlan, strides: Sequence[int]) -> Layout:

@@ -53,12 +53,12 @@ class Width:
 
 def width(spec: KernelSpec, access: Access) -> Width:
     """Of an access to global memory."""
-    tensor = spec.tensor(access.tensor)
+    tensor = access.memory(spec)
     return Width(
         vector=access.vector,
         run=layouts.unit_stride_run(layouts.offsets(layouts.modes_of(access.layout)[1])),
         aligned=aligned_elements(tensor),
-        fixed=whole_accesses(spec, tensor.major),
+        fixed=whole_accesses(spec, tensor.major) if access.workspace is None else MAX_VECTOR_BITS,
         widest=MAX_VECTOR_BITS // tensor.dtype.bits,
         values=access.values,
     )

@@ -104,10 +104,13 @@ def _module(text: str, name: str, targets: Sequence[str], compile: Compile) -> l
         body = ast.parse(text).body
     except SyntaxError as error:
         raise OldError(f"{name} is no Python: line {error.lineno}: {error.msg}") from None
-    kernels = [
-        node.name.removesuffix("_kernel")
-        for node in body
-        if isinstance(node, ast.FunctionDef) and any(ast.unparse(d) == "cute.kernel" for d in node.decorator_list)
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    names = {node.name for node in functions}
+    kernels = [  # of which one has the name of the public function; the others fill workspaces
+        kernel
+        for node in functions
+        if any(ast.unparse(d) == "cute.kernel" for d in node.decorator_list)
+        and (kernel := node.name.removesuffix("_kernel")) in names
     ]
     built_for = [
         element.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
@@ -37,6 +37,7 @@ class Inspection:
 
     `resources`: `registers`, `spill_stores`, `spill_loads` and `stack` of a thread, `static_smem` and `dynamic_smem` of
     a block; bytes but for the registers. `loops` are the innermost ones, None where they cannot be told from the code.
+    `kernels` says how many instructions each has that a call launches: all other figures are of all of them.
     """
 
     kernel: str
@@ -52,6 +53,7 @@ class Inspection:
     sass: str | None = None
     banks: BankClashes | None = None
     occupancy: Occupancy | None = None  # None where there is no plan, or the resources are not known
+    kernels: Mapping[str, int] = field(default_factory=dict)
 
 
 def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None) -> Inspection:
@@ -60,8 +62,12 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
     code: Code | None = None
     padding = 0
     found: tuple[Code, ...] | None = None
+    kernels: dict[str, int] = {}
     if artefact.sass is not None:
         functions = parse(artefact.sass)
+        kernels = {_as_written(f.name, artefact.kernel): len(f.instructions) for f in functions}
+        if len(kernels) < len(functions):
+            kernels = {f.name: len(f.instructions) for f in functions}
         instructions = [i for function in functions for i in function.instructions]
         code = Code(len(instructions), histogram(instructions))
         padding = sum(function.padding for function in functions)
@@ -85,7 +91,14 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
         artefact.ptx,
         artefact.sass,
         None if artefact.sass is None else bank_clashes(artefact.sass),
+        kernels=kernels,
     )
+
+
+def _as_written(symbol: str, kernel: str) -> str:
+    """What the module calls a function: the compiler appends the types of its arguments."""
+    found = re.match(rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel)_", symbol)
+    return found[1] if found else symbol
 
 
 def inspect_unit(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Inspection]:
@@ -136,9 +149,9 @@ def longest_loop(inspection: Inspection) -> Code | None:
 
 
 def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[str, Any]:
-    """`{target, resources, ptx_version, instructions, padding, kinds, loops: [{first, last, instructions, kinds}],
-    bank_clashes: {clashes, ffma}, expect: [{key, wanted, found, holds, hint}], occupancy, missing}`, and the texts that
-    were asked for."""
+    """`{target, resources, ptx_version, kernels: {name: instructions}, instructions, padding, kinds, loops: [{first,
+    last, instructions, kinds}], bank_clashes: {clashes, ffma}, expect: [{key, wanted, found, holds, hint}], occupancy,
+    missing}`, and the texts that were asked for."""
     code, repeated = inspection.code, inspection.loops
     texts = {"ptx": inspection.ptx} if ptx else {}
     texts |= {"sass": inspection.sass} if sass else {}
@@ -146,6 +159,7 @@ def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[st
         "target": inspection.target,
         "resources": dict(inspection.resources),
         "ptx_version": inspection.ptx_version,
+        "kernels": dict(inspection.kernels),
         "instructions": None if code is None else code.instructions,
         "padding": inspection.padding,
         "kinds": None if code is None else code.kinds,
@@ -184,6 +198,7 @@ def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
         repeated,
         ptx=data.get("ptx"),
         sass=data.get("sass"),
+        kernels={str(name): int(count) for name, count in data.get("kernels", {}).items()},
         banks=None if clashing is None else BankClashes(int(clashing["clashes"]), int(clashing["ffma"])),
     )
 
@@ -208,6 +223,9 @@ def facts(inspection: Inspection) -> list[tuple[str, str]]:
         ("occupancy", "?" if inspection.occupancy is None else inspection.occupancy.text),
         ("PTX", f"version {inspection.ptx_version or '?'}"),
     ]
+    if len(inspection.kernels) > 1:
+        each = ", ".join(f"{name} with {count} instructions" for name, count in inspection.kernels.items())
+        lines.append(("kernels", f"{each}: spills and instructions are sums, the rest is the most of one"))
     padding = f", and {inspection.padding} of padding" if inspection.padding else ""
     lines.append(("instructions", "?" if code is None else f"{code.instructions}{padding}"))
     if code is not None:

@@ -53,7 +53,8 @@ def inspect(
     Exit 1 where a kernel does not compile or an expectation of its spec fails.
 
     JSON: {verb, ok, exit_code, diagnostics, notices, kernels: [{kernel, spec, targets: [{target, resources,
-    ptx_version, instructions, padding, kinds, loops, bank_clashes, expect, occupancy, missing, ptx?, sass?, diff?}]}]}.
+    ptx_version, kernels, instructions, padding, kinds, loops, bank_clashes, expect, occupancy, missing, ptx?, sass?,
+    diff?}]}]}.
     """  # fmt: skip
     from cutegen.building.console import make_progress
     from cutegen.building.inspection import compile_for_inspection, inspect_unit, inspection_json

@@ -42,9 +42,9 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
     return f"{head}\n{body}\n{' ' * indent}{tail}"
 
 
-def launch(kernel: str, arguments: Sequence[str], grid: str) -> str:
+def launch(kernel: str, arguments: Sequence[str], grid: str, threads: str = "THREADS") -> str:
     """The launch statement of a kernel: the last pair of brackets is opened first."""
-    options = [f"grid=[{grid}]", "block=[THREADS, 1, 1]", "stream=stream"]
+    options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
     if 4 + len(head) <= WIDTH:
         return call(head, options, ")", 4)

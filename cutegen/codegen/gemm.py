@@ -9,6 +9,7 @@ from tensor_layouts import Layout
 
 from cutegen.codegen.constants import LARGEST, Constants
 from cutegen.codegen.formatting import call, make_layout, python_tuple
+from cutegen.codegen.workspaces import workspace_constants
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import KernelSpec
 from cutegen.planning.layouts import show
@@ -28,6 +29,7 @@ def gemm_context(plan: GemmPlan) -> dict[str, Any]:
         ("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
         ("VECTOR", str(plan.pointwise.vector), access, f"schedule.copies.{output.name}"),
         ("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        *workspace_constants(plan),
         LARGEST,
     ]
     if plan.swizzle > 1:

@@ -9,6 +9,7 @@ from typing import Any
 from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, Item, call, raising
 from cutegen.codegen.launch_checks import can_overlap_itself, launch_checks, limits
+from cutegen.codegen.workspaces import workspace_texts
 from cutegen.language.expressions import Expr, MatMul
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.layouts import leaves, modes_of, offsets
@@ -24,6 +25,7 @@ def host_context(plan: Plan) -> dict[str, Any]:
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     parameters = [f"{t.argument}: torch.Tensor" for t in spec.tensors]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
+    spaces = workspace_texts(plan)
     checks = _checks(spec) + [line for limit in limits(plan) for line in limit.lines]
     checks = [kept for line in checks if (kept := _without_unused(line, checks))]
     return {
@@ -37,18 +39,27 @@ def host_context(plan: Plan) -> dict[str, Any]:
         **launch_checks(plan),
         "empty_operands": _empty_operands(plan),
         "call_arguments": arguments,
+        "with_workspaces": _returned([*arguments, *(x.memory for x in spaces)]),
+        "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces else arguments,
         "symbols": _symbols(spec),
-        "fakes": _fakes(spec),
+        "fakes": _fakes(spec) + [(x.path, line) for x in spaces for line in x.fakes(spec.static)],
         "compile_arguments": [
             "launch",
             *(t.argument for t in spec.tensors),
             *(f"cutlass.{s.dtype.cutlass}({_one(s.dtype.is_float)})" for s in spec.scalars),
+            *(x.parameter for x in spaces),
             "stream",
         ],
+        "workspaces": spaces,
         "reference_lines": reference_lines(plan),
         "scalars": spec.scalars,
         **_inputs(plan),
     }
+
+
+def _returned(items: list[str]) -> str:
+    flat = f"return {', '.join(items)}"
+    return flat if 4 + len(flat) <= WIDTH else call("return (", items, ")", 4)
 
 
 def _one(is_float: bool) -> str:
@@ -165,10 +176,10 @@ def _empty_operands(plan: Plan) -> list[str]:
     if not isinstance(plan, GemmPlan):
         return []
     lines = []
-    for x in (plan.a, plan.b):
-        unit = max(1, (x.tensor.align or 1) // x.tensor.dtype.bytes)
-        strides = ", ".join("1" if m == x.tensor.major else str(unit) for m in x.tensor.shape)
-        name = x.tensor.argument
+    for tensor in (plan.spec.tensor(x.tensor.name) for x in (plan.a, plan.b)):
+        unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
+        strides = ", ".join("1" if m == tensor.major else str(unit) for m in tensor.shape)
+        name = tensor.argument
         lines.append(f"{name} = {name}.as_strided({name}.shape, ({strides}))")
     return lines
 

@@ -66,8 +66,11 @@ def _parameters(plan: Plan) -> dict[str, Any]:
     tensors = [f"m{t.name}: cute.Tensor" for t in spec.tensors]
     scalars = [f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars]
     extra: list[str] = []
-    prepared: dict[str, str] = {}  # on the host, from what the launch has
+    prepared: dict[str, str] = {}  # what the launch passes instead of something of the same name
+    spaces: list[str] = []
     if isinstance(plan, GemmPlan):
+        spaces = [f"workspace_{x.tensor.name}: cute.Tensor" for x in plan.workspaces]
+        prepared = {f"m{x.tensor.name}": f"workspace_{x.tensor.name}" for x in plan.workspaces}
         for x in (plan.a, plan.b):
             extra += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
         extra.append("tiled_mma: cute.TiledMma")
@@ -80,7 +83,7 @@ def _parameters(plan: Plan) -> dict[str, Any]:
     return {
         "kernel_parameters": parameters,
         "kernel_arguments": [prepared.get(name, name) for name in names],
-        "launch_parameters": [*tensors, *scalars, "stream: cuda.CUstream"],
+        "launch_parameters": [*tensors, *scalars, *spaces, "stream: cuda.CUstream"],
     }
 
 

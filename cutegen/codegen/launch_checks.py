@@ -34,6 +34,11 @@ def limits(plan: Plan) -> list[Limit]:
         mode, most = plan.largest
         raised = raising("    ", f"{name}: expected {mode} <= {most}, ", f"got {{{mode}}}")
         found.append(Limit("schedule.tiler", f"{mode} <= {most}", [f"if {mode} > {most}:", *raised]))
+    spaces = [x for x in plan.workspaces if x.largest is not None] if isinstance(plan, GemmPlan) else []
+    for x in sorted(spaces, key=lambda x: x.largest or 0)[:1]:  # both have the same k
+        raised = raising("    ", f"{x.tensor.argument}: expected {x.k} <= {x.largest}, ", f"got {{{x.k}}}")
+        lines = [f"if {x.k} > {x.largest}:", *raised]
+        found.append(Limit(f"schedule.workspace.{x.tensor.name}", f"{x.k} <= {x.largest}", lines))
     if isinstance(plan, ElementwisePlan | GemmPlan) and plan.most_tiles is not None:
         beyond = 2**31 - 1 - plan.most_tiles
         counted = f"{_tiles(plan)} <= 2**31 - 1" + (" - THREADS" if beyond else "")

@@ -8,7 +8,7 @@ from math import prod
 from cutegen.analysis.accesses import Access, accesses
 from cutegen.analysis.claims import compact
 from cutegen.analysis.memory import sectors
-from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy
+from cutegen.analysis.partitions import epilogue_layout, thread_values, tiled_copy, workspace_values
 from cutegen.drawing.colours import thread_colours
 from cutegen.drawing.grids import count, images
 from cutegen.drawing.model import Figure, Subject
@@ -17,7 +17,7 @@ from cutegen.drawing.shared import draw_bank_use
 from cutegen.drawing.threads import Partition, partition, sharing_notes, thread_legend, tile_grid
 from cutegen.drawing.tiles import slice_note
 from cutegen.drawing.walks import draw_walk
-from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan, ProbePlan
+from cutegen.planning.plan import ElementwisePlan, GemmOperand, GemmPlan, Plan, ProbePlan, WorkspacePlan
 
 
 def draw_kernel(plan: Plan) -> tuple[Figure, ...]:
@@ -93,8 +93,9 @@ def _access_texts(found: Sequence[Access]) -> list[str]:
             continue
         verb, cost = "read" if access.kind == "read" else "written", sectors(access)
         worth = "the fewest that hold them" if cost.sectors == cost.least else f"where {cost.least} would hold them"
+        what = access.tensor if access.workspace is None else f"{access.tensor}'s workspace"
         texts.append(
-            f"{access.tensor} is {verb} {access.vector} at a time ({8 * access.bytes} bits): a warp's {cost.bytes} "
+            f"{what} is {verb} {access.vector} at a time ({8 * access.bytes} bits): a warp's {cost.bytes} "
             f"bytes are in {cost.sectors} sectors of 32 bytes, {worth}."
         )
     return texts
@@ -107,7 +108,10 @@ def _gemm(plan: GemmPlan) -> tuple[Figure, ...]:
     found = accesses(plan)
     figures = [draw_walk(plan), draw_pipeline(plan)]
     for x in (plan.a, plan.b):
-        figures.append(_copy(plan, x, [a for a in found if a.tensor == x.tensor.name]))
+        own = [access for access in found if access.tensor == x.tensor.name]
+        if x.workspace is not None:
+            figures.append(_workspace(x.workspace, [a for a in own if a.path[1] == "workspace"]))
+        figures.append(_copy(plan, x, [a for a in own if a.path[1] != "workspace"]))
     for x in (plan.a, plan.b):
         name = x.tensor.name
         subjects = (Subject(("schedule", "smem", name)), Subject(name=f"fragment of {name}"))
@@ -128,6 +132,35 @@ def _gemm(plan: GemmPlan) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
+def _workspace(x: WorkspacePlan, found: Sequence[Access]) -> Figure:
+    """A tile as it is read and as it is written, what is contiguous in a row."""
+    name = x.tensor.name
+    read = partition(x.threads, images(workspace_values(x, compact(x.tile), False)), x.tile)
+    write = partition(x.threads, images(workspace_values(x, (x.tile[1], 1), True)), x.tile[::-1])
+    colours = thread_colours(x.threads)
+    grids = (
+        tile_grid(f"{name} in global memory, {x.k}-major", read, colours, (x.mode, x.k), x.read),
+        tile_grid(f"{name} in its workspace, {x.mode}-major", write, colours, (x.k, x.mode), x.write),
+    )
+    return Figure(
+        f"workspace-{name.lower()}",
+        f"How {name} reaches its workspace, by a kernel of its own",
+        grids,
+        colours.palette,
+        thread_legend(x.threads, colours),
+        arrows=("through registers",),
+        caption=f"{x.threads} threads move {count(x.read * x.write, 'element')} each of a tile of "
+        f"{x.tile[0]} x {x.tile[1]}: {count(x.write, 'access')} of {x.read_bits} bits read, "
+        f"{count(x.read, 'access')} of {x.write_bits} bits written.",
+        notes=(
+            *_access_texts(found),
+            "Each side numbers a thread's values in the order of its own accesses.",
+            *sharing_notes(grids),
+        ),
+        subjects=(Subject(("schedule", "workspace", name)),),
+    )
+
+
 def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     """The tile in global memory, and one stage of shared memory in rows of neighbours along m or n."""
     name, tile = x.tensor.name, (x.block, plan.tile[plan.k])
@@ -144,8 +177,9 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     colours = thread_colours(plan.threads)
     padding = x.smem_stride - x.block
     along = f"{x.mode} and {padding} of padding" if padding else x.mode
+    where = "global memory" if x.workspace is None else "its workspace"
     grids = (
-        tile_grid(f"{name} in global memory, {x.tensor.major}-major", source, colours, modes, x.vector),
+        tile_grid(f"{name} in {where}, {x.tensor.major}-major", source, colours, modes, x.vector),
         tile_grid(
             f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along), x.smem_vector
         ),

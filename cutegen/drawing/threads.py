@@ -172,12 +172,19 @@ def thread_legend(threads: int, colours: ThreadColours) -> Legend:
     return Legend(f"{name} (shades tell neighbours apart)", tuple(swatches))
 
 
+def _owned(grid: Grid) -> list[Cell]:
+    return [cell for row in grid.cells for cell in row if "owners" in cell.facts]
+
+
 def sharing_notes(grids: Sequence[Grid]) -> tuple[str, ...]:
     """What must be said of cells that stand for several elements, and of elements with several owners or none."""
-    cells = [cell for grid in grids for row in grid.cells for cell in row if "owners" in cell.facts]
+    cells = [cell for grid in grids for cell in _owned(grid)]
+    sizes = {grid.title: sorted({cell.facts["elements"] for cell in _owned(grid)} - {1}) for grid in grids}
+    alike = len({tuple(of_grid) for of_grid in sizes.values()}) <= 1
     notes = [
-        f"A cell is {count} consecutive values of one thread."
-        for count in sorted({c.facts["elements"] for c in cells} - {1})
+        f"{'A' if alike else f'{title}: a'} cell is {count} consecutive values of one thread."
+        for title, of_grid in list(sizes.items())[: 1 if alike else None]
+        for count in of_grid
     ]
     if any(cell.facts["elements"] < len(cell.facts["owners"]) for cell in cells):
         notes.append("Several threads or values meet in one element.")

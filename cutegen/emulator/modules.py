@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutegen.emulator.capture import HostCode, TensorArgument
+from cutegen.emulator.capture import HostCode, Launch, TensorArgument
 from cutegen.emulator.faults import Fault, FaultError
 from cutegen.emulator.launching import Report, launch, module_of
 from cutegen.emulator.memory import BoundTensor, Role, bind, place
@@ -33,6 +34,7 @@ from cutegen.emulator.warps import WARP
 if TYPE_CHECKING:
     import torch
 
+WORKSPACE = "workspace"
 _KINDS = {
     "float64": ("f", 64),
     "float32": ("f", 32),
@@ -137,6 +139,11 @@ class Emulated:
     `inout`: the kernel may write it and need not, so of such an output nothing is demanded. Raises ValueError for a
     role of no argument.
 
+    Where a call launches several kernels, each one may touch the tensors that it is given and no others. An output that
+    only one of them is given must be written whole by it; one that several are given is `inout`. Tensors beyond `names`
+    are workspaces: the first kernel that is given one must write it whole and not read it before, and those after that
+    may only read it.
+
     Every launch that has an order, one of several blocks or warps, runs in the `orders` from `seed` on (as `launch`
     says); both may be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, and
     what the host code raises for arguments that it refuses.
@@ -162,18 +169,21 @@ class Emulated:
         bound: list[BoundTensor] = []
         passed: list[TensorArgument | bool | int | float] = []
         as_is: list[TensorArgument | bool | int | float] = []
-        for number, (name, argument) in enumerate(zip(self.names, arguments, strict=True)):
+        spaces = len(arguments) - len(self.names)
+        names = (*self.names, *(f"{WORKSPACE} {i + 1}" for i in range(spaces)))
+        for number, (name, argument) in enumerate(zip(names, arguments, strict=True)):
             if not hasattr(argument, "data_ptr"):
                 passed.append(argument)
                 as_is.append(argument)
                 continue
-            tensor, given = _bound(argument, name, self.roles.get(name, "inout"), number)
+            unsaid: Role = "inout" if name in self.names else "out"
+            tensor, given = _bound(argument, name, self.roles.get(name, unsaid), number)
             bound.append(tensor)
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
         for made in self.builds:  # host code may refuse tensors that share memory; where they are placed they do not
             made.host(*as_is)
-        outputs = [tensor for tensor in bound if tensor.role != "in"]
+        outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, outputs)
         self.outcomes.clear()
         for made in self.builds:
@@ -186,7 +196,8 @@ class Emulated:
     def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> bool:
         """Whether all that ran is exact."""
         exact = True
-        for asked in made.host(*passed):
+        launches = made.host(*passed)
+        for asked, tensors in zip(launches, self._given(launches, bound), strict=True):
             single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
             report = launch(
                 made.ptx,
@@ -194,7 +205,7 @@ class Emulated:
                 asked.grid,
                 asked.block,
                 asked.parameters,
-                bound,
+                tensors,
                 asked.shared,
                 seed=self.seed,
                 orders=1 if single_warp else self.orders,
@@ -203,6 +214,28 @@ class Emulated:
             report.check()
             exact &= report.exact
         return exact
+
+    def _given(self, launches: Sequence[Launch], bound: Sequence[BoundTensor]) -> list[list[BoundTensor]]:
+        """What each launch may touch, and how."""
+        if len(launches) == 1:
+            return [list(bound)]
+        given = [[t for t in bound if t.at in _words(asked.parameters)] for asked in launches]
+        first: dict[str, int] = {}
+        for number, tensors in enumerate(given):
+            first = {t.name: number for t in tensors} | first
+        several = {name for name, count in Counter(t.name for some in given for t in some).items() if count > 1}
+
+        def role(tensor: BoundTensor, number: int) -> Role:
+            if tensor.name not in self.names:
+                return "out" if number == first[tensor.name] else "in"
+            return "inout" if tensor.role == "out" and tensor.name in several else tensor.role
+
+        return [[replace(t, role=role(t, number)) for t in some] for number, some in enumerate(given)]
+
+
+def _words(parameters: bytes) -> set[int]:
+    """What 8-byte parameters may hold, which are aligned: pointers among them."""
+    return set(np.frombuffer(parameters[: len(parameters) // 8 * 8], "<u8").tolist())
 
 
 def _outcome(target: str, exact: bool, outputs: Sequence[BoundTensor]) -> Outcome:
@@ -240,7 +273,9 @@ def run(
     given.apply_defaults()
     made = builds(module, None if target is None else [target])
     emulated = Emulated(made, list(signature.parameters), roles, seed=seed, orders=orders)
-    emulated(*map(on_device, given.args))
+    arguments = tuple(map(on_device, given.args))
+    with_workspaces = getattr(module, "_arguments", None)
+    emulated(*(arguments if with_workspaces is None else with_workspaces(*arguments)))
     return emulated.reports
 
 

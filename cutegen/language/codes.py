@@ -102,6 +102,7 @@ CODES: dict[str, str] = {
     "CG255": "a way of predication that the summed mode does not know",
     "CG262": "a store to shared memory that no step makes",
     "CG263": "a column of shared memory that does not hold the tile",
+    "CG264": "a workspace that does not turn its operand",
     # Sizes, probes.
     "CG256": "a shape that the kernel refuses",
     "CG258": "a probe that reads beyond its tile",

@@ -71,6 +71,17 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Global memory that a gemm's operand is first written to, by a kernel of its own, with `major` contiguous.
+
+    Rows are padded to whole vectors of 16 bytes. Each thread of that kernel moves a vector along both modes.
+    """
+
+    major: str
+    thread_layout: Layout | None = None
+
+
+@dataclass(frozen=True)
 class Mma:
     atom: Literal["fma"] | None = None
     thread_layout: Layout | None = None
@@ -108,6 +119,7 @@ class GemmSchedule:
     tiler: Mapping[str, int] | None = None
     mma: Mma = Mma()
     copies: Mapping[str, Copy] = field(default_factory=dict)
+    workspace: Mapping[str, Workspace] = field(default_factory=dict)  # of operands
     smem_pad: Mapping[str, int] = field(default_factory=dict)  # tensor -> elements added to the leading stride
     smem_layout: Mapping[str, Layout] = field(default_factory=dict)  # tensor -> coordinate along m or n -> place
     stages: int | None = None

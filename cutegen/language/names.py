@@ -68,9 +68,9 @@ RESERVED_ARGUMENTS = (
 
 # What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
 DERIVED = (
-    "BLK_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "s{}", "s{}_layout", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}",
-    "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}", "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}",
-    "tiled_copy_{}", "tiles_{}", "{}_kernel",
+    "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "s{}", "s{}_layout", "store_{}", "t{}c{}",
+    "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}", "t{}r{}_in", "t{}r{}_out", "t{}s{}",
+    "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}", "{}_kernel", "{}_workspace_{}_kernel",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cutegen.language.context import Context
@@ -18,6 +18,7 @@ from cutegen.language.model import (
     Schedule,
     Scheduler,
     Tensor,
+    Workspace,
 )
 from cutegen.language.names import shown, suggestion
 
@@ -123,13 +124,7 @@ def _gemm(
     for tensor in copies:
         if tensor not in known:
             _unknown_tensor(ctx, tensor, tuple(known), "copies")
-    for tensor in smem:
-        if tensor not in known:
-            _unknown_tensor(ctx, tensor, operands or tuple(known), "smem")
-        elif operands and tensor not in operands:
-            message = f"`{tensor}` does not go through shared memory"
-            help = f"shared memory holds {' and '.join(operands)}"
-            ctx.say("CG203", message, "schedule", "smem", tensor, key=True, help=help)
+    _only_operands(ctx, smem, known, operands, "smem", "shared memory")
     predication: dict[str, Predicate] = _by_mode(ctx, data, modes, "predication")
     for mode, predicate in predication.items():
         if modes and mode in modes[:2] and predicate == "residue_first":
@@ -148,6 +143,7 @@ def _gemm(
             Dtype(accumulator) if accumulator else None,
         ),
         copies={tensor: _copy(ctx, fields, "schedule", "copies", tensor) for tensor, fields in copies.items()},
+        workspace=_workspaces(ctx, data, known, operands),
         smem_pad={tensor: fields["pad"] for tensor, fields in smem.items() if "pad" in fields},
         smem_layout={tensor: layout for tensor, layout in columns.items() if layout is not None},
         stages=data.get("pipeline", {}).get("stages"),
@@ -155,6 +151,38 @@ def _gemm(
         predication=predication,
         scheduler=_scheduler(ctx, data, modes[:2] if modes else None),
     )
+
+
+def _workspaces(
+    ctx: Context, data: Mapping[str, Any], known: Mapping[str, Tensor], operands: tuple[str, ...] | None
+) -> dict[str, Workspace]:
+    fields: Mapping[str, Any] = data.get("workspace", {})
+    _only_operands(ctx, fields, known, operands, "workspace", "a workspace")
+    found = {}
+    for tensor, space in fields.items():
+        where = ("schedule", "workspace", tensor)
+        if tensor in known and space["major"] not in known[tensor].shape:
+            ctx.unknown_mode(space["major"], known[tensor].shape, *where, "major", key=False)
+        found[tensor] = Workspace(space["major"], ctx.layout(space.get("thread_layout"), *where, "thread_layout"))
+    return found
+
+
+def _only_operands(
+    ctx: Context,
+    names: Iterable[str],
+    known: Mapping[str, Tensor],
+    operands: tuple[str, ...] | None,
+    field: str,
+    through: str,
+) -> None:
+    """Refuses tensors that are none of the product's operands; `through` is where those pass, in words."""
+    for tensor in names:
+        if tensor not in known:
+            _unknown_tensor(ctx, tensor, operands or tuple(known), field)
+        elif operands and tensor not in operands:
+            help = f"{through} holds {' and '.join(operands)}"
+            message = f"`{tensor}` does not go through {through}"
+            ctx.say("CG203", message, "schedule", field, tensor, key=True, help=help)
 
 
 def _unknown_tensor(ctx: Context, name: str, known: tuple[str, ...], field: str) -> None:

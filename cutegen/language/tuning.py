@@ -58,8 +58,8 @@ def _check(
     Not what keeps it from standing beside the other fields: they may be tuned too, and `explain` writes all of them.
     """
     inner = value
-    for step in reversed(path[1:]):
-        inner = {step: inner}
+    for depth in range(len(path) - 1, 0, -1):
+        inner = {**_required(ctx.data, path[:depth]), path[depth]: inner}
     source, texts = _moved(ctx.variant, where, path)
     data = {**ctx.data, "schedule": inner}
     wrong = schema.check(data, source)
@@ -68,6 +68,17 @@ def _check(
         schedule(tried, tensors, assignment)
         wrong = tried.found
     ctx.found += wrong
+
+
+def _required(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What the schema wants at `path`, whatever else stands there, of what is written there."""
+    node, found = schema.schema()["definitions"][f"{data['op']}_schedule"], data
+    for step in path[1:]:
+        node = node.get("properties", {}).get(str(step), node.get("additionalProperties")) or {}
+    for step in path:
+        inner = found.get(str(step))
+        found = inner if isinstance(inner, Mapping) else {}
+    return {key: found[key] for key in node.get("required", ()) if key in found}
 
 
 def _moved(variant: Variant, where: Path, path: Path) -> tuple[Source, dict[Path, Text]]:

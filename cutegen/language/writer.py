@@ -25,6 +25,7 @@ from cutegen.language.model import (
     Scheduler,
     Tensor,
     Verify,
+    Workspace,
 )
 from cutegen.language.scalars import resolve
 
@@ -35,6 +36,7 @@ _BLOCKS: tuple[Path, ...] = (
     ("schedule", "mma"),
     ("schedule", "mma", "permutation"),
     ("schedule", "copies"),
+    ("schedule", "workspace"),
     ("tune",),
     ("verify",),
     ("bench",),
@@ -138,6 +140,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
                     "tiler": _optional(schedule.tiler),
                     "mma": _filled(inner) or None,
                     "copies": {name: _copy(copy) for name, copy in schedule.copies.items()} or None,
+                    "workspace": {name: _workspace(space) for name, space in schedule.workspace.items()} or None,
                     "smem": _smem(schedule) or None,
                     "pipeline": _filled({"stages": schedule.stages, "store": schedule.store}) or None,
                     "predication": dict(schedule.predication) or None,
@@ -146,6 +149,10 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
             )
         case ProbeSchedule():
             return _filled({"tv_layout": schedule.tv_layout, "tiler": _optional(schedule.tiler)})
+
+
+def _workspace(workspace: Workspace) -> dict[str, Any]:
+    return _filled({"major": workspace.major, "thread_layout": workspace.thread_layout})
 
 
 def _smem(schedule: GemmSchedule) -> dict[str, Any]:

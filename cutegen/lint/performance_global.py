@@ -65,7 +65,7 @@ def _counts(spec: KernelSpec, plan: Plan, access: Access) -> bool:
 
 def _names(group: Sequence[Access]) -> str:
     """`A is`, `A and B are`."""
-    names = list(dict.fromkeys(access.tensor for access in group))
+    names = list(dict.fromkeys(a.tensor + "'s workspace" * (a.workspace is not None) for a in group))
     joined = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"{joined} {'is' if len(names) == 1 else 'are'}"
 
@@ -106,6 +106,12 @@ def _elementwise_walks(spec: KernelSpec, plan: ElementwisePlan, access: Access) 
 
 
 def _gemm_walks(spec: KernelSpec, plan: GemmPlan, access: Access) -> Iterator[Candidate]:
+    if access.path[1] == "workspace":
+        plain = as_written(spec).schedule
+        assert isinstance(plain, GemmSchedule)
+        spaces = {**plain.workspace, access.tensor: replace(plain.workspace[access.tensor], thread_layout=None)}
+        yield written(f"leave `thread_layout` of {access.tensor}'s workspace out"), changed(spec, workspace=spaces)
+        return
     for x in (plan.a, plan.b):
         if x.tensor.name == access.tensor:
             text = f"leave `thread_layout` and `value_layout` of {access.tensor} out"
@@ -152,7 +158,7 @@ def narrow(spec: KernelSpec, plan: Plan, made: Accesses) -> Iterator[Finding]:
 
 def _whole(spec: KernelSpec, plan: Plan, access: Access) -> bool:
     """Whether the tensor is contiguous where the kernel could access it in vectors."""
-    tensor = spec.tensor(access.tensor)
+    tensor = access.memory(spec)
     if isinstance(plan, GemmPlan) and tensor.name in (plan.a.tensor.name, plan.b.tensor.name):
         return tensor.major != plan.k  # shared memory is m- or n-major: along k nothing is contiguous there
     return tensor.major == spec.output.major and isinstance(plan, (GemmPlan, ElementwisePlan))
@@ -175,7 +181,7 @@ def _why(spec: KernelSpec, found: Width, access: Access) -> str:
             f"a thread has {found.run} in a row, the alignment allows {found.aligned}, and `bits` takes {found.vector}"
         )
     has = f"{found.run} in a row" if found.run > 1 else "no two in a row"
-    return f"a thread has {has} along {spec.tensor(access.tensor).major}, and the alignment allows {found.aligned}"
+    return f"a thread has {has} along {access.memory(spec).major}, and the alignment allows {found.aligned}"
 
 
 def _instructions(access: Access, found: Width) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.language.model import Op
-from cutegen.lint import elementwise, gemm_copies, gemm_dealing, gemm_mma, promises, whole
+from cutegen.lint import elementwise, gemm_copies, gemm_dealing, gemm_mma, gemm_workspace, promises, whole
 from cutegen.lint.rule import Rule
 
 _ELEMENTWISE: tuple[Op, ...] = ("elementwise",)
@@ -53,4 +53,5 @@ RULES: tuple[Rule, ...] = (
     Rule("CG262", gemm_mma.store, _GEMM),
     Rule("CG263", gemm_copies.columns, _GEMM, basic=True),
     Rule("CG263", gemm_copies.dealt_columns, _GEMM),
+    Rule("CG264", gemm_workspace.majorness, _GEMM, basic=True),
 )

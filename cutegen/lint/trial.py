@@ -10,7 +10,7 @@ from tensor_layouts import Layout
 
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.layouts import format_layout
-from cutegen.language.model import Copy, ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Path, Scheduler
+from cutegen.language.model import Copy, ElementwiseSchedule, GemmSchedule, KernelSpec, Mma, Path, Scheduler, Workspace
 from cutegen.lint.rule import Candidate
 from cutegen.planning import layouts, resolve
 from cutegen.planning.report import Report
@@ -93,6 +93,10 @@ def _gemm(spec: KernelSpec, schedule: GemmSchedule) -> GemmSchedule:
             name: _copy(spec, copy, "schedule", "copies", name)
             for name, copy in schedule.copies.items()
             if is_written(spec, "schedule", "copies", name)
+        },
+        workspace={
+            name: space if is_written(spec, "schedule", "workspace", name, "thread_layout") else Workspace(space.major)
+            for name, space in schedule.workspace.items()
         },
         smem_pad={
             name: pad for name, pad in schedule.smem_pad.items() if is_written(spec, "schedule", "smem", name, "pad")

@@ -31,6 +31,9 @@ def layouts_of(spec: KernelSpec) -> Iterator[tuple[Path, Layout, int, int]]:
         case GemmSchedule() as schedule:
             if schedule.mma.thread_layout is not None:
                 yield ("schedule", "mma", "thread_layout"), schedule.mma.thread_layout, 3, sound.MAX_THREADS
+            for name, space in schedule.workspace.items():
+                if space.thread_layout is not None:
+                    yield ("schedule", "workspace", name, "thread_layout"), space.thread_layout, 2, sound.MAX_THREADS
             for name, copy in schedule.copies.items():
                 where = ("schedule", "copies", name)
                 if copy.thread_layout is not None:
@@ -228,6 +231,7 @@ def warps(spec: KernelSpec, say: Say) -> None:
         path: Path = ("schedule", "threads" if schedule.partition == "inner" else "thread_layout")
     else:
         assert isinstance(schedule, GemmSchedule)
+        _workspace_warps(schedule, say)
         count, path = gemm.threads_of(schedule), ("schedule", "mma", "thread_layout")
     if count % WARP == 0:
         return
@@ -247,3 +251,18 @@ def warps(spec: KernelSpec, say: Say) -> None:
 
     message = f"a block of {count} threads leaves {full - count} lanes of its last warp idle"
     say(message, *path, notes=(f"{count} = {count // WARP} * {WARP} + {count % WARP}",), help=help)
+
+
+def _workspace_warps(schedule: GemmSchedule, say: Say) -> None:
+    """Of the kernels that fill workspaces."""
+    for name, space in schedule.workspace.items():
+        count = int(size(space.thread_layout)) if space.thread_layout is not None else WARP
+        if count % WARP:
+            full = -(-count // WARP) * WARP
+            say(
+                f"a block of {count} threads that fill the workspace of {name} leaves {full - count} lanes of its last "
+                "warp idle",
+                *("schedule", "workspace", name, "thread_layout"),
+                notes=(f"{count} = {count // WARP} * {WARP} + {count % WARP}",),
+                help=f"leave `thread_layout` of {name}'s workspace out",
+            )

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm
 
+from tensor_layouts import Layout
+
 from cutegen.language.expressions import Call, Expr, walk
 from cutegen.language.model import KernelSpec, Predicate, Tensor
 from cutegen.language.reader import MAX_INT as MAX_SIZE
 from cutegen.planning.plan import Operand
 from cutegen.planning.report import Report
-from cutegen.planning.targets import DEFAULT_TARGETS, MAX_VECTOR_BITS
+from cutegen.planning.targets import DEFAULT_TARGETS, MAX_VECTOR_BITS, WARP
 
 
 def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str, str]) -> KernelSpec:
@@ -110,3 +112,15 @@ def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operan
 def may_branch(value: Expr) -> bool:
     """Whether code for `value` may branch on it: functions do, arithmetic and comparisons select."""
     return any(isinstance(node, Call) for node in walk(value))
+
+
+PATCH = (
+    4,
+    2,
+)  # warps of a block that turns a tile: along the mode that is written in a row, and the one that is read so
+
+
+def turning_threads(deep: int) -> tuple[Layout, Layout]:
+    """Threads along the mode that is written in a row and along the one that is read so, `deep` of a warp along it."""
+    lanes = WARP // deep
+    return Layout((lanes, PATCH[0]), (1, WARP)), Layout((deep, PATCH[1]), (lanes, WARP * PATCH[0]))

@@ -6,25 +6,46 @@ m- resp. n-major, `stages` tiles deep; a thread multiplies outer products of fra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 from tensor_layouts import Layout, size
 
 from cutegen.language.layouts import make_layout_tv
-from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Tensor
+from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Tensor, Workspace
 from cutegen.planning import layouts
 from cutegen.planning.common import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
+from cutegen.planning.targets import MAX_VECTOR_BITS
 
 STAGES, LEAST_STAGES = 3, 2  # of shared memory: what is inferred, and the fewest of a pipeline
 
 
 def names(spec: KernelSpec) -> tuple[Tensor, Tensor, str, str, str]:
-    """The operands A [m, k] and B [n, k], and the names of m, n and k."""
+    """The operands A [m, k] and B [n, k] as the mainloop reads them, and the names of m, n and k.
+
+    From a workspace it reads another majorness, and rows that start at multiples of 16 bytes.
+    """
     product = spec.compute.matmul
     assert product is not None
-    a, b = spec.tensor(product.a), spec.tensor(product.b)
+    a, b = _as_read(spec, spec.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
     return a, b, a.shape[0], b.shape[0], a.shape[1]
+
+
+def _as_read(spec: KernelSpec, tensor: Tensor) -> Tensor:
+    space = workspaces(spec).get(tensor.name)
+    return tensor if space is None else replace(tensor, major=space.major, align=MAX_VECTOR_BITS // 8)
+
+
+def workspaces(spec: KernelSpec) -> Mapping[str, Workspace]:
+    assert isinstance(spec.schedule, GemmSchedule)
+    return spec.schedule.workspace
+
+
+def whole_rows(spec: KernelSpec, tensor: Tensor) -> int:
+    """The widest vector, in elements, that ends within the rows of a tensor whose size is fixed or padded."""
+    return MAX_VECTOR_BITS if tensor.name in workspaces(spec) else whole_accesses(spec, tensor.major)
 
 
 def tile_of(schedule: GemmSchedule, mode: str) -> int:

@@ -11,8 +11,8 @@ from tensor_layouts import Layout, size
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Copy, CopyAtomName, GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import layouts
-from cutegen.planning.common import aligned_elements, known_divisor, whole_accesses
-from cutegen.planning.gemm import copy_run, epilogue_run, fragment, names, threads_of, tile_of
+from cutegen.planning.common import aligned_elements, known_divisor
+from cutegen.planning.gemm import copy_run, epilogue_run, fragment, names, threads_of, tile_of, whole_rows
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_sound
 from cutegen.planning.targets import BANK_BYTES, BANKS, SECTOR
@@ -53,7 +53,7 @@ def _infer_operand_copy(
         vector, layout = _along_k(spec, schedule, tensor, mode, given)
         value = Layout((1, vector))
     else:
-        widest = min(aligned_elements(tensor), whole_accesses(spec, mode))
+        widest = min(aligned_elements(tensor), whole_rows(spec, tensor))
         widest = widest if given.bits is None else max(1, given.bits // tensor.dtype.bits)
         if given.thread_layout is not None:
             along = layouts.mode_sizes(given.thread_layout)[0]
@@ -86,7 +86,7 @@ def _infer_operand_copy(
                 f", and what {k} is a multiple of",
             )
         else:
-            run, why = min(copy_run(copy, 0), whole_accesses(spec, mode)), ", and the alignment"
+            run, why = min(copy_run(copy, 0), whole_rows(spec, tensor)), ", and the alignment"
         copy = replace(copy, bits=min(run, aligned_elements(tensor)) * tensor.dtype.bits)
         report.infer(f"the contiguous run of a thread{why}", *where, "bits")
     if copy.atom is None:
@@ -174,7 +174,8 @@ def infer_padding(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> d
             sound = is_sound(replace(spec, schedule=schedule))
             padding[tensor.name] = _spreading_pad(spec, schedule, tensor, mode) if sound else 16 // tensor.dtype.bytes
             why = "written across rows, which padding spreads over the banks"
-        report.infer(f"{tensor.name} is {tensor.major}-major: {why}", "schedule", "smem", tensor.name, "pad")
+        what = f"{tensor.name}'s workspace" if tensor.name in schedule.workspace else tensor.name
+        report.infer(f"{what} is {tensor.major}-major: {why}", "schedule", "smem", tensor.name, "pad")
     return {tensor.name: padding[tensor.name] for tensor in (a, b)}
 
 

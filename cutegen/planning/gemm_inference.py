@@ -15,6 +15,7 @@ from cutegen.planning.gemm import LEAST_STAGES, STAGES, epilogue_vector, names, 
 from cutegen.planning.gemm_copies import infer_copies, infer_padding
 from cutegen.planning.gemm_threads import SHALLOW, SIDE, infer_columns, infer_mma
 from cutegen.planning.gemm_tiler import infer_tiler
+from cutegen.planning.gemm_workspace import infer_workspaces
 from cutegen.planning.report import Report
 from cutegen.planning.sound import is_finished, is_sound
 from cutegen.planning.targets import TARGETS
@@ -36,7 +37,10 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
         return replace(spec, schedule=schedule)  # lint says why
     schedule = replace(schedule, copies=infer_copies(spec, schedule, report))
     spec = replace(spec, schedule=_infer_store(spec, schedule, report))
-    return _infer_predication(spec, report) if is_finished(spec) else spec
+    if not is_finished(spec):
+        return spec
+    spec = _infer_predication(spec, report)
+    return replace(spec, schedule=infer_workspaces(spec, report))  # k's promised divisor is known by now
 
 
 def _infer_scheduler(spec: KernelSpec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
@@ -104,6 +108,8 @@ def _infer_predication(spec: KernelSpec, report: Report) -> KernelSpec:
     schedule, (a, b, m, n, k) = spec.schedule, names(spec)
     predication: dict[str, Predicate] = dict(schedule.predication)
     for tensor in (a, b):
+        if tensor.name in schedule.workspace:
+            continue  # whose rows are padded
         vector = operand_vector(schedule.copies[tensor.name], tensor)
         assert tensor.major is not None
         why = f"accesses of {vector} elements of {tensor.name} along {tensor.major}"

@@ -13,6 +13,7 @@ from cutegen.language.layouts import make_layout_tv
 from cutegen.language.model import GemmSchedule, KernelSpec, Tensor
 from cutegen.planning import gemm, layouts
 from cutegen.planning.common import may_branch, operand
+from cutegen.planning.gemm_workspace import plan_workspaces
 from cutegen.planning.plan import GemmOperand, GemmPlan, Pointwise
 from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
 
@@ -157,6 +158,7 @@ def _operand(spec: KernelSpec, tensor: Tensor, letter: str, mode: str, masked: b
         masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
         zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
+        workspace=plan_workspaces(spec).get(tensor.name),
     )
 
 

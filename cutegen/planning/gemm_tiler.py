@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Copy, GemmSchedule, KernelSpec, Tensor
-from cutegen.planning.common import aligned_elements, known_divisor, whole_accesses
-from cutegen.planning.gemm import LEAST_STAGES, names, smem_bytes
+from cutegen.planning.common import aligned_elements, known_divisor
+from cutegen.planning.gemm import LEAST_STAGES, names, smem_bytes, whole_rows
 from cutegen.planning.gemm_threads import SHALLOW, SIDE, few_fit, more_than_one
 from cutegen.planning.report import Report
 from cutegen.planning.targets import MAX_VECTOR_BITS, TARGETS
@@ -57,7 +57,7 @@ def _deep_fits(spec: KernelSpec, schedule: GemmSchedule, tiler: Mapping[str, int
     exact = k in spec.static or schedule.predication.get(k) == "none" or divisor % tiler[k] == 0
     if exact and divisor % DEEP:  # a part of the last tile would be multiplied for nothing, or needs another promise
         return False
-    others = [x for x in spec.tensors if x not in (a, b) and x.name in spec.compute.names()]
+    others = [x for x in spec.tensors if x.name not in (a.name, b.name) and x.name in spec.compute.names()]
     if any(len(x.shape) > 1 for x in others) or not all(_copied_as_rows(spec, schedule, x) for x in (a, b)):
         return False
     pads = {a.name: 0, b.name: 0, **schedule.smem_pad}
@@ -75,7 +75,7 @@ def _copied_as_rows(spec: KernelSpec, schedule: GemmSchedule, operand: Tensor) -
         return False
     copy = schedule.copies.get(operand.name, Copy())
     vector = MAX_VECTOR_BITS // operand.dtype.bits
-    possible = min(aligned_elements(operand), whole_accesses(spec, operand.major))
+    possible = min(aligned_elements(operand), whole_rows(spec, operand))
     return copy.atom in (None, "cp_async") and copy.bits in (None, MAX_VECTOR_BITS) and possible >= vector
 
 

@@ -81,6 +81,29 @@ class ElementwisePlan(Plan):
 
 
 @dataclass(frozen=True)
+class WorkspacePlan:
+    """How an operand [`mode`, `k`] that is k-major gets to memory where `mode` is contiguous."""
+
+    tensor: Tensor  # as the spec has it
+    mode: str
+    k: str
+    threads: int
+    thread_layout: Layout
+    read: int  # elements of one access to the operand, along k
+    write: int  # elements of one access to the workspace, along `mode`, whose size there is a multiple of this
+    tile: tuple[int, int]  # of a thread block; each of its threads moves `write` x `read` elements
+    largest: int | None  # size of k that the grid can count; None if it is less
+
+    @property
+    def read_bits(self) -> int:
+        return self.read * self.tensor.dtype.bits
+
+    @property
+    def write_bits(self) -> int:
+        return self.write * self.tensor.dtype.bits
+
+
+@dataclass(frozen=True)
 class GemmOperand:
     """A or B on its way from global memory to the multiply-add."""
 
@@ -100,6 +123,7 @@ class GemmOperand:
     masked: bool
     convert: bool  # to the accumulator's type after reading shared memory
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
+    workspace: WorkspacePlan | None  # what is copied is not the argument: `tensor` says how it lies there
 
     @property
     def through_registers(self) -> bool:
@@ -134,6 +158,10 @@ class GemmPlan(Plan):
     most_tiles: int | None  # swizzle > 1: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
     row_first: bool  # the output's values are walked along n first
     smem_bytes: int
+
+    @property
+    def workspaces(self) -> tuple[WorkspacePlan, ...]:
+        return tuple(x.workspace for x in (self.a, self.b) if x.workspace is not None)
 
     @property
     def uses_cp_async(self) -> bool:

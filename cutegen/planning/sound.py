@@ -78,6 +78,10 @@ def _gemm(spec: KernelSpec, schedule: GemmSchedule) -> bool:
         extents = layouts.mode_sizes(threads)
         if len(extents) != 3 or extents[2] != 1 or not deals_out(threads, MAX_THREADS):
             return False
+    for space in schedule.workspace.values():
+        dealt = space.thread_layout
+        if dealt is not None and not (len(layouts.modes_of(dealt)) == 2 and deals_out(dealt, MAX_THREADS)):
+            return False
     tiler, product = schedule.tiler or {}, spec.compute.matmul
     assert product is not None
     depth = tiler.get(spec.tensor(product.a).shape[1], LEAST_DEPTH)

@@ -48,4 +48,5 @@ DEFAULT_TARGETS = ("sm_80", "sm_90a")
 MAX_VECTOR_BITS = 128
 WARP = 32
 SECTOR = 32  # bytes of global memory that move together
+CACHE_LINE = 128  # bytes of it that a warp asks for at once
 BANKS, BANK_BYTES = 32, 4  # of shared memory

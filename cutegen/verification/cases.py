@@ -12,6 +12,7 @@ from math import lcm, prod
 from typing import Literal
 
 from cutegen.language.model import ElementwiseSchedule, GemmSchedule, KernelSpec, Scheduler, Tensor
+from cutegen.planning.gemm_workspace import plan_workspaces
 
 Layout = Literal["compact", "padded", "offset"]
 Data = Literal["random", "integers", "special"]
@@ -223,6 +224,8 @@ def _derived(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) -> I
     yield _Wish("small primes", "less than a tile in every mode", below)
     several = {m: tile[m] * 3 for m in outer} | {m: tile[m] * 2 for m in inner if m in free}
     yield _Wish("several tiles", "whole tiles, several in every mode", several)
+    if isinstance(spec.schedule, GemmSchedule) and spec.schedule.workspace:
+        yield from _workspaces(spec, more)
     if isinstance(spec.schedule, GemmSchedule) and (spec.schedule.scheduler.swizzle or 1) > 1:
         yield from _bands(spec, tile, spec.schedule.scheduler)
     ragged = {m: size + max(1, tile[m] // 2 - 1) for m, size in several.items()}
@@ -242,6 +245,18 @@ def _derived(spec: KernelSpec, tile: Mapping[str, int], stages: int | None) -> I
         yield _Wish("special values", why, primes, data="special")
     for mode in (m for m in spec.output.shape if m in free):
         yield _Wish(f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0})
+
+
+def _workspaces(spec: KernelSpec, more: Mapping[str, int]) -> Iterator[_Wish]:
+    """Around the tiles of the kernels that fill them, which are not those of the product."""
+    for x in plan_workspaces(spec).values():
+        for step, what in ((-1, "less"), (1, "more")):
+            sizes = {mode: max(1, size + step) for mode, size in zip((x.mode, x.k), x.tile, strict=True)}
+            why = (
+                f"{x.mode} and {x.k} one {what} than the tile of the kernel that fills the workspace of {x.tensor.name}"
+            )
+            free = {mode: size for mode, size in sizes.items() if mode not in spec.static}
+            yield _Wish(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")
 
 
 def _bands(spec: KernelSpec, tile: Mapping[str, int], scheduler: Scheduler) -> Iterator[_Wish]:

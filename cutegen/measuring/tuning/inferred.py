@@ -41,7 +41,7 @@ def axes(specs: Sequence[KernelSpec]) -> Iterator[tuple[str, list[Choice]]]:
 def refinements(spec: KernelSpec) -> Iterator[Choice]:
     """Changes of one field each, to a resolved kernel."""
     if isinstance(spec.schedule, GemmSchedule):
-        _, _, m, n, k = gemm.names(spec)
+        a, b, m, n, k = gemm.names(spec)
         assert spec.schedule.mma.thread_layout is not None
         sides = layouts.mode_sizes(spec.schedule.mma.thread_layout)[:2]
         for run in (1, 2, 4, 8):
@@ -49,6 +49,11 @@ def refinements(spec: KernelSpec) -> Iterator[Choice]:
             yield {("mma", "permutation"): permutation}
         for stages in STAGES:
             yield {("pipeline", "stages"): stages}
+        for operand, mode in ((a, m), (b, n)):
+            if operand.major == k:
+                yield {("workspace", operand.name): {"major": mode}}
+        for name in spec.schedule.workspace:
+            yield {("workspace", name): {}}
         if spec.schedule.store is not None:
             depth = gemm.tile_of(spec.schedule, k)
             for store in dict.fromkeys((depth - 1, depth - 2, depth - 3, depth // 2)):

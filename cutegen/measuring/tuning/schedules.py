@@ -24,6 +24,10 @@ DEPENDENTS: Mapping[Op, Mapping[str, tuple[str, ...]]] = {
         "copies.*.thread_layout": ("copies.*.value_layout", "copies.*.bits", "smem.*.pad"),
         "copies.*.value_layout": ("copies.*.bits",),
         "copies.*.bits": ("copies.*.thread_layout", "copies.*.value_layout"),
+        "workspace.*.major": (
+            *("copies.*.atom", "copies.*.bits", "copies.*.thread_layout", "copies.*.value_layout"),
+            *("smem.*.pad", "pipeline.store"),
+        ),
     },
     "elementwise": {
         "partition": ("tiler", "threads", "thread_layout", "value_layout", "copy.bits"),
