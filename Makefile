@@ -3,6 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Where this is set, every one of the tests' processes would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test bench-render receipts-table clean
 .DELETE_ON_ERROR:
 

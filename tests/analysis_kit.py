@@ -10,9 +10,10 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ import pytest
 from cutegen.language.dtypes import Dtype
 from cutegen.language.model import Tensor
 from cutegen.planning.plan import ElementwisePlan, GemmPlan, Plan, ProbePlan, WorkspacePlan
+
+if TYPE_CHECKING:
+    from cutegen.emulator.modules import Build
 
 WARP, LINE = 32, 128
 KINDS = {Dtype.bf16: ("V", 16, np.uint16), Dtype.f16: ("f", 16, np.float16)}
@@ -153,23 +157,29 @@ def workspace_of(x: WorkspacePlan) -> str:
     return f"{x.tensor.name}'s workspace"
 
 
+@lru_cache(maxsize=1)
+def _built(path: Path, text: str, target: str) -> Build:
+    """A module's code, once for all the kernels that it has."""
+    from cutegen.emulator.modules import build
+    from cutegen.verification.executor import load_module
+
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    module = load_module(path)
+    made = build(module, target)
+    del sys.modules[module.__name__]
+    return made
+
+
 def record(
     plan: Plan, folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, fills: WorkspacePlan | None = None
 ) -> Recording:
     """Compiles a module of the plan for its first target and runs it on one block's worth of data: of the kernel that
     `fills` a workspace, or of the one that writes the output."""
     from cutegen.emulator import TensorArgument, bind, launch, place
-    from cutegen.emulator.modules import build
-    from cutegen.verification.executor import load_module
 
     spec = plan.spec
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{spec.kernel}.py"
-    path.write_text(text, encoding="utf-8")
-    module = load_module(path)
-    made = build(module, spec.targets[0])
-    del sys.modules[module.__name__]
-
+    made = _built(folder / f"{spec.kernel}.py", text, spec.targets[0])
     found = Recording(plan, full_sizes(plan, fills), fills)
     bound, arguments = [], []
     spaces = {workspace_of(x): x for x in plan.workspaces} if isinstance(plan, GemmPlan) else {}

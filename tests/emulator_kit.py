@@ -1,4 +1,4 @@
-"""Small PTX kernels, and the tensors to run them on."""
+"""Small PTX kernels and the tensors to run them on, and a module of two kernels that compiles soon."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ import numpy as np
 from cutegen.emulator import BoundTensor, Report, bind, launch, place
 from cutegen.emulator.memory import Role
 
+THROUGH_A_WORKSPACE = """
+cutegen: 1
+kernel: through_a_workspace
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K}
+  B: {shape: [N, K], dtype: f32, major: K}
+  C: {shape: [M, N], dtype: f32, align: 4, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {M: 32, N: 32, K: 8}
+  mma: {thread_layout: "(8,8,1)"}
+  workspace: {B: {major: N, thread_layout: "(4,8)"}}
+divisible: {K: 4}
+"""
 HEAD = ".version 8.8\n.target sm_80\n.address_size 64\n"
 
 

@@ -19,6 +19,7 @@ from cutegen.language.model import Count, Expect
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
+pytestmark = pytest.mark.xdist_group("artefacts")  # what is compiled once serves all tests here
 FIXTURES = Path(__file__).parent / "fixtures" / "compiling"
 ROOT = Path(__file__).parents[1]
 

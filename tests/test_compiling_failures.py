@@ -23,6 +23,7 @@ from cutegen.line_process import Died, TimedOut
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
+pytestmark = pytest.mark.xdist_group("failures")  # what is compiled once serves all tests here
 ROOT = Path(__file__).parents[1]
 GEMM = """\
 cutegen: 1

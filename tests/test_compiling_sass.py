@@ -15,6 +15,7 @@ from cutegen.compiling import sass as sass_module
 from cutegen.compiling.sass import KINDS, OTHER, Function, histogram, kind_of, loops, parse
 from cutegen.planning.plan import GemmPlan
 
+pytestmark = pytest.mark.xdist_group("sass")  # what is compiled once serves all tests here
 ROOT = Path(__file__).parents[1]
 
 

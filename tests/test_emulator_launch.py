@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from emulator_kit import THROUGH_A_WORKSPACE
 
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
@@ -43,6 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @lru_cache(maxsize=8)
 def spec_of(name: str):  # type: ignore[no-untyped-def]
+    if name == "through_a_workspace":
+        (module,) = generate(THROUGH_A_WORKSPACE, "specs/x.yaml").modules
+        return module
     file = max((f for f in SPECS.glob("*.yaml") if name.startswith(f.stem)), key=lambda f: len(f.stem))
     modules = generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
     return next(module for module in modules if module.spec.kernel == name)
@@ -254,10 +258,10 @@ def test_the_executor_verifies(folder: Path) -> None:
 
 
 def test_a_call_of_two_kernels(folder: Path) -> None:
-    module = loaded("sgemm_workspace_kkn", folder)
+    module = loaded("through_a_workspace", folder)
     a, b, c = module.make_inputs(M=40, N=68, K=36, device="cpu")
-    first, second = run(module, a, b, c, kernel="sgemm_workspace_kkn", target="sm_80", roles={"c": "out"})
-    assert "workspace_B" in first.kernel and first.grid == (2, 1, 1) and second.grid == (1, 1, 1)
+    first, second = run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
+    assert "workspace_B" in first.kernel and first.grid == (5, 2, 1) and second.grid == (2, 3, 1)
     torch.testing.assert_close(c, a @ b.T)
 
 
@@ -290,8 +294,8 @@ def test_a_workspace_must_be_written_whole_before_it_is_read(tmp_path: Path) -> 
         (r"cutlass\.max\(deep, 1\)", "cutlass.max(deep - 1, 1)", "output-not-written", f"{WORKSPACE} 1"),
         (r"    _fill_workspace_B\(.*", "    pass", "never-written", None),  # where what was read is stored
     ):
-        module = changed("sgemm_workspace_kkn", pattern, text, tmp_path)
+        module = changed("through_a_workspace", pattern, text, tmp_path)
         a, b, c = module.make_inputs(M=8, N=68, K=68, device="cpu")
         with pytest.raises(FaultError) as caught:
-            run(module, a, b, c, kernel="sgemm_workspace_kkn", target="sm_80", roles={"c": "out"})
+            run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
         assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, tensor)

@@ -13,6 +13,7 @@ from building_kit import states_of
 from cutegen.building.project import select
 from cutegen.building.sources import gather
 from cutegen.compiling import Compiled, Job, check, compile_all
+from cutegen.language.model import Expect
 
 ROOT = Path(__file__).parents[1]
 UNITS = {unit.kernel: unit for unit in gather(select([ROOT / "specs"])).units}
@@ -56,11 +57,12 @@ def test_generated_is_what_the_specs_stand_for() -> None:
     assert set(states) == {unit.module.name for unit in UNITS.values()}
 
 
-def test_modules_compile_for_all_their_targets_and_meet_their_expectations() -> None:
-    jobs = [
-        Job(unit.module.text, kernel, target) for kernel, unit in UNITS.items() for target in unit.module.spec.targets
-    ]
-    for job, outcome in zip(jobs, compile_all(jobs, workers=2), strict=True):
+def test_expectations_are_met_on_every_target() -> None:
+    """That the others compile too is for `cutegen verify` to see."""
+    specs = {kernel: unit.module.spec for kernel, unit in UNITS.items() if unit.module.spec.expect != Expect()}
+    jobs = [Job(UNITS[kernel].module.text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
+    assert len(jobs) > 20
+    for job, outcome in zip(jobs, compile_all(jobs, workers=1), strict=True):
         assert isinstance(outcome, Compiled), f"{job.kernel} for {job.target}: {outcome}"
         assert f".target {job.target}" in outcome.artefact.ptx
         assert not check(UNITS[job.kernel].module.spec.expect, outcome.artefact)

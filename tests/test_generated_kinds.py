@@ -86,13 +86,14 @@ def test_values_of_a_thread_that_four_does_not_divide(majors: str, m: int, n: in
 def compiled(texts: list[str]) -> Iterator[tuple[str, Resources]]:
     """Each spec's text, and what its kernel takes on sm_90a."""
     jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
-    for text, outcome in zip(texts, compile_all(jobs), strict=True):
+    for text, outcome in zip(texts, compile_all(jobs, workers=1), strict=True):
         assert isinstance(outcome, Compiled), text
         yield text, outcome.artefact.resources
 
 
-def test_inferred_schedules_of_products_do_not_spill() -> None:
-    """Whatever a part of the schedule says, the rest of it leaves the registers enough."""
+def test_inferred_schedules_of_products_have_registers_enough() -> None:
+    """Whatever a part of the schedule says, none spills; of those whose operands are both contiguous along m and n, two
+    blocks of 256 threads fit the 65536 registers of a multiprocessor, however deep the inferred tile is."""
     parts: list[dict[str, Any]] = [
         {},
         {"copies": {"A": {"bits": 128}, "B": {"bits": 64}}},
@@ -103,15 +104,9 @@ def test_inferred_schedules_of_products_do_not_spill() -> None:
         {"pipeline": {"stages": 4}},
     ]
     texts = [product("KKN", part) for part in parts] + [product("KKM", part) for part in parts[:3]]
-    kinds = ("MNM", "MNN", "MKN", "KNN", "KKN", "MKM", "KNM", "KKM")
+    kinds = ("MKN", "KNN", "KKN", "MKM", "KNM", "KKM")
     texts += [product(majors, {}, divisible={"K": 4}) for majors in kinds]
-    texts += [product(majors, {}, align=4, divisible={"K": 4}) for majors in kinds]
-    for text, resources in compiled(texts):
-        assert resources.spill_stores == 0, text
-
-
-def test_products_of_rows_keep_two_blocks_on_a_multiprocessor() -> None:
-    """65536 registers for two blocks of 256 threads, however deep the inferred tile is."""
+    texts += [product(majors, {}, align=4, divisible={"K": 4}) for majors in ("KNN", "KKN", "MKM")]
     ends: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {}),
         ({}, {"compute": "C = 2.0 * (A @ B.T) + 3.0 * C"}),
@@ -122,9 +117,11 @@ def test_products_of_rows_keep_two_blocks_on_a_multiprocessor() -> None:
         ({"copies": {"A": {"bits": 64}}}, {}),
         ({"pipeline": {"stages": 3}}, {}),
     ]
-    texts = [product(majors, schedule, **more) for majors in ("MNM", "MNN") for schedule, more in ends]
-    for text, resources in compiled(texts):
-        assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
+    two = {product("MNN", schedule, **more) for schedule, more in ends}
+    two |= {product("MNM", schedule, **more) for schedule, more in ends[:4]}
+    for text, resources in compiled([*texts, *sorted(two)]):
+        assert resources.spill_stores == 0, text
+        assert text not in two or 2 * 256 * resources.registers <= 65536, text
 
 
 @pytest.mark.parametrize("store", [0, 3, 6, 7])

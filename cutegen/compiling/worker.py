@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import faulthandler
-import importlib.util
 import json
 import re
 import shutil
@@ -33,6 +32,7 @@ from types import ModuleType
 from typing import Any
 
 from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
+from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed
 from cutegen.line_process import served
 
@@ -97,17 +97,6 @@ def serve(text: str, kernel: str, target: str, number: int, keep_lines: bool) ->
     finally:
         sys.modules.pop(name, None)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def load(path: Path, name: str) -> ModuleType:
-    """Imports a file. The DSL reads the source of what it compiles back from disk, so it has to be a real file."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.dont_write_bytecode = True
-    spec.loader.exec_module(module)
-    return module
 
 
 def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool) -> Artefact:

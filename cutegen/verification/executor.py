@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import sys
+import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cutegen.compiling.loading import load
 from cutegen.language.model import KernelSpec
 
 if TYPE_CHECKING:
@@ -215,12 +215,5 @@ def make_executor(on: str) -> Executor:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Imports a generated file (it must be one: the DSL reads the source back). Raises whatever the file raises."""
-    name = f"_cutegen_verified_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Imports a generated file, as `cutegen.compiling.loading.load` does."""
+    return load(path, f"_cutegen_verified_{path.stem}")
