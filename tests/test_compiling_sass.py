@@ -172,7 +172,7 @@ def compiled() -> list[tuple[Module, Artefact]]:
     ]
     pairs = [(module, Job(module.text, module.spec.kernel, t)) for module in modules for t in module.spec.targets]
     found = []
-    for (module, _), outcome in zip(pairs, compile_all([job for _, job in pairs], workers=2), strict=True):
+    for (module, _), outcome in zip(pairs, compile_all([job for _, job in pairs], workers=1), strict=True):
         assert isinstance(outcome, Compiled), outcome
         found.append((module, outcome.artefact))
     return found

@@ -235,7 +235,7 @@ def _first(flags: torch.Tensor) -> int:
 
 
 def _index(flags: torch.Tensor) -> str:
-    import torch
+    import numpy as np
 
     flat = _first(flags.contiguous())
-    return str([int(i) for i in torch.unravel_index(torch.tensor(flat), flags.shape)])
+    return str([int(i) for i in np.unravel_index(flat, flags.shape)])
