@@ -380,7 +380,16 @@ def modules_of(path: Path) -> dict[str, Module]:
     return {module.spec.kernel: module for module in made}
 
 
-KERNELS = [(path, kernel) for path in SPECS for kernel in modules_of(path)]
+def chosen(path: Path) -> list[str]:
+    """Of a spec that has all eight products, the four in which any two tensors meet in all their majornesses."""
+    modules = modules_of(path)
+    if len(modules) < 8:
+        return list(modules)
+    along_last = {name: sum(t.major == t.shape[-1] for t in m.spec.tensors) for name, m in modules.items()}
+    return [name for name, count in along_last.items() if count % 2 == 0]
+
+
+KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path)]
 
 
 @pytest.mark.parametrize(("path", "kernel"), KERNELS, ids=[kernel for _, kernel in KERNELS])

@@ -42,7 +42,7 @@ COMMIT, WAIT, SYNC = (
     r"cute\.arch\.sync_threads\(\)",
 )
 FIRST_A, FIRST_B = r"(tApA_first\[.*\] = )in_bounds and in_k", r"(tBpB_first\[.*\] = )in_bounds and in_k"
-LAYOUT_A = r"(\(BLK_M, BLK_K, STAGES\), stride=\(1, )BLK_M \+ 4, BLK_K \* \(BLK_M \+ 4\)"
+LAYOUT_A = r"(\(BLK_M, BLK_K, STAGES\), stride=\(1, )BLK_M \+ 8, BLK_K \* \(BLK_M \+ 8\)"
 OUTSIDE = "out-of-bounds|never-written"  # what is stored out of bounds was not loaded either
 AXPBY, MMAJOR, THROUGH = "small_axpby", "sgemm_mmajor", "through_registers"
 TURNED = "through_a_workspace"
@@ -62,9 +62,9 @@ schedule:
 divisible: {K: 4}
 """
 
-SMALL = [  # sgemm_axpby with 16 accumulators a thread, which compiles in half the time
+SMALL = [  # sgemm_axpby with 8 accumulators a thread, which compiles in a third of the time
     ("sgemm_axpby", AXPBY),
-    ("tiler: {M: 128, N: 128, K: 8}", 'tiler: {M: 32, N: 32, K: 8}\n  mma: {thread_layout: "(8,8,1)"}'),
+    ("tiler: {M: 128, N: 128, K: 8}", 'tiler: {M: 32, N: 32, K: 4}\n  mma: {thread_layout: "(16,8,1)"}'),
 ]
 
 GEMM = [
@@ -115,8 +115,8 @@ GEMM = [
         "barrier",
     ),
     Mutant(AXPBY, "one stage of shared memory less", r"\(BLK_M, BLK_K, STAGES\)", "(BLK_M, BLK_K, STAGES - 1)"),
-    Mutant(AXPBY, "stages overlap", LAYOUT_A, r"\1BLK_M + 4, BLK_K * BLK_M", "in-flight|race"),
-    Mutant(AXPBY, "columns of shared memory overlap", LAYOUT_A, r"\1BLK_M - 4, BLK_K * (BLK_M + 4)", "in-flight|race"),
+    Mutant(AXPBY, "stages overlap", LAYOUT_A, r"\1BLK_M + 8, BLK_K * BLK_M", "in-flight|race"),
+    Mutant(AXPBY, "columns of shared memory overlap", LAYOUT_A, r"\1BLK_M - 8, BLK_K * (BLK_M + 8)", "in-flight|race"),
     Mutant(
         AXPBY,
         "writes a stage that is being read",
@@ -293,8 +293,8 @@ HARMLESS = [
     Mutant(
         AXPBY,
         "copy of A by another thread layout",
-        r"make_layout\(\(8, 8\), stride=\(8, 1\)\)",
-        "make_layout((8, 8), stride=(1, 8))",
+        r"make_layout\(\(32, 4\), stride=\(4, 1\)\)",
+        "make_layout((32, 4), stride=(1, 32))",
     ),
     # Blocks that have nothing in bounds do nothing.
     Mutant("add_tv", "a block too many", r"grid=\[grid,", "grid=[grid + 1,"),
