@@ -200,7 +200,6 @@ WORKSPACES = [
     Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "not-written"),
     Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "not-written"),
     Mutant(TURNED, "no block for an empty k", COLUMNS, "deep"),
-    Mutant(TURNED, "the operand itself is multiplied", r"mA, workspace_B, mC, sA", "mA, mB, mC, sA"),
     Mutant(TURNED, "never filled", r"    _fill_workspace_B\(.*", "    pass"),
 ]
 ELEMENTWISE = [
@@ -246,13 +245,6 @@ ELEMENTWISE = [
         "block=[THREADS // 2, 1, 1]",
         "never written|was not written",
     ),
-    Mutant(
-        "copy_inner_outer_fast",
-        "threads that overlap within runs",
-        r"make_layout\(\(1, 1, 256\), stride=\(0, 256, 1\)\)",
-        "make_layout((2, 1, 128), stride=(1, 256, 2))",
-    ),
-    Mutant("copy_inner_outer_fast", "runs of another length", r"cute\.tiled_divide\(gD, \(1, VECTOR\)\)", "gD"),
     Mutant(
         "copy_inner_outer_fast",
         "coordinates of another run",
@@ -353,6 +345,7 @@ def broken(mutant: Mutant, folder: Path) -> str:
         report = verify_case(module.spec, case, loaded, executor)
         if report.status == "failed":
             assert "could not be run" not in report.message, report.message
+            assert not re.search("DSLRuntimeError|MLIRError", report.message), f"does not compile: {report.message}"
             return report.message
     return ""
 

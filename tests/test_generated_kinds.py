@@ -102,6 +102,7 @@ def test_inferred_schedules_of_products_have_registers_enough() -> None:
         {"scheduler": {"raster": "N", "swizzle": 3}, "predication": {"M": "none", "K": "none"}},
         {"predication": {"M": "none", "N": "none", "K": "none"}},
         {"pipeline": {"stages": 4}},
+        {"workspace": {"B": {"major": "N"}}},
     ]
     texts = [product("KKN", part) for part in parts] + [product("KKM", part) for part in parts[:3]]
     kinds = ("MKN", "KNN", "KKN", "MKM", "KNM", "KKM")

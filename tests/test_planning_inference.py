@@ -457,6 +457,37 @@ def test_what_is_inferred_of_a_transposition_earns_no_advice(dtype: str, bias: b
     assert not report.diagnostics
 
 
+@pytest.mark.parametrize("align", [1, 2, 16])
+@pytest.mark.parametrize("values", [None, "(4,4):(4,1)", "(4,5):(5,1)"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_whole_sectors_of_a_transposition_are_promised_where_there_are_some(
+    dtype: str, values: str | None, align: int
+) -> None:
+    least = max(align, Dtype(dtype).bytes)
+    tensors = {
+        "S": {"shape": ["M", "N"], "dtype": dtype, "align": least},
+        "D": {"shape": ["M", "N"], "dtype": dtype, "major": "M", "align": least, "role": "out"},
+    }
+    schedule = {} if values is None else {"value_layout": values}
+    spec, report = resolved(document("elementwise", tensors, "D = S", schedule))
+    promised = "whole sectors" in report.inferred["schedule", "thread_layout"]
+    found = [sectors(access) for access in accesses(make_plan(spec)) if access.space == "global"]
+    assert len(found) == 2
+    if promised:
+        assert all(32 * some.least == some.bytes for some in found)
+    assert promised or least < 16 or values is not None
+
+
+def test_threads_of_a_broadcast_beside_a_transposition_fill_their_warps() -> None:
+    tensors = {
+        "S": {"shape": ["M", "N"], "dtype": "i8"},
+        "b": {"shape": ["M"], "dtype": "i8"},
+        "D": {"shape": ["M", "N"], "dtype": "i8", "major": "M", "role": "out"},
+    }
+    chosen = elementwise(document("elementwise", tensors, "D = S + b", {"value_layout": "(4,5):(5,1)"}))
+    assert chosen.thread_layout is not None and len(layouts.offsets(chosen.thread_layout)) == 256
+
+
 # --------------------------------------------------------------------------------------------------- workspaces
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -18,15 +19,21 @@ class _AsItIs(SourceFileLoader):
 
 
 def load(path: Path, name: str) -> ModuleType:
-    """Imports a file as `name`. The DSL reads the source of what it compiles back from disk, so it has to be a file.
+    """Imports a file as `name`, from an absolute path: the DSL reads the source of what it compiles back from there.
 
     Raises ImportError for one whose name does not end in .py, OSError, and whatever the file raises.
     """
     if path.suffix != ".py":
         raise ImportError(f"{path} is not a Python file")
+    path = path.absolute()
+    linecache.cache.pop(str(path), None)  # which, too, tells texts of one length by the time only
     spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

@@ -114,10 +114,8 @@ def may_branch(value: Expr) -> bool:
     return any(isinstance(node, Call) for node in walk(value))
 
 
-PATCH = (
-    4,
-    2,
-)  # warps of a block that turns a tile: along the mode that is written in a row, and the one that is read so
+# Warps of a block that turns a tile: along the mode that is written in a row, and along the one that is read so
+PATCH = (4, 2)
 
 
 def turning_threads(deep: int) -> tuple[Layout, Layout]:

@@ -178,18 +178,25 @@ def _patches(spec: KernelSpec, schedule: ElementwiseSchedule, turned: Tensor, wi
         sides = layouts.mode_sizes(schedule.value_layout)
         along, values = min(widest, sides[major]), sides[beside]
     row = values * turned.dtype.bytes  # bytes that a thread reads in a row
-    sector = min(THREADS // WARP, max(1, SECTOR // row))
+    sector = _power_of_two(min(THREADS // WARP, max(1, SECTOR // row)))
     if any(set(t.shape) != set(spec.output.shape) for t in spec.tensors if t.reads):
         rows = along_major(spec, WARP // sector, THREADS // WARP * sector)
         return layouts.ordered(rows, major), f"{sector} rows of {WARP // sector} a warp, 8 warps"
-    deep = max(sector, min(CACHE_LINE // row, WARP * along * spec.output.dtype.bytes // SECTOR, WARP))
-    deep = 1 << (deep.bit_length() - 1)
+    written = along * spec.output.dtype.bytes  # bytes that a thread writes in a row
+    deep = _power_of_two(max(sector, min(CACHE_LINE // row, WARP * written // SECTOR, WARP)))
     shape: list[object] = [1] * rank
     stride: list[object] = [0] * rank
     for mode, threads in zip((major, beside), turning_threads(deep), strict=True):
         shape[mode], stride[mode] = threads.shape, threads.stride
     where = f"{WARP // deep} lanes of a warp along {spec.output.major} and {deep} along {turned.major}"
-    return Layout(tuple(shape), tuple(stride)), f"{where}: whole sectors of both tensors, 8 warps"
+    if deep * row % SECTOR == 0 and WARP // deep * written % SECTOR == 0:
+        where += ", for whole sectors of both tensors"
+    return Layout(tuple(shape), tuple(stride)), f"{where}; 8 warps"
+
+
+def _power_of_two(least: int) -> int:
+    """The largest that is not above it."""
+    return 1 << (least.bit_length() - 1)
 
 
 def _infer_copy(spec: KernelSpec, schedule: ElementwiseSchedule, report: Report) -> ElementwiseSchedule:
