@@ -13,6 +13,7 @@ from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH, call, python_tuple
 from cutegen.codegen.gemm import gemm_context
 from cutegen.codegen.origins import elementwise_constants, origins
+from cutegen.codegen.workspaces import workspace_texts
 from cutegen.language.dtypes import Dtype
 from cutegen.language.expressions import Name
 from cutegen.language.model import Tensor
@@ -69,8 +70,8 @@ def _parameters(plan: Plan) -> dict[str, Any]:
     prepared: dict[str, str] = {}  # what the launch passes instead of something of the same name
     spaces: list[str] = []
     if isinstance(plan, GemmPlan):
-        spaces = [f"workspace_{x.tensor.name}: cute.Tensor" for x in plan.workspaces]
-        prepared = {f"m{x.tensor.name}": f"workspace_{x.tensor.name}" for x in plan.workspaces}
+        spaces = [f"{x.parameter}: cute.Tensor" for x in workspace_texts(plan)]
+        prepared = {f"m{x.name}": x.parameter for x in workspace_texts(plan)}
         for x in (plan.a, plan.b):
             extra += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
         extra.append("tiled_mma: cute.TiledMma")
