@@ -34,6 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	$(BIN)/cutegen schema > specs/.cutegen.schema.json
 	touch $@
 
 clean:

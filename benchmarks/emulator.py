@@ -41,7 +41,9 @@ def load(kernel: str, folder: Path) -> tuple[KernelSpec, ModuleType]:
 
 
 def main() -> int:
-    from cutegen.emulator.modules import Emulated, builds, on_device
+    from cutegen.emulator.host.builds import builds
+    from cutegen.emulator.host.device_tensors import on_device
+    from cutegen.emulator.host.emulated import Emulated
 
     warnings.simplefilter("ignore")
     late = 0

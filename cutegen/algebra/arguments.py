@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from tensor_layouts import ComposedLayout, Layout
 
-from cutegen.algebra.values import NotDefined, Table, ThreadValue, Value, compact, is_shape, leaves, text_of, what
+from cutegen.algebra.values import NotDefined, Table, ThreadValue, Value, is_shape, text_of, what
+from cutegen.layouts import compact, flat
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Kind:
     optional: bool = False
 
     def or_none(self) -> Kind:
-        """The same for a parameter that may be left out."""
+        """This kind, for a parameter that may be left out."""
         return replace(self, optional=True)
 
 
@@ -32,7 +33,7 @@ def _refuse(value: Value, needed: str, help: str | None = None) -> NotDefined:
 
 
 def _positive(shape: Value) -> Value:
-    if any(extent < 1 for extent in leaves(shape)):
+    if any(extent < 1 for extent in flat(shape)):
         raise NotDefined("a size is at least 1")
     return shape
 

@@ -15,8 +15,8 @@ from tensor_layouts import Layout, idx2crd
 from cutegen.algebra.arguments import LAYOUT, TILER
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
-from cutegen.algebra.values import NotDefined, join, like, modes, offsets, pairs, plain, product, reach, text_of
-from cutegen.language.layouts import IntTuple
+from cutegen.algebra.values import NotDefined, join, plain, text_of
+from cutegen.layouts import IntTuple, elements, first_offsets, leaves, modes_of, nested_like, reach
 
 Pairs = list[tuple[int, int]]
 MAX_COMPARED = 4096
@@ -37,9 +37,9 @@ def composition(lhs: Layout, rhs: Any, steps: Steps) -> Layout:
         result = composed(lhs, rhs)
     except NotDefined as error:
         raise NotDefined(f"{text_of(lhs)} o {text_of(rhs)} is not a layout: {error.message}", error.help) from None
-    if reach(rhs) > product(lhs.shape):
+    if reach(rhs) > elements(lhs.shape):
         steps.note(f"{_beyond(lhs, rhs)}: like CuTe's, the last mode goes on")
-    parts = list(zip(pairs(rhs), leaves_like(result, rhs), strict=True))
+    parts = list(zip(leaves(rhs), leaves_like(result, rhs), strict=True))
     for (s, d), part in parts if len(parts) > 1 else []:
         steps.show("composition", (lhs, Layout(s, d)), part, f"{s} places, {d} apart" if s > 1 else "one place")
     return result
@@ -48,8 +48,8 @@ def composition(lhs: Layout, rhs: Any, steps: Steps) -> Layout:
 def composed(a: Layout, b: Layout) -> Layout:
     """A o B of two layouts. Raises `NotDefined` with the reason alone."""
     flat = joined(a)
-    parts = [_piece(flat, s, d) for s, d in pairs(b)]
-    result = Layout(like(b.shape, (p[0] for p in parts)), like(b.shape, (p[1] for p in parts)))
+    parts = [_piece(flat, s, d) for s, d in leaves(b)]
+    result = Layout(nested_like(b.shape, (p[0] for p in parts)), nested_like(b.shape, (p[1] for p in parts)))
     _check_carries(flat, a, b, result)
     return result
 
@@ -58,15 +58,17 @@ def leaves_like(layout: Layout, profile: Layout) -> list[Layout]:
     """The parts of a layout that stand where `profile` has an innermost mode."""
     if isinstance(profile.shape, int):
         return [layout]
-    return [part for mode, own in zip(modes(layout), modes(profile), strict=True) for part in leaves_like(mode, own)]
+    return [
+        part for mode, own in zip(modes_of(layout), modes_of(profile), strict=True) for part in leaves_like(mode, own)
+    ]
 
 
 def _beyond(a: Layout, b: Layout) -> str:
-    return f"{text_of(b)} reaches {reach(b) - 1}, and {text_of(a)} ends at {product(a.shape) - 1}"
+    return f"{text_of(b)} reaches {reach(b) - 1}, and {text_of(a)} ends at {elements(a.shape) - 1}"
 
 
 def _by_mode(a: Layout, tiler: tuple[Any, ...], steps: Steps) -> Layout:
-    own = modes(a)
+    own = modes_of(a)
     check_rank(tiler, a)
     parts = []
     for mode, part in zip(own, tiler, strict=False):
@@ -74,7 +76,7 @@ def _by_mode(a: Layout, tiler: tuple[Any, ...], steps: Steps) -> Layout:
             parts.append(mode)
             continue
         parts.append(composition(mode, part, Steps()))
-        if isinstance(part, Layout) and reach(part) > product(mode.shape):
+        if isinstance(part, Layout) and reach(part) > elements(mode.shape):
             sizes = text_of(plain(tiler))
             steps.note(
                 f"mode {len(parts) - 1}: {_beyond(mode, part)}. The tuple {sizes} is a tiler, composed mode by mode; "
@@ -86,7 +88,7 @@ def _by_mode(a: Layout, tiler: tuple[Any, ...], steps: Steps) -> Layout:
 
 def check_rank(tiler: tuple[Any, ...], layout: Layout) -> None:
     """Raises `NotDefined` for a tiler that has more modes than the layout."""
-    rank = len(modes(layout))
+    rank = len(modes_of(layout))
     if len(tiler) > rank:
         have = f"{text_of(layout)} has {rank}" if rank > 1 else f"{text_of(layout)} has only one"
         message = f"the tiler {text_of(plain(tiler))} has {len(tiler)} modes, {have}"
@@ -98,7 +100,7 @@ def joined(layout: Layout) -> Pairs:
 
     The last one always stays, since it is the mode in which A goes on beyond its size.
     """
-    flat = pairs(layout)
+    flat = leaves(layout)
     merged = [flat[-1] if flat[-1][0] != 1 else (2, flat[-1][1])]
     for size, stride in reversed(flat[:-1]):
         if size == 1:
@@ -153,16 +155,18 @@ def _check_carries(flat: Pairs, a: Layout, b: Layout, result: Layout) -> None:
     modes there is no carry at any coordinate, and A(B(c)) is the sum of the modes' own results.
     """
     sums = [0] * (len(flat) - 1)
-    for s, d in pairs(b):
+    for s, d in leaves(b):
         place = (s - 1) * d
         for k, (extent, _) in enumerate(flat[:-1]):
             sums[k] += place % extent
             place //= extent
     if all(total < extent for total, (extent, _) in zip(sums, flat, strict=False)):
         return
-    total = product(b.shape)
+    total = elements(b.shape)
     whole = total <= MAX_COMPARED
-    places, found = (offsets(b, total), offsets(result, total)) if whole else ([reach(b) - 1], [reach(result) - 1])
+    places, found = (
+        (first_offsets(b, total), first_offsets(result, total)) if whole else ([reach(b) - 1], [reach(result) - 1])
+    )
     wrong = next((i for i, place in enumerate(places) if _offset(flat, place) != found[i]), None)
     if wrong is None and whole:
         return  # the carries cancel out

@@ -9,8 +9,8 @@ from tensor_layouts import ComposedLayout, Layout
 from cutegen.algebra.arguments import COORDINATE, LAYOUT, NUMBERS, SHAPE
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
-from cutegen.algebra.values import NotDefined, leaves, product, text_of
-from cutegen.language.layouts import IntTuple
+from cutegen.algebra.values import NotDefined, text_of
+from cutegen.layouts import IntTuple, elements, flat
 
 
 def check_coordinate(coordinate: Any, shape: IntTuple, argument: int) -> None:
@@ -37,8 +37,8 @@ def idx2crd(index: Any, shape: IntTuple) -> Any:
         return index
     parts = []
     for part in shape[:-1]:
-        parts.append(idx2crd(index % product(part), part))
-        index //= product(part)
+        parts.append(idx2crd(index % elements(part), part))
+        index //= elements(part)
     return (*parts, idx2crd(index, shape[-1]))
 
 
@@ -50,10 +50,10 @@ def crd2idx(coordinate: Any, layout: Layout | ComposedLayout, steps: Steps) -> i
     """
     check_coordinate(coordinate, layout.shape, 0)
     full = idx2crd(_without_holes(coordinate), layout.shape)
-    if any(c >= s for c, s in zip(leaves(full), leaves(layout.shape), strict=True)):
+    if any(c >= s for c, s in zip(flat(full), flat(layout.shape), strict=True)):
         steps.note(f"the coordinate {text_of(coordinate)} is outside of the shape {text_of(layout.shape)}")
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout
-    terms = " + ".join(f"{c}*{d}" for c, d in zip(leaves(full), leaves(inner.stride), strict=True))
+    terms = " + ".join(f"{c}*{d}" for c, d in zip(flat(full), flat(inner.stride), strict=True))
     steps.remark(f"{terms} = {inner(full)}")
     result: int = layout(full)
     if isinstance(layout, ComposedLayout):

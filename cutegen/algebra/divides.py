@@ -15,7 +15,8 @@ from cutegen.algebra.inverses import complement
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
 from cutegen.algebra.structure import coalesce
-from cutegen.algebra.values import NotDefined, Table, compact, join, modes, plain, product, text_of
+from cutegen.algebra.values import NotDefined, Table, join, plain, text_of
+from cutegen.layouts import compact, elements, modes_of
 
 MAX_TRIED = 64  # sizes of tiles around a wrong one, to name one that works
 
@@ -30,7 +31,7 @@ def logical_divide(a: Layout, tiler: Any, steps: Steps, place: str = "") -> Layo
     """
     if not isinstance(tiler, tuple):
         return _divide(a, tiler, steps, f"{place}: " if place else "")
-    own = modes(a)
+    own = list(modes_of(a))
     check_rank(tiler, a)
     for i, part in enumerate(tiler):
         if part is not None:
@@ -48,7 +49,7 @@ def _divide(a: Layout, tile: Layout, steps: Steps, prefix: str) -> Layout:
     steps.show("complement", (tile, coalesce(a, None).shape), rest, f"{prefix}where the tiles start")
     steps.show("composition", (a, join([tile, rest])), result, f"{prefix}(tile, rest)")
     steps.notes += quiet.notes
-    size, tiles, total = product(tile.shape), product(rest.shape), product(a.shape)
+    size, tiles, total = elements(tile.shape), elements(rest.shape), elements(a.shape)
     if size * tiles != total:
         steps.note(
             f"{prefix}{_tile_text(tile)} does not divide the {total} of {text_of(a)}: "
@@ -69,7 +70,7 @@ def _tile_text(tile: Layout) -> str:
 
 def _sizes_that_do(a: Layout, tile: Layout) -> str | None:
     """The sizes next to that of a tile n:1 that do divide A."""
-    total, size = product(a.shape), tile.shape
+    total, size = elements(a.shape), tile.shape
     if not isinstance(size, int) or tile != compact(size):
         return None
 
@@ -94,9 +95,9 @@ def _split(a: Layout, tiler: Any) -> tuple[Layout, Layout]:
             "`_` leaves no tile of this mode", "a size; `logical_divide` takes `_` for a mode left whole", 1
         )
     if not isinstance(tiler, tuple):
-        tile, rest = modes(logical_divide(a, tiler, Steps()))
+        tile, rest = modes_of(logical_divide(a, tiler, Steps()))
         return tile, rest
-    own = modes(a)
+    own = list(modes_of(a))
     halves = [_split(mode, part) for mode, part in zip(own, tiler, strict=False)]
     return join([tile for tile, _ in halves]), join([*(rest for _, rest in halves), *own[len(tiler) :]])
 
@@ -128,14 +129,14 @@ def flat_divide(a: Layout, tiler: Any, steps: Steps) -> Layout:
 
 def tiled(zipped: Layout) -> Layout:
     """The second mode's modes beside the first mode."""
-    first, second = modes(zipped)
-    return join([first, *modes(second)])
+    first, second = modes_of(zipped)
+    return join([first, *modes_of(second)])
 
 
 def flat(zipped: Layout) -> Layout:
     """The first mode's modes beside the second mode's."""
-    first, second = modes(zipped)
-    return join([*modes(first), *modes(second)])
+    first, second = modes_of(zipped)
+    return join([*modes_of(first), *modes_of(second)])
 
 
 @function("divides", target=PLAIN_LAYOUT, tiler=TILER)

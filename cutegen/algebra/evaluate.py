@@ -27,19 +27,8 @@ from cutegen.algebra.syntax import (
     SwizzleLiteral,
     parse,
 )
-from cutegen.algebra.values import (
-    MAX_VALUE,
-    NotDefined,
-    Table,
-    ThreadValue,
-    Value,
-    is_shape,
-    leaves,
-    product,
-    reach,
-    text_of,
-    what,
-)
+from cutegen.algebra.values import MAX_VALUE, NotDefined, Table, ThreadValue, Value, is_shape, text_of, what
+from cutegen.layouts import elements, flat, reach
 
 DERIVED = ("algebra", "divides", "products", "tiles")  # groups whose results are worth a word
 MODULES = (
@@ -120,7 +109,10 @@ class _Evaluator:
         return self.fitting(node, self.placed(node, (node.shape, node.stride), making.make_literal, *parts))
 
     def compose(self, node: Compose) -> Value:
-        """From the right: A o B o C is A o (B o C). A number may stand between a swizzle and a layout."""
+        """The value of a composition, from the right: A o B o C is A o (B o C).
+
+        A number may stand between a swizzle and a layout.
+        """
         for part in node.parts:
             if isinstance(part, (Apply, Item, Attribute)):
                 raise _at(part, "this binds more tightly than `o`", "parentheses: (A o B)(c) and A o (B(c)) differ")
@@ -241,9 +233,9 @@ class _Evaluator:
         """Refuses what does not fit into 64-bit offsets."""
         layout = value.inner if isinstance(value, ComposedLayout) else value
         if isinstance(layout, Layout):
-            largest = max(product(layout.shape), reach(layout))
+            largest = max(elements(layout.shape), reach(layout))
         else:
-            largest = max(leaves(value)) if is_shape(value) else 0
+            largest = max(flat(value)) if is_shape(value) else 0
         if largest > MAX_VALUE:
             raise _at(node, f"{text_of(value)} reaches {largest}; sizes and offsets go up to {MAX_VALUE}")
         return value

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tensor_layouts import ComposedLayout, Layout
 
-from cutegen.algebra.values import offsets, pairs, product, reach
-from cutegen.language.layouts import MAX_ENUMERATED, is_injective
+from cutegen.layouts import MAX_ENUMERATED, elements, first_offsets, is_injective, leaves, reach
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Facts:
 def facts(layout: Layout | ComposedLayout) -> Facts:
     """The facts of a layout, swizzled or not."""
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout
-    size, cosize = product(inner.shape), reach(inner)
+    size, cosize = elements(inner.shape), reach(inner)
     # A swizzle exchanges offsets and makes none equal; but it may move them beyond the cosize.
     surjective: bool | None = _is_gapless(inner)
     if isinstance(layout, ComposedLayout):
@@ -57,7 +56,7 @@ def _is_gapless(layout: Layout) -> bool:
     steps further, the offset after them is reached by none.
     """
     reached = 1
-    for stride, size in sorted((d, s) for s, d in pairs(layout) if s != 1):
+    for stride, size in sorted((d, s) for s, d in leaves(layout) if s != 1):
         if stride > reached:
             return False
         reached += (size - 1) * stride
@@ -67,5 +66,5 @@ def _is_gapless(layout: Layout) -> bool:
 def all_offsets(layout: Layout | ComposedLayout, count: int) -> list[int]:
     """The offsets of the first `count` indices, swizzled if the layout is."""
     if isinstance(layout, ComposedLayout):
-        return [layout.outer(layout.offset + offset) for offset in offsets(layout.inner, count)]
-    return offsets(layout, count)
+        return [layout.outer(layout.offset + offset) for offset in first_offsets(layout.inner, count)]
+    return first_offsets(layout, count)

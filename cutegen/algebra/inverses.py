@@ -12,7 +12,8 @@ from cutegen.algebra.composition import composition
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
 from cutegen.algebra.structure import coalesce
-from cutegen.algebra.values import NotDefined, pairs, product, reach, text_of
+from cutegen.algebra.values import NotDefined, text_of
+from cutegen.layouts import elements, leaves, reach
 
 
 @function("algebra", input=PLAIN_LAYOUT, cotarget=SHAPE_OR_LAYOUT.or_none())
@@ -25,7 +26,7 @@ def complement(layout: Layout, cotarget: Any, steps: Steps) -> Layout:
     """
     target = reach(layout) if cotarget is None else cotarget.shape if isinstance(cotarget, Layout) else cotarget
     filled = 1
-    for stride, size in sorted((d, s) for s, d in pairs(layout) if s != 1 and d != 0):
+    for stride, size in sorted((d, s) for s, d in leaves(layout) if s != 1 and d != 0):
         if stride < filled:
             message = (
                 f"{text_of(layout)} has no complement: the stride {stride} of {size}:{stride} falls into "
@@ -53,7 +54,7 @@ def right_inverse(layout: Layout, steps: Steps) -> Layout:
     """
     index = 1
     by_stride = []
-    for size, stride in pairs(coalesce(layout, None)):
+    for size, stride in leaves(coalesce(layout, None)):
         by_stride.append((stride, size, index))
         index *= size
     wanted = 1
@@ -64,7 +65,7 @@ def right_inverse(layout: Layout, steps: Steps) -> Layout:
             sizes.append(size)
             strides.append(index)
             wanted *= size
-    total = product(layout.shape)
+    total = elements(layout.shape)
     if wanted < total:
         steps.note(
             f"the offsets of {text_of(layout)} go from 0 to {wanted - 1} without gaps or repetitions, and no further: "
@@ -82,7 +83,7 @@ def left_inverse(layout: Layout, steps: Steps) -> Layout:
     Raises `NotDefined` where the strides do not follow each other as the digits of a number do.
     """
     filled, before = 1, 1
-    for stride, size in sorted((d, s) for s, d in pairs(coalesce(layout, None)) if d != 0):
+    for stride, size in sorted((d, s) for s, d in leaves(coalesce(layout, None)) if d != 0):
         if stride < filled or stride % before:
             message = f"{text_of(layout)} has no left inverse that is a layout: the stride of {size}:{stride}"
             wrong = f"is below the {filled} offsets" if stride < filled else f"is no multiple of the stride {before}"
@@ -100,7 +101,7 @@ def nullspace(layout: Layout) -> Layout:
     These are its modes of stride 0, as steps of the index.
     """
     index, sizes, strides = 1, [], []
-    for size, stride in pairs(layout):
+    for size, stride in leaves(layout):
         if stride == 0:
             sizes.append(size)
             strides.append(index)
@@ -120,7 +121,7 @@ def max_common_layout(a: Layout, b: Layout, steps: Steps) -> Layout:
     steps.show("right_inverse", (b,), inverse)
     common = coalesce(composition(a, inverse, Steps()), None)
     steps.show("coalesce", (composition(a, inverse, Steps()),), common, "A in the order of B's offsets")
-    size, stride = pairs(common)[0]
+    size, stride = leaves(common)[0]
     if stride != 1:
         return Layout(1, 0)
     return composition(inverse, Layout(size, 1), Steps())
@@ -131,4 +132,4 @@ def max_common_vector(a: Layout, b: Layout, steps: Steps) -> int:
     """How many elements two layouts have in common, in one run."""
     common = max_common_layout(a, b, Steps())
     steps.show("max_common_layout", (a, b), common)
-    return product(common.shape)
+    return elements(common.shape)

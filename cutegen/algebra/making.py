@@ -8,8 +8,8 @@ from tensor_layouts import Layout, Swizzle
 
 from cutegen.algebra.arguments import ANYTHING, INTEGER, NUMBERS, PLAIN_LAYOUT, SHAPE, shape
 from cutegen.algebra.registry import function
-from cutegen.algebra.values import NotDefined, Value, compact, join, leaves, like, ordered, pairs, text_of
-from cutegen.language.layouts import IntTuple, compact_like
+from cutegen.algebra.values import NotDefined, Value, join, text_of
+from cutegen.layouts import IntTuple, compact, compact_like, flat, leaves, nested_like, ordered_by
 
 MAX_SWIZZLE = 32
 
@@ -26,7 +26,7 @@ def make_layout(sizes: Value, strides: Value) -> Layout:
 
 def make_literal(sizes: IntTuple, strides: IntTuple) -> Layout:
     """shape:stride. Raises `NotDefined` where they do not match; argument 1 is the stride."""
-    if any(extent < 1 for extent in leaves(sizes)):
+    if any(extent < 1 for extent in flat(sizes)):
         raise NotDefined("a size is at least 1", argument=0)
     if not _congruent(sizes, strides):
         good = text_of(compact_like(sizes, strides).stride)
@@ -51,7 +51,7 @@ def make_ordered_layout(sizes: IntTuple, order: Any) -> Layout:
 
     def fill(part: IntTuple, rank: Any) -> None:
         if isinstance(rank, int):
-            ranks.extend([rank] * len(list(leaves(part))))
+            ranks.extend([rank] * len(list(flat(part))))
         elif isinstance(part, int) or len(part) != len(rank):
             message = f"the order {text_of(order)} does not have the modes of the shape {text_of(sizes)}"
             raise NotDefined(message, "one number for each mode, the smallest for the fastest", 1)
@@ -60,20 +60,20 @@ def make_ordered_layout(sizes: IntTuple, order: Any) -> Layout:
                 fill(inner, number)
 
     fill(sizes, order)
-    given = list(leaves(order))
+    given = list(flat(order))
     if len(set(given)) != len(given):
         raise NotDefined(f"the order {text_of(order)} has a number twice", "a different number for each mode", 1)
-    return ordered(sizes, ranks)
+    return ordered_by(sizes, ranks)
 
 
 @function("making", input=PLAIN_LAYOUT)
 def make_layout_like(layout: Layout) -> Layout:
     """A compact layout whose modes follow each other as this one's strides do."""
-    moving = [(stride, i, size) for i, (size, stride) in enumerate(pairs(layout)) if stride and size != 1]
-    strides, step = [0] * len(pairs(layout)), 1
+    moving = [(stride, i, size) for i, (size, stride) in enumerate(leaves(layout)) if stride and size != 1]
+    strides, step = [0] * len(leaves(layout)), 1
     for _, i, size in sorted(moving):
         strides[i], step = step, step * size
-    return Layout(layout.shape, like(layout.shape, iter(strides)))
+    return Layout(layout.shape, nested_like(layout.shape, iter(strides)))
 
 
 @function("making", b=INTEGER, m=INTEGER, s=INTEGER)

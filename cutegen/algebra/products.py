@@ -16,7 +16,8 @@ from cutegen.algebra.inverses import complement
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
 from cutegen.algebra.structure import append, coalesce
-from cutegen.algebra.values import NotDefined, Table, join, modes, product, reach, text_of
+from cutegen.algebra.values import NotDefined, Table, join, text_of
+from cutegen.layouts import elements, modes_of, reach
 
 
 @function("products", block=LAYOUT, tiler=TILER, inside=True)
@@ -29,7 +30,7 @@ def logical_product(block: Layout, tiler: Any, steps: Steps, place: str = "") ->
     """
     if not isinstance(tiler, tuple):
         return join([block, _copies(block, tiler, steps, f"{place}: " if place else "")])
-    own = modes(block)
+    own = list(modes_of(block))
     check_rank(tiler, block)
     for i, part in enumerate(tiler):
         if part is not None:
@@ -39,7 +40,7 @@ def logical_product(block: Layout, tiler: Any, steps: Steps, place: str = "") ->
 
 def _copies(block: Layout, tiler: Layout, steps: Steps, prefix: str) -> Layout:
     quiet = Steps()
-    room = product(block.shape) * reach(tiler)
+    room = elements(block.shape) * reach(tiler)
     free = complement(block, room, quiet)
     try:
         copies = composed(free, tiler)
@@ -86,20 +87,20 @@ def raked_product(block: Layout, tiler: Layout, steps: Steps) -> Layout:
     """Mode by mode (copies, block), coalesced: the blocks interleaved."""
     inner, outer = _both_modes(block, tiler, steps)
     interleaved = _zipped(outer, inner)
-    return coalesce(interleaved, (1,) * len(modes(interleaved)))
+    return coalesce(interleaved, (1,) * len(modes_of(interleaved)))
 
 
 def _both_modes(block: Layout, tiler: Layout, steps: Steps) -> tuple[Layout, Layout]:
     """The block, and where its copies go, with as many modes as the one that has more."""
-    rank = max(len(modes(block)), len(modes(tiler)))
+    rank = max(len(modes_of(block)), len(modes_of(tiler)))
     padded = []
     for layout in (block, tiler):
         padded.append(append(layout, Layout(1, 0), rank))
-        if len(modes(layout)) < rank:
+        if len(modes_of(layout)) < rank:
             steps.show("append", (layout, Layout(1, 0), rank), padded[-1], "as many modes as the other has")
     logical = logical_product(padded[0], padded[1], steps)
     steps.show("logical_product", (padded[0], padded[1]), logical, "(block, copies)")
-    first, second = modes(logical)
+    first, second = modes_of(logical)
     return first, second
 
 
@@ -110,7 +111,7 @@ def _zipped(first: Layout, second: Layout) -> Layout:
     if isinstance(second.shape, int) or len(second.shape) != len(first.shape):
         message = f"{text_of(first)} and {text_of(second)} cannot be paired mode by mode"
         raise NotDefined(message, "parentheses around the modes of both, as (4):(1)")
-    return join([join([one, other]) for one, other in zip(modes(first), modes(second), strict=True)])
+    return join([join([one, other]) for one, other in zip(modes_of(first), modes_of(second), strict=True)])
 
 
 @function("products", name="product", block=PLAIN_LAYOUT, tiler=PLAIN_LAYOUT)

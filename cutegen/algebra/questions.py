@@ -10,9 +10,9 @@ from cutegen.algebra.arguments import LAYOUT, MODES, SHAPE, SHAPE_OR_LAYOUT
 from cutegen.algebra.registry import function
 from cutegen.algebra.structure import get, items
 from cutegen.algebra.values import NotDefined, text_of
-from cutegen.algebra.values import product as count
-from cutegen.algebra.values import reach as reached
-from cutegen.language.layouts import IntTuple
+from cutegen.layouts import IntTuple
+from cutegen.layouts import elements as count
+from cutegen.layouts import reach as reached
 
 
 @function("questions", a=SHAPE_OR_LAYOUT, mode=MODES.or_none(), inside=True)

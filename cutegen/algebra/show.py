@@ -11,8 +11,8 @@ from cutegen.algebra.evaluate import Evaluation
 from cutegen.algebra.facts import all_offsets, facts
 from cutegen.algebra.steps import Step
 from cutegen.algebra.syntax import AlgebraError
-from cutegen.algebra.values import NotDefined, Table, ThreadValue, Value, modes, offsets, product, text_of
-from cutegen.language.layouts import MAX_ENUMERATED
+from cutegen.algebra.values import NotDefined, Table, ThreadValue, Value, text_of
+from cutegen.layouts import MAX_ENUMERATED, elements, first_offsets, modes_of
 
 MAX_GRID = 1024  # coordinates of a layout that is small enough to be shown as a grid
 _WHY_COLUMN = 72
@@ -67,10 +67,10 @@ def _grid(layout: Layout | ComposedLayout, width: int, height: int) -> list[str]
     A layout of one mode is a row. What does not fit into the terminal is left out, and said.
     """
     rank = 1 if isinstance(layout.shape, int) else len(layout.shape)
-    total = product(layout.shape)
+    total = elements(layout.shape)
     if rank > 2 or not 1 < total <= MAX_GRID:
         return []
-    rows = 1 if rank == 1 else product(layout.shape[0])
+    rows = 1 if rank == 1 else elements(layout.shape[0])
     columns = total // rows
     found = all_offsets(layout, total)
     cell = max(len(str(columns - 1)), max(len(str(offset)) for offset in found)) + 1
@@ -93,14 +93,14 @@ def thread_offsets(value: Value) -> tuple[int, int, list[list[int]]]:
     """
     layout = layout_of(value)
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout
-    parts = modes(inner) if inner is not None else []
+    parts = modes_of(inner) if inner is not None else []
     if layout is None or len(parts) != 2:
         have = f"this one has {len(parts)}" if parts else "this is none"
         help = "group_modes(L, 0, 2) makes one mode of two" if len(parts) > 2 else "((2,2),(2,3)):((2,12),(1,4))"
         raise NotDefined(f"threads and values need a layout of two modes, (thread, value), and {have}", help)
-    threads, values = (product(part.shape) for part in parts)
-    each = offsets(parts[1], min(values, MAX_ENUMERATED))
-    starts = offsets(parts[0], max(1, MAX_ENUMERATED // len(each)))
+    threads, values = (elements(part.shape) for part in parts)
+    each = first_offsets(parts[1], min(values, MAX_ENUMERATED))
+    starts = first_offsets(parts[0], max(1, MAX_ENUMERATED // len(each)))
     found = [[start + offset for offset in each] for start in starts]
     if isinstance(layout, ComposedLayout):
         found = [[layout.outer(layout.offset + offset) for offset in row] for row in found]

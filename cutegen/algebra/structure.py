@@ -9,7 +9,8 @@ from tensor_layouts import Layout
 
 from cutegen.algebra.arguments import ANYTHING, COORDINATE, INTEGER, LAYOUT, MODES, PLAIN_LAYOUT, SHAPE_OR_LAYOUT
 from cutegen.algebra.registry import function
-from cutegen.algebra.values import NotDefined, is_shape, join, leaves, like, modes, pairs, text_of
+from cutegen.algebra.values import NotDefined, is_shape, join, text_of
+from cutegen.layouts import flat, leaves, modes_of, nested_like
 
 MAX_RANK = 32
 
@@ -22,7 +23,7 @@ def coalesce(layout: Layout, profile: Any) -> Layout:
     """
     if not isinstance(profile, tuple):
         return tensor_layouts.coalesce(layout)
-    own = modes(layout)
+    own = modes_of(layout)
     if len(profile) > len(own):
         message = f"the profile {text_of(profile)} has {len(profile)} modes, and {text_of(layout)} has {len(own)}"
         raise NotDefined(message, "a profile has at most one entry for each mode", 1)
@@ -37,14 +38,14 @@ def flatten(value: Any) -> Any:
         return value
     if isinstance(value, Layout):
         return Layout(flatten(value.shape), flatten(value.stride))
-    return tuple(leaves(value))
+    return tuple(flat(value))
 
 
 @function("structure", input=PLAIN_LAYOUT)
 def filter_zeros(layout: Layout) -> Layout:
     """Size 1 for every mode of stride 0."""
-    sizes = (size if stride else 1 for size, stride in pairs(layout))
-    return Layout(like(layout.shape, sizes), layout.stride)
+    sizes = (size if stride else 1 for size, stride in leaves(layout))
+    return Layout(nested_like(layout.shape, sizes), layout.stride)
 
 
 @function("structure", name="filter", input=LAYOUT, inside=True)
@@ -56,7 +57,7 @@ def filtered(layout: Layout) -> Layout:
 def items(value: Any) -> list[Any]:
     """The modes of a layout, the elements of a tuple; an integer is its own only element."""
     if isinstance(value, Layout):
-        return modes(value)
+        return list(modes_of(value))
     return list(value) if isinstance(value, tuple) else [value]
 
 

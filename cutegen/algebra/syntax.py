@@ -13,19 +13,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cutegen.language.layouts import MAX_CHARACTERS, MAX_DEPTH
+from cutegen.errors import CutegenError
+from cutegen.layouts.notation import MAX_CHARACTERS, MAX_DEPTH
 
 MAX_NUMBER = 2**63 - 1
 _TOKEN = re.compile(r"\s*([0-9]+|[^\W\d]\w*|\S)")
 _SWIZZLES = ("S", "Sw", "Swizzle")
 
 
-class AlgebraError(ValueError):
+class AlgebraError(CutegenError, ValueError):
     """An expression without a value. `offset` counts characters from 0; `help` says what would work, if it is known."""
 
     def __init__(self, message: str, offset: int = 0, length: int = 1, help: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.offset, self.length, self.help = message, offset, max(1, length), help
+        super().__init__(message, help)
+        self.offset, self.length = offset, max(1, length)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from cutegen.algebra.products import blocked_product, raked_product
 from cutegen.algebra.questions import product_each
 from cutegen.algebra.registry import function
 from cutegen.algebra.steps import Steps
-from cutegen.algebra.values import NotDefined, ThreadValue, compact, modes, pairs, plain, product, text_of
-from cutegen.language.layouts import IntTuple, compact_like, is_compact, is_injective
+from cutegen.algebra.values import NotDefined, ThreadValue, plain, text_of
+from cutegen.layouts import IntTuple, compact, compact_like, elements, is_compact, is_injective, leaves, modes_of
 
 MAX_BITS = 65_536  # of one element
 
@@ -35,19 +35,19 @@ def make_layout_tv(threads: Layout, values: Layout, steps: Steps) -> ThreadValue
     """
     for argument, (layout, noun) in enumerate(((threads, "threads"), (values, "values"))):
         if not is_injective(layout) or not is_compact(layout):
-            total = product(layout.shape)
+            total = elements(layout.shape)
             message = f"{text_of(layout)} does not number {total} {noun} from 0 to {total - 1}, each once"
             good = text_of(compact_like(layout.shape, layout.stride))
             raise NotDefined(message, f"a compact layout, such as {good}", argument)
-    count = product(threads.shape)
+    count = elements(threads.shape)
     raked = raked_product(threads, values, Steps())
     steps.show("raked_product", (threads, values), raked, f"place -> thread + {count} * value")
     inverse = right_inverse(raked, Steps())
     steps.show("right_inverse", (raked,), inverse, f"thread + {count} * value -> place")
-    both = compact((count, product(values.shape)))
+    both = compact((count, elements(values.shape)))
     tv = composition(inverse, both, Steps())
     steps.show("composition", (inverse, both), tv, "(thread, value) -> place")
-    tiler = tuple(product(mode.shape) for mode in modes(raked))
+    tiler = tuple(elements(mode.shape) for mode in modes_of(raked))
     steps.show("product_each", (raked.shape,), tiler, "the tiler")
     return ThreadValue(tiler, tv)
 
@@ -63,7 +63,7 @@ def local_tile(layout: Layout, tiler: Any, coordinate: Any, proj: Any, steps: St
         coordinate = tuple(part for part, keep in zip(coordinate, proj, strict=True) if keep is not None)
     zipped = zipped_divide(layout, tiler, Steps())
     steps.show("zipped_divide", (layout, plain(tiler)), zipped, "(tile, which tile)")
-    tile, rest = modes(zipped)
+    tile, rest = modes_of(zipped)
     if isinstance(coordinate, tuple) and isinstance(rest.shape, tuple):
         coordinate += (None,) * (len(rest.shape) - len(coordinate))
     return _sliced(zipped, (_holes(tile), coordinate), steps)
@@ -72,13 +72,13 @@ def local_tile(layout: Layout, tiler: Any, coordinate: Any, proj: Any, steps: St
 @function("tiles", target=PLAIN_LAYOUT, tiler=PLAIN_LAYOUT, index=INTEGER)
 def local_partition(layout: Layout, threads: Layout, index: int, steps: Steps) -> Layout:
     """What one thread gets: its element of every tile of a layout of threads."""
-    if index >= product(threads.shape):
-        message = f"there is no thread {index}: {text_of(threads)} has {product(threads.shape)}"
-        raise NotDefined(message, f"a thread from 0 to {product(threads.shape) - 1}", 2)
+    if index >= elements(threads.shape):
+        message = f"there is no thread {index}: {text_of(threads)} has {elements(threads.shape)}"
+        raise NotDefined(message, f"a thread from 0 to {elements(threads.shape) - 1}", 2)
     tiler = product_each(threads.shape)
     zipped = zipped_divide(layout, TILER.check(tiler), Steps())
     steps.show("zipped_divide", (layout, tiler), zipped, "(place in the tile, which tile)")
-    tile, rest = modes(zipped)
+    tile, rest = modes_of(zipped)
     place = _thread_coordinate(threads, index)
     return _sliced(zipped, (place if isinstance(tile.shape, tuple) else place[0], _holes(rest)), steps)
 
@@ -97,9 +97,9 @@ def _sliced(layout: Layout, coordinate: Any, steps: Steps) -> Layout:
 def _thread_coordinate(threads: Layout, index: int) -> tuple[int, ...]:
     """The place of a thread, one number a mode: index / stride % size, as CuTe inverts a layout."""
     found = []
-    for mode in modes(threads):
+    for mode in modes_of(threads):
         place, step = 0, 1
-        for size, stride in pairs(mode):
+        for size, stride in leaves(mode):
             place += (index // stride % size if stride else 0) * step
             step *= size
         found.append(place)
@@ -109,8 +109,8 @@ def _thread_coordinate(threads: Layout, index: int) -> tuple[int, ...]:
 @function("tiles", atom=LAYOUT, trg_shape=SHAPE, order=NUMBERS, inside=True)
 def tile_to_shape(block: Layout, target: IntTuple, order: Any, steps: Steps) -> Layout:
     """Blocks beside each other, in an order, until they cover a shape."""
-    sizes = (target,) if isinstance(target, int) else tuple(map(product, target))
-    own = [product(mode.shape) for mode in modes(block)]
+    sizes = (target,) if isinstance(target, int) else tuple(map(elements, target))
+    own = [elements(mode.shape) for mode in modes_of(block)]
     if len(own) > len(sizes):
         message = f"{text_of(block)} has {len(own)} modes, and the shape {text_of(target)} has {len(sizes)}"
         raise NotDefined(message, "a shape with a size for each mode of the block", 1)
@@ -135,7 +135,7 @@ def recast_layout(new_bits: int, old_bits: int, layout: Layout, steps: Steps) ->
         raise NotDefined(f"elements have from 1 to {MAX_BITS} bits", "32 and 8, for example")
     common = gcd(new_bits, old_bits)
     finer, wider = tensor_layouts.downcast(layout, old_bits // common), new_bits // common
-    for size, stride in pairs(finer):
+    for size, stride in leaves(finer):
         if size != 1 and stride % wider and (wider % stride or size % (wider // stride)):
             message = f"elements of {new_bits} bits do not fill {size}:{stride} of {common} bits each"
             raise NotDefined(message, f"sizes and strides that are multiples of {wider}", 2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tensor_layouts import ComposedLayout, Layout, Swizzle
 
-from cutegen.language.layouts import IntTuple, format_layout
+from cutegen.errors import CutegenError
+from cutegen.layouts import compact, format_layout
 
 MAX_VALUE = 2**63 - 1  # offsets are 64-bit, as CuTe's are
 
@@ -32,12 +32,12 @@ class Table:
 Value = Any
 
 
-class NotDefined(Exception):
+class NotDefined(CutegenError):
     """An operation has no result for these arguments. `argument` counts from 0; None means all of them together."""
 
     def __init__(self, message: str, help: str | None = None, argument: int | None = None) -> None:
-        super().__init__(message)
-        self.message, self.help, self.argument = message, help, argument
+        super().__init__(message, help)
+        self.argument = argument
 
 
 def text_of(value: Value) -> str:
@@ -81,49 +81,6 @@ def is_shape(value: Value) -> bool:
     return isinstance(value, int) or isinstance(value, tuple) and bool(value) and all(map(is_shape, value))
 
 
-def leaves(value: IntTuple) -> Iterator[int]:
-    """The integers of nested tuples, from left to right."""
-    if isinstance(value, int):
-        yield value
-    else:
-        for part in value:
-            yield from leaves(part)
-
-
-def pairs(layout: Layout) -> list[tuple[int, int]]:
-    """(size, stride) of every innermost mode, from left to right."""
-    return list(zip(leaves(layout.shape), leaves(layout.stride), strict=True))
-
-
-def product(shape: IntTuple) -> int:
-    """The number of coordinates of a shape."""
-    total = 1
-    for extent in leaves(shape):
-        total *= extent
-    return total
-
-
-def reach(layout: Layout) -> int:
-    """The cosize of a layout: its largest offset, plus 1."""
-    return 1 + sum((extent - 1) * stride for extent, stride in pairs(layout))
-
-
-def offsets(layout: Layout, count: int) -> list[int]:
-    """The offsets of the first `count` indices, or of as many as there are."""
-    found = [0]
-    for size, stride in pairs(layout):
-        times = min(size, -(-count // len(found)))
-        found = [offset + i * stride for i in range(times) for offset in found]
-    return found[:count]
-
-
-def modes(layout: Layout) -> list[Layout]:
-    """The top-level modes. A layout without parentheses is its own and only mode."""
-    if isinstance(layout.shape, int):
-        return [layout]
-    return [Layout(s, d) for s, d in zip(layout.shape, layout.stride, strict=True)]
-
-
 def join(parts: list[Layout]) -> Layout:
     """One layout whose modes are `parts`: CuTe's `make_layout` of layouts."""
     return Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
@@ -138,23 +95,3 @@ def plain(tiler: Any) -> Any:
 
 def _is_size(layout: Layout) -> bool:
     return isinstance(layout.shape, int) and layout == compact(layout.shape)
-
-
-def compact(shape: IntTuple) -> Layout:
-    """CuTe's `make_layout` of a shape: the first mode fastest, stride 0 where the size is 1."""
-    return ordered(shape, range(len(list(leaves(shape)))))
-
-
-def ordered(shape: IntTuple, order: Any) -> Layout:
-    """The compact layout of a shape whose innermost modes follow each other as `order` sorts them."""
-    sizes, ranks = list(leaves(shape)), list(order)
-    strides, step = [0] * len(sizes), 1
-    for i in sorted(range(len(sizes)), key=lambda i: ranks[i]):
-        strides[i] = step if sizes[i] != 1 else 0
-        step *= sizes[i]
-    return Layout(shape, like(shape, iter(strides)))
-
-
-def like(profile: IntTuple, values: Iterator[Any]) -> Any:
-    """`values`, nested as `profile` is."""
-    return next(values) if isinstance(profile, int) else tuple(like(part, values) for part in profile)

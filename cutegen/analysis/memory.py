@@ -20,18 +20,19 @@ from functools import lru_cache
 from tensor_layouts import Layout
 from tensor_layouts.analysis import per_group_bank_conflicts
 
+from cutegen import layouts
 from cutegen.analysis.accesses import Access
-from cutegen.planning import layouts
-from cutegen.planning.targets import BANK_BYTES, BANKS, SECTOR, WARP
+from cutegen.atoms.targets import BANK_BYTES, BANKS, SECTOR, WARP
 
 _PASS = BANKS * BANK_BYTES  # bytes
 
 
 @dataclass(frozen=True)
 class Conflicts:
-    """Of a warp's first instruction. `ways` is the most words that lanes of one pass want from one bank.
+    """Bank conflicts of the first instruction of a block's worst warp.
 
-    The others are the same, shifted, and conflict alike where the shift is a whole number of words.
+    `ways` is the most words that lanes of one pass want from one bank. The warp's other instructions are the same,
+    shifted, and conflict alike where the shift is a whole number of words.
 
     `lanes` are the lanes of the worst pass in bank `bank`, `words` what each of them wants there (offset / 4 bytes).
     """
@@ -52,9 +53,10 @@ class Conflicts:
 
 @dataclass(frozen=True)
 class Sectors:
-    """Of a warp's first instruction. `over_tile` counts what all its instructions for one tile touch.
+    """Sectors of global memory that the first instruction of a block's worst warp touches.
 
-    The tile starts at a sector; its rows lie as `strides_of` has them.
+    `over_tile` counts what all instructions of that warp for one tile touch. The tile starts at a sector; its rows lie
+    as `strides_of` has them.
     """
 
     sectors: int
@@ -70,12 +72,12 @@ class Sectors:
 
 
 def lanes_of_pass(access: Access) -> int:
-    """Lanes that shared memory serves at once."""
+    """How many lanes of a warp shared memory serves at once."""
     return min(WARP, max(1, _PASS // max(access.bytes, BANK_BYTES)))
 
 
 def conflicts(access: Access) -> Conflicts:
-    """The worst warp of the block, of an access to shared memory. Raises ValueError for another one."""
+    """Bank conflicts of an access in the worst warp of the block. Raises ValueError unless it is to shared memory."""
     if access.space != "shared":
         raise ValueError(f"{access.name}: only shared memory has banks")
     found = _conflicts(access.first, access.dtype.bytes, lanes_of_pass(access))
@@ -101,7 +103,7 @@ def _conflicts(layout: Layout, element_bytes: int, lanes: int) -> Conflicts:
 
 @lru_cache(maxsize=512)
 def _wavefronts(layout: Layout, element_bytes: int, lanes: int) -> int:
-    """The most of any warp, with two passes of `lanes` each together where their lanes agree in pairs."""
+    """The most wavefronts of any warp, where two passes of `lanes` each go together if their lanes agree in pairs."""
     threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(layout))
     counts: dict[int, int] = {}  # of each warp
     for start in range(0, len(threads), 2 * lanes):
@@ -119,7 +121,7 @@ def _wavefronts(layout: Layout, element_bytes: int, lanes: int) -> int:
 def _worst_bank(
     layout: Layout, element_bytes: int, group: int, lanes: int, users: dict[int, list[int]]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """The bank with most words, the first lane that wants each of them, and the words."""
+    """The bank that most words are wanted from, the first lane that wants each of them, and the words."""
     best: tuple[int, dict[int, int]] = (0, {})
     for bank, threads in sorted(users.items()):
         words: dict[int, int] = {}
@@ -134,7 +136,7 @@ def _worst_bank(
 
 
 def sectors(access: Access) -> Sectors:
-    """The worst warp of the block, of an access to global memory. Raises ValueError for another one."""
+    """Sectors of an access in the worst warp of the block. Raises ValueError unless it is to global memory."""
     if access.space != "global":
         raise ValueError(f"{access.name}: only global memory has sectors")
     return _sectors(access.layout, access.vector, access.dtype.bytes, access.threads)
@@ -153,7 +155,10 @@ def _sectors(layout: Layout, vector: int, element_bytes: int, threads: int) -> S
 
 
 def _touched(starts: Sequence[int], values: Sequence[int], element_bytes: int) -> tuple[int, int]:
-    """Sectors, and bytes in them, of every value behind every start. An element lies in one sector."""
+    """The number of sectors, and of bytes in them, that the values behind all starts touch.
+
+    An element lies in one sector.
+    """
     elements = {start + value for start in dict.fromkeys(starts) for value in values}
     return len({element * element_bytes // SECTOR for element in elements}), len(elements) * element_bytes
 

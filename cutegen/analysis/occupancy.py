@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from cutegen.planning.targets import TARGETS, WARP, Target
+from cutegen.atoms.targets import TARGETS, WARP, Target
 
 Limit = Literal["threads", "blocks", "shared memory", "registers"]
 REGISTER_UNIT, SMEM_UNIT, QUARTERS = 256, 128, 4
@@ -18,7 +18,10 @@ REGISTER_UNIT, SMEM_UNIT, QUARTERS = 256, 128, 4
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`limits` has the blocks that each resource allows; `registers` is None where nothing was compiled yet."""
+    """How many blocks of a kernel an SM of `target` holds at once.
+
+    `limits` has the blocks that each resource allows; `registers` is None where nothing was compiled yet.
+    """
 
     target: str
     threads: int  # of a block
@@ -45,19 +48,22 @@ class Occupancy:
 
     @property
     def text(self) -> str:
-        """`8 blocks an SM by threads (64 of 64 warps)`."""
+        """The occupancy as text, such as `8 blocks an SM by threads (64 of 64 warps)`."""
         blocks = f"{self.blocks} block{'s' * (self.blocks != 1)}"
         return f"{blocks} an SM by {' and '.join(self.binds)} ({self.warps} of {self.most_warps} warps)"
 
 
 def as_json(o: Occupancy) -> dict[str, Any]:
-    """`{target, threads, shared_memory, registers, limits, blocks, binds, warps, most_warps}`."""
+    """An occupancy as plain data."""
     told = {"blocks": o.blocks, "binds": list(o.binds), "warps": o.warps, "most_warps": o.most_warps}
     return {**asdict(o), **told}
 
 
 def occupancy(target: str, threads: int, shared_memory: int = 0, registers: int | None = None) -> Occupancy:
-    """Of a kernel on a target. `shared_memory` in bytes a block, `registers` a thread. Raises KeyError."""
+    """The occupancy of a kernel on a target, with `shared_memory` in bytes a block and `registers` a thread.
+
+    Raises KeyError for an unknown target.
+    """
     chip = TARGETS[target]
     warps = -(-threads // WARP)
     limits: dict[Limit, int] = {

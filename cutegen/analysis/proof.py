@@ -1,11 +1,11 @@
 """The proof of a kernel: claims, accesses, shared memory, occupancy and roofline.
 
-Of the plan that the kernel is printed from, not of the printed text; that one is for the emulator and the GPU to check.
+What is proved is the plan that the kernel is printed from; the printed text is for the emulator and the GPU to check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutegen.analysis.accesses import Access, accesses
@@ -14,8 +14,7 @@ from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 from cutegen.analysis.occupancy import Occupancy, occupancy
 from cutegen.analysis.roofline import Roofline, roofline
 from cutegen.analysis.widths import Width, width
-from cutegen.planning import gemm
-from cutegen.planning.plan import GemmPlan, Plan
+from cutegen.planning.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor's part of shared memory. `stride` is elements between neighbours in k, padding included."""
+    """A tensor's part of shared memory: `stages` of `depth` columns of `rows` elements, each column `stride` elements
+    behind the one before, padding included."""
 
     tensor: str
     rows: int
@@ -58,13 +58,13 @@ class Proof:
 
 
 def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
-    """Of a plan, with a roofline for each of `sizes` on each target. Raises KeyError for sizes that miss a mode."""
-    spec, smem = plan.spec, plan.smem_bytes if isinstance(plan, GemmPlan) else 0
+    """Proves a plan, with a roofline for each of `sizes` on each target. Raises KeyError for sizes that miss a mode."""
+    spec, smem = plan.spec, plan.smem_bytes
     return Proof(
         kernel=spec.kernel,
         claims=claims(plan),
         rows=tuple(_row(plan, access) for access in accesses(plan)),
-        buffers=tuple(_buffers(plan)) if isinstance(plan, GemmPlan) else (),
+        buffers=tuple(spec.family.buffers(plan)),
         shared_memory=smem,
         occupancy=tuple(occupancy(target, plan.threads, smem) for target in spec.targets),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
@@ -75,10 +75,3 @@ def _row(plan: Plan, access: Access) -> Row:
     if access.space == "shared":
         return Row(access, conflicts(access), None, None)
     return Row(access, None, sectors(access), width(plan.spec, access))
-
-
-def _buffers(plan: GemmPlan) -> Iterator[Buffer]:
-    used, _ = gemm.smem_bytes(plan.spec)
-    for x in (plan.a, plan.b):
-        name = x.tensor.name
-        yield Buffer(name, x.block, x.smem_stride, plan.tile[plan.k], plan.stages, used[name])

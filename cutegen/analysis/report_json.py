@@ -7,11 +7,13 @@ from typing import Any
 
 from cutegen.analysis.occupancy import as_json as occupancy_json
 from cutegen.analysis.proof import Proof, Row
-from cutegen.language.layouts import format_layout
+from cutegen.layouts import format_layout
 
 
 def as_json(proof: Proof) -> dict[str, Any]:
-    """`{holds, claims, accesses, shared_memory: {bytes, buffers}, occupancy, roofline}`; seconds and bytes."""
+    """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, occupancy, roofline}`, in seconds and
+    bytes.
+    """
     return {
         "holds": proof.holds,
         "claims": [{**asdict(claim), "path": list(claim.path)} for claim in proof.claims],

@@ -24,7 +24,8 @@ def as_lines(proof: Proof) -> list[str]:
         found = [claim for claim in proof.claims if claim.kind == kind]
         if found:
             lines += ["", f"  {title}", *(line for claim in found for line in _claim(claim))]
-    lines += ["", "  accesses, one instruction of one warp", *_table([_cells(row) for row in proof.rows]), _ASSUMED]
+    if proof.rows:
+        lines += ["", "  accesses, one instruction of one warp", *_table([_cells(row) for row in proof.rows]), _ASSUMED]
     if proof.buffers:
         lines += ["", "  shared memory", *_shared(proof)]
     lines += ["", "  occupancy", *(f"    {_occupied(o)}" for o in proof.occupancy)]

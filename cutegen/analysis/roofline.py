@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
-from cutegen.analysis.gpus import GPUS
-from cutegen.language.dtypes import Dtype
-from cutegen.language.expressions import Binary, Call, walk
-from cutegen.language.model import GemmSchedule, KernelSpec
-from cutegen.planning.plan import ElementwisePlan, Plan
+from cutegen.atoms.gpus import GPUS, Arithmetic
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Roofline:
 
     @property
     def intensity(self) -> float:
-        """Operations a byte."""
+        """Operations for each byte that is moved; 0 where nothing is moved."""
         return self.operations / self.bytes if self.bytes else 0.0
 
     @property
@@ -42,45 +39,32 @@ class Roofline:
 
     @property
     def waves(self) -> float:
-        """Blocks for each SM."""
+        """The number of blocks divided by the number of SMs."""
         return self.blocks / self.sms
 
 
 def roofline(plan: Plan, target: str, sizes: Mapping[str, int]) -> Roofline:
-    """Of a kernel on the GPU that stands for `target`, for the size of every mode. Raises KeyError for one left out.
-
-    A function of the expression counts as one operation, a multiply-add of a matrix product as two.
-    """
+    """The roofline of a kernel on the GPU that stands for `target`. Raises KeyError where `sizes` misses a mode."""
     spec, gpu = plan.spec, GPUS[target]
-    elements = prod(sizes[mode] for mode in spec.output.shape)
-    operations = elements * sum(isinstance(node, (Binary, Call)) for node in walk(spec.compute.value))
-    product = spec.compute.matmul
-    if product is not None:
-        operations += 2 * elements * sizes[spec.tensor(product.a).shape[1]]
-    moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
+    work = spec.operation.work(spec, sizes)
     return Roofline(
         target=target,
         gpu=gpu.name,
         sizes=dict(sizes),
-        operations=operations,
-        bytes=moved,
-        memory_seconds=moved / gpu.bandwidth,
-        compute_seconds=operations / gpu.flops[arithmetic(spec)],
+        operations=work.operations,
+        bytes=work.bytes,
+        memory_seconds=work.bytes / gpu.bandwidth,
+        compute_seconds=work.operations / gpu.flops[arithmetic(spec)],
         blocks=blocks_of(plan, sizes),
         sms=gpu.sms,
     )
 
 
-def arithmetic(spec: KernelSpec) -> Dtype:
-    """The type whose rate bounds the kernel: f64 where it computes in that, else f32."""
-    if isinstance(spec.schedule, GemmSchedule):
-        return Dtype.f64 if spec.schedule.mma.accumulator is Dtype.f64 else Dtype.f32
-    return Dtype.f64 if any(t.dtype is Dtype.f64 for t in spec.tensors) else Dtype.f32
+def arithmetic(spec: KernelSpec) -> Arithmetic:
+    """The kind of arithmetic whose rate bounds a resolved kernel."""
+    return spec.family.arithmetic(spec)
 
 
 def blocks_of(plan: Plan, sizes: Mapping[str, int]) -> int:
-    """Blocks of the grid that the kernel is launched with."""
-    tiles = prod(-(-sizes[mode] // plan.tile[mode]) for mode in plan.spec.output.shape if mode in plan.tile)
-    if isinstance(plan, ElementwisePlan) and plan.partition == "inner":
-        return -(-tiles // plan.threads)
-    return tiles
+    """Thread blocks that the kernel is launched with for the size of every mode."""
+    return plan.spec.family.blocks(plan, sizes)

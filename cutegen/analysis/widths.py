@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cutegen import layouts
 from cutegen.analysis.accesses import Access
+from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.language.model import KernelSpec
-from cutegen.planning import layouts
-from cutegen.planning.common import aligned_elements, whole_accesses
-from cutegen.planning.targets import MAX_VECTOR_BITS
+from cutegen.planning.promises import aligned_elements, whole_accesses
 
 
 @dataclass(frozen=True)
 class Width:
-    """In elements: what one access moves, and what each reason alone would let it move."""
+    """The width of an access in elements: what it moves, and what each reason alone would let it move."""
 
     vector: int
     run: int  # neighbours in memory that a thread has in a row
@@ -28,12 +28,14 @@ class Width:
 
     @property
     def allowed(self) -> int:
-        """Whatever a thread has in a row."""
+        """The widest access that alignment, fixed strides and the hardware allow, however few elements a thread has in
+        a row.
+        """
         return min(self.aligned, self.fixed, self.widest)
 
     @property
     def why(self) -> str:
-        """What binds."""
+        """The reason that keeps an access from being wider."""
         if self.vector < self.possible:
             return f"`bits` asks for no more of the {self.possible} that are possible"
         if self.vector == self.widest:
@@ -52,7 +54,7 @@ class Width:
 
 
 def width(spec: KernelSpec, access: Access) -> Width:
-    """Of an access to global memory."""
+    """How wide an access to global memory is, and why."""
     tensor = access.memory(spec)
     return Width(
         vector=access.vector,

@@ -6,36 +6,29 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
-from cutegen.building import checks
-from cutegen.building.checks import Compilation, compile_units
-from cutegen.building.project import Selection, quoted, shown
-from cutegen.building.receipts import compare_all, makers, remove_empty
-from cutegen.building.sources import Gathered, Unit, gather
-from cutegen.building.state import FileState, advice
-from cutegen.building.write import locked, write_all
+from cutegen.building.compilation import Compilation, compile_units
+from cutegen.building.verification import Verification, Where
 from cutegen.compiling import Cache, Compiled, Outcome
+from cutegen.console import Progress
+from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.language.diagnostics import Diagnostic, has_errors
-from cutegen.verification import KernelReport
-
-OK, FINDINGS, BROKEN = 0, 1, 2
-
-
-class Progress(Protocol):
-    """Told what is going on, for people."""
-
-    def start(self, what: str, total: int) -> None: ...
-
-    def step(self, line: str | None) -> None:
-        """One of the total is done; `line` says what is worth saying about it. May come from any thread."""
-
-    def stop(self) -> None: ...
+from cutegen.project.paths import quoted, shown
+from cutegen.project.receipts import compare_all, remove_empty, units_by_file
+from cutegen.project.selection import Selection
+from cutegen.project.sources import Gathered, Unit, gather
+from cutegen.project.state import FileState, advice
+from cutegen.project.write import locked, write_all
 
 
 @dataclass(frozen=True)
 class Options:
-    """`jobs`: worker processes (None: one a processor). `force`: overwrite files that were edited by hand."""
+    """What a build does.
+
+    `jobs` is how many worker processes there are at most, None one a processor; `force` lets it overwrite files that
+    were edited by hand.
+    """
 
     compile: bool = True
     verify: bool = True
@@ -46,29 +39,19 @@ class Options:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong outside of the specs' texts: a file, a folder, the machine."""
+    """Something is wrong that is no text of a spec: a file, a folder, the machine."""
 
     message: str
     help: str | None = None
     path: str = ""
 
 
-Verdict = Literal["passed", "failed", "not executed"]
-Where = Literal["gpu", "cpu"]
-
-
-@dataclass(frozen=True)
-class Verification:
-    """`why` says why nothing was executed, if nothing was; there may be a report of the attempt."""
-
-    verdict: Verdict
-    why: str = ""
-    report: KernelReport | None = None
-
-
 @dataclass(frozen=True)
 class KernelResult:
-    """One kernel. `outcomes` is empty where it was not compiled; `action` is what happened to its file."""
+    """What became of one kernel.
+
+    `outcomes` are by target, and empty where it was not compiled; `action` is what happened to its file.
+    """
 
     unit: Unit
     outcomes: Mapping[str, Outcome]
@@ -78,7 +61,10 @@ class KernelResult:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """`exit_code`: 0 all is built; 1 a finding, nothing was written; 2 broken input, nothing was written."""
+    """What a build found and did.
+
+    `exit_code` is 0 where all is built; 1 for a finding and 2 for broken input, and nothing was written then.
+    """
 
     exit_code: int
     diagnostics: tuple[Diagnostic, ...]
@@ -91,12 +77,15 @@ class BuildReport:
 
 @dataclass
 class _Findings:
+    """What a build has found so far."""
+
     gathered: Gathered
     diagnostics: list[Diagnostic] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
     def report(self, code: int, kernels: Sequence[KernelResult] = (), removed: Sequence[Path] = ()) -> BuildReport:
+        """The report of a build that ends here, with that exit code."""
         diagnostics = (*self.gathered.diagnostics, *self.diagnostics)
         return BuildReport(
             code,
@@ -124,7 +113,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         states = compare_all(units, selection.scopes)
         found.problems += _in_the_way(states, units, options.force) or _unwritable(states)
     except OSError as error:
-        found.problems.append(_disk(error))
+        found.problems.append(_disk_problem(error))
     if found.problems:
         in_the_way = any(p.path for p in found.problems)
         return found.report(FINDINGS if in_the_way else BROKEN, _untouched(units, "the build stopped before"))
@@ -158,7 +147,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
             }
             write_all(changes)
     except OSError as error:
-        found.problems.append(_disk(error))
+        found.problems.append(_disk_problem(error))
         return found.report(BROKEN, _results(units, outcomes, verifications, None))
     removed = [state.path for state in states if state.wanted is None]
     remove_empty(state.path for state in states if state.wanted is None and state.kind == "receipt")
@@ -167,6 +156,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 
 
 def _compile(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Compilation]:
+    """Compiles all units; what is wrong goes to `found`. Raises OSError where no worker process can be started."""
     cache = Cache() if options.cache else None
 
     def done(what: str, outcome: Outcome) -> None:
@@ -193,14 +183,15 @@ def _compile(units: Sequence[Unit], options: Options, progress: Progress, found:
 
 
 def _stopped(compilation: Compilation) -> str:
-    """Why a kernel was not run although it was asked for: what is wrong with it, or with another one."""
+    """The reason why a kernel was not run although it was asked for: what is wrong with it, or with another one."""
     if any(not isinstance(outcome, Compiled) for outcome in compilation.outcomes.values()):
         return "the compile failed"
     return "an expectation failed" if compilation.diagnostics else "the build stopped before"
 
 
 def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Verification]:
-    """On the GPU, or where there is none on the CPU emulator."""
+    """Runs all units on the GPU, or on the CPU emulator where there is none; what is wrong goes to `found`."""
+    from cutegen.building.verification import emulator_missing, run_verification
     from cutegen.verification import gpu_missing
 
     if not options.verify:
@@ -208,7 +199,7 @@ def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: 
     no_gpu = gpu_missing()
     on: Where = "gpu" if no_gpu is None else "cpu"
     if no_gpu is not None:
-        no_emulator = checks.emulator_missing()
+        no_emulator = emulator_missing()
         if no_emulator is not None:
             found.notices.append(f"no kernel was executed: there is no GPU here ({no_gpu}), and {no_emulator}")
             return [Verification("not executed", "no GPU and no emulator")] * len(units)
@@ -223,57 +214,13 @@ def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: 
     return verifications
 
 
-def run_verification(
-    units: Sequence[Unit], on: Where, jobs: int | None, progress: Progress
-) -> tuple[list[Verification], list[Diagnostic]]:
-    """Every unit's verification plan on `on`, and a diagnostic for each kernel that did not pass.
-
-    `jobs`: kernels at a time; by default a few on a GPU, one a processor on the CPU emulator.
-    """
-    from cutegen.verification.pool import WORKERS
-
-    workers = jobs or (WORKERS if on == "gpu" else _processors())
-    progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
-    try:
-        reports = checks.verify_units(units, on, workers=workers, on_done=lambda report: progress.step(_ended(report)))
-    finally:
-        progress.stop()
-    verifications = [_verification(report) for report in reports]
-    found = [
-        diagnostic
-        for unit, verification, report in zip(units, verifications, reports, strict=True)
-        if verification.verdict == "failed"
-        for diagnostic in checks.wrong(unit, report)
-    ]
-    return verifications, found
-
-
-def _verification(report: KernelReport) -> Verification:
-    if report.ok:
-        return Verification("passed", "", report)
-    why = checks.unexecuted(report)
-    return Verification("not executed" if why else "failed", why, report)
-
-
-def _ended(report: KernelReport) -> str:
-    why = checks.unexecuted(report)
-    return f"not executed: {report.kernel} on {report.executor}: {why}" if why else report.text
-
-
-def _processors() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _results(
     units: Sequence[Unit],
     outcomes: Sequence[Mapping[str, Outcome]],
     verifications: Sequence[Verification],
     changes: Mapping[Path, bytes | None] | None,
 ) -> list[KernelResult]:
-    """`changes` is what was written; None: the build failed."""
+    """The result of each kernel. `changes` is what was written, None where the build failed."""
     results = []
     for unit, outcome, verification in zip(units, outcomes, verifications, strict=True):
         action: Literal["written", "unchanged", "not written"] = "not written"
@@ -284,12 +231,13 @@ def _results(
 
 
 def _untouched(units: Sequence[Unit], why: str) -> list[KernelResult]:
+    """The results of a build that stopped before it compiled anything."""
     return _results(units, [{}] * len(units), [Verification("not executed", why)] * len(units), None)
 
 
 def _in_the_way(states: Sequence[FileState], units: Sequence[Unit], force: bool) -> list[Problem]:
-    """Files that must not be overwritten: never those of others, and those edited by hand only if forced."""
-    made = makers(states, units)
+    """A problem for each file that must not be overwritten: foreign ones never, those edited by hand only if forced."""
+    made = units_by_file(states, units)
     return [
         Problem(f"{shown(state.path)}: {state.why}", advice(state, made.get(state.path)), str(state.path))
         for state in states
@@ -298,8 +246,8 @@ def _in_the_way(states: Sequence[FileState], units: Sequence[Unit], force: bool)
 
 
 def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[str]:
-    """What a build that changed a kernel took away with it, and how it comes back."""
-    made = makers(states, units)
+    """A notice of the receipts that a build removed since their kernels changed, and how to measure again."""
+    made = units_by_file(states, units)
     gone = [s for s in states if s.kind == "receipt" and s.wanted is None and s.path in made]
     if not gone:
         return []
@@ -309,7 +257,7 @@ def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[
 
 
 def _unwritable(states: Sequence[FileState]) -> list[Problem]:
-    """Folders that are to be changed and cannot be, as far as can be told without trying."""
+    """A problem for each folder that is to be changed and cannot be, as far as can be told without trying."""
     problems = []
     for folder in dict.fromkeys(state.path.parent for state in states if state.state != "current"):
         there = folder
@@ -322,7 +270,8 @@ def _unwritable(states: Sequence[FileState]) -> list[Problem]:
     return problems
 
 
-def _disk(error: OSError) -> Problem:
+def _disk_problem(error: OSError) -> Problem:
+    """A problem for what the disk refused."""
     where = f"{shown(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, (str, bytes)) else ""
     return Problem(
         f"{where}{error.strerror or error}; the generated files are as they were", "choose another folder with --out"

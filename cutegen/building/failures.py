@@ -1,22 +1,22 @@
-"""A failed compile as a diagnostic of the spec: at the key that the generated line comes from."""
+"""Turns a failed compile into a diagnostic of the spec, at the key that the generated line comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cutegen.building.project import quoted, shown
-from cutegen.building.sources import Unit
 from cutegen.codegen import Region
 from cutegen.compiling import Failed, Outcome
 from cutegen.language.diagnostics import Diagnostic
-from cutegen.language.model import Path
+from cutegen.language.kinds import Path
+from cutegen.project.paths import quoted, shown
+from cutegen.project.sources import Unit
 
 _TRACE_LINES = 6
 _LOG_LINES = 8
 
 
 def compile_failures(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Diagnostic]:
-    """A `CG402` for each way in which the unit failed, with the targets that it failed for in that way."""
+    """Makes an error, `CG402`, for each way in which a unit failed to compile; it names the targets that failed so."""
     ways: dict[tuple[object, ...], list[str]] = {}
     for target, outcome in outcomes.items():
         if isinstance(outcome, Failed):
@@ -25,6 +25,7 @@ def compile_failures(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Diagno
 
 
 def _diagnostic(unit: Unit, targets: list[str], failed: Outcome) -> Diagnostic:
+    """The error of one way to fail, at the place of the spec that the generated line is from."""
     assert isinstance(failed, Failed)
     region = None if failed.line is None else unit.module.region_at(failed.line)
     notes, help = [], "`cutegen build --no-compile` writes the module, to look at the line"
@@ -45,7 +46,10 @@ def _diagnostic(unit: Unit, targets: list[str], failed: Outcome) -> Diagnostic:
 
 
 def _place(unit: Unit, region: Region | None, targets: list[str]) -> Path:
-    """The region's key, or the nearest one around it that was written; without either the target or the kernel."""
+    """The key in the spec of a region of the module, or the nearest one around it that was written.
+
+    Without a region it is the target, or the kernel.
+    """
     written = unit.module.spec.source.keys
     if region is not None and region.path[0] != "targets":
         for depth in range(len(region.path), 0, -1):
@@ -57,12 +61,12 @@ def _place(unit: Unit, region: Region | None, targets: list[str]) -> Path:
 
 
 def _has_parts(unit: Unit, path: Path) -> bool:
-    """Whether the value is a mapping, which its key stands for better than its first line does."""
+    """Whether the value at a place is a mapping, which its key stands for better than its first line does."""
     return any(key[: len(path)] == path and len(key) > len(path) for key in unit.module.spec.source.keys)
 
 
 def inferred_below(unit: Unit, path: Path) -> list[str]:
-    """Why the key, or what is in it, is as it is: `bits: the alignment of A`."""
+    """The reasons for what was inferred at a key or below it, a line each: `bits: the alignment of A`."""
     return [
         f"{'.'.join(map(str, key[len(path) :])) or path[-1]}: {why}"
         for key, why in unit.module.inferred.items()

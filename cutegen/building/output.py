@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cutegen.building.build import BuildReport, KernelResult, Problem, Verification
-from cutegen.building.console import print_table
-from cutegen.building.project import shown
-from cutegen.building.receipts import Recorded, makers
-from cutegen.building.sources import Unit
-from cutegen.building.state import FileState, advice
+from cutegen.building.build import BuildReport, KernelResult, Problem
+from cutegen.building.verification import Verification
 from cutegen.compiling import Compiled, Outcome
-from cutegen.language.diagnostics import Diagnostic, as_json, render_text
-
-
-def print_json(data: Mapping[str, Any]) -> None:
-    json.dump(data, sys.stdout, indent=2)
-    print()
-
-
-def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, to_stdout: bool = False) -> None:
-    """As a compiler does, a blank line between two, then how many there were, and where more is said about them."""
-    diagnostics = list(diagnostics)
-    file = sys.stdout if to_stdout else sys.stderr
-    for diagnostic in diagnostics:
-        print(render_text(diagnostic, texts.get(diagnostic.path)), end="\n\n", file=file)
-    counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning")}
-    if diagnostics:
-        print(", ".join(count(n, what) for what, n in counts.items() if n), file=file)
-        codes = list(dict.fromkeys(d.code for d in sorted(diagnostics, key=lambda d: d.severity)))
-        others = f"  (also {', '.join(codes[1:])})" if len(codes) > 1 else ""
-        print(f"for more: cutegen lint --explain {codes[0]}{others}", file=file)
+from cutegen.console import count, print_diagnostics, print_table
+from cutegen.language.diagnostics import Diagnostic, as_json
+from cutegen.project.paths import shown
+from cutegen.project.receipts import Recorded, units_by_file
+from cutegen.project.sources import Unit
+from cutegen.project.state import FileState, advice
 
 
 def print_problems(problems: Iterable[Problem]) -> None:
+    """Prints problems and their helps to stderr."""
     for problem in problems:
         print(f"error: {problem.message}", file=sys.stderr)
         if problem.help:
@@ -48,6 +30,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
 
 
 def print_build(report: BuildReport) -> None:
+    """Prints a build: what is wrong to stderr, a table of kernels to stdout."""
     print_diagnostics(report.diagnostics, report.texts)
     print_problems(report.problems)
     for notice in report.notices:
@@ -66,6 +49,7 @@ _COLUMNS = ("kernel", "compiled", "registers", "spills", "shared memory", "verif
 
 
 def _row(result: KernelResult) -> list[str]:
+    """The cells of one kernel in the table of a build."""
     artefacts = [o.artefact.resources if isinstance(o, Compiled) else None for o in result.outcomes.values()]
     registers = [str(a.registers) if a is not None and a.registers is not None else "?" for a in artefacts]
     return [
@@ -80,15 +64,22 @@ def _row(result: KernelResult) -> list[str]:
 
 
 def shared_memory(result: KernelResult) -> int | None:
-    """Bytes a block: the plan's dynamic ones and the static ones of the cubin that has most; None if not compiled."""
+    """Bytes of shared memory that a block takes: the plan's dynamic ones and the static ones of the cubin that has
+    most.
+
+    None if the kernel was not compiled.
+    """
     static = [o.artefact.resources.static_smem for o in result.outcomes.values() if isinstance(o, Compiled)]
     if not static or None in static:
         return None
-    return max(s for s in static if s is not None) + int(getattr(result.unit.module.plan, "smem_bytes", 0))
+    return max(s for s in static if s is not None) + result.unit.module.plan.smem_bytes
 
 
 def spills(result: KernelResult) -> int | None:
-    """Bytes a thread that the cubin with most of them stores and loads for lack of registers; None if not compiled."""
+    """Bytes that a thread stores and loads for lack of registers, in the cubin with most of them.
+
+    None if the kernel was not compiled.
+    """
     found = [o.artefact.resources if isinstance(o, Compiled) else None for o in result.outcomes.values()]
     counts = [r and (r.spill_stores, r.spill_loads) for r in found]
     totals = [c[0] + c[1] if c and c[0] is not None and c[1] is not None else None for c in counts]
@@ -96,7 +87,7 @@ def spills(result: KernelResult) -> int | None:
 
 
 def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
-    """The targets, `(cached)` after those, or after all, that an earlier build compiled."""
+    """The targets that a kernel was compiled for, with `(cached)` at those that an earlier build compiled."""
     cached = [isinstance(outcome, Compiled) and outcome.cached for outcome in outcomes.values()]
     if cached and all(cached):
         return f"{', '.join(outcomes)} (all cached)"
@@ -109,7 +100,7 @@ def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def verification_text(verification: Verification) -> str:
-    """Says only what ran: never that a kernel is right which nothing executed."""
+    """A verification in a few words. It says only what ran: never that a kernel is right which nothing executed."""
     report = verification.report
     if report is None or verification.verdict == "not executed":
         return f"not executed ({verification.why})"
@@ -130,13 +121,10 @@ def verification_text(verification: Verification) -> str:
     return f"{report.executor}: {', '.join(parts)}"
 
 
-def count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
 def build_json(report: BuildReport) -> dict[str, Any]:
-    """`{verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}`; a kernel is
-    `{kernel, spec, file, action, targets: {TARGET: {...}}, spills, shared_memory, verification: {...}}`."""
+    """A build as JSON: `{verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}`, where a kernel is
+    `{kernel, spec, file, action, targets: {TARGET: {...}}, spills, shared_memory, verification: {...}}`.
+    """
     return {
         "verb": "build",
         "ok": report.exit_code == 0,
@@ -150,6 +138,7 @@ def build_json(report: BuildReport) -> dict[str, Any]:
 
 
 def _kernel_json(result: KernelResult) -> dict[str, Any]:
+    """One kernel of a build as JSON."""
     return {
         "kernel": result.unit.kernel,
         "spec": result.unit.source.shown,
@@ -163,8 +152,9 @@ def _kernel_json(result: KernelResult) -> dict[str, Any]:
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Compiled: `{compiled, cached, seconds, registers, spill_stores, spill_loads, stack, static_smem, missing}`;
-    failed: `{compiled, kind, message, line, text}`."""
+    """The outcome of a compile as JSON: `{compiled, cached, seconds, registers, spill_stores, spill_loads, stack,
+    static_smem, missing}`, or of one that failed `{compiled, kind, message, line, text}`.
+    """
     if isinstance(outcome, Compiled):
         resources = vars(outcome.artefact.resources)
         timing = {"compiled": True, "cached": outcome.cached, "seconds": round(outcome.seconds, 3)}
@@ -174,7 +164,10 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def verification_json(verification: Verification) -> dict[str, Any]:
-    """`{verdict: passed|failed|not executed, why, report}`; the report has every case and host check."""
+    """A verification as JSON: `{verdict: passed|failed|not executed, why, report}`.
+
+    The report has every case and host check.
+    """
     from cutegen.verification import as_json as report_json
 
     report = None if verification.report is None else report_json(verification.report)
@@ -182,6 +175,7 @@ def verification_json(verification: Verification) -> dict[str, Any]:
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:
+    """A problem as JSON: `{message, help, path}`."""
     return {"message": problem.message, "help": problem.help, "path": problem.path}
 
 
@@ -189,7 +183,8 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
-    made = makers(states, units)
+    """Prints each file that is not current and what to do about it, or that there is none."""
+    made = units_by_file(states, units)
     wrong = [state for state in states if state.state != "current"]
     for state in wrong:
         print(f"{shown(state.path)}: {state.state}: {state.why}; {advice(state, made.get(state.path))}")
@@ -204,8 +199,10 @@ def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
 def states_json(
     verb: str, states: Sequence[FileState], units: Sequence[Unit], diagnostics: Sequence[Diagnostic], *, diff: bool
 ) -> dict[str, Any]:
-    """`{verb, ok, diagnostics, files: [{file, kind, state, why, advice, spec, diff?}]}`."""
-    made = makers(states, units)
+    """The states of files as JSON: `{verb, ok, diagnostics, files: [...]}`, a file being `{file, kind, state, why,
+    advice, spec, diff?}`.
+    """
+    made = units_by_file(states, units)
     files = []
     for state in states:
         entry = {
@@ -222,7 +219,7 @@ def states_json(
 
 
 def unified_diff(state: FileState) -> str:
-    """What a build changes in a file: `a/` is what is there, `b/` what must be. Empty if it is current."""
+    """What a build changes in a file: `a/` is what is there, `b/` what must be. Empty if the file is current."""
     name = shown(state.path)
     old = [] if state.found is None else state.found.decode("utf-8", errors="replace").splitlines(keepends=True)
     new = [] if state.wanted is None else state.wanted.splitlines(keepends=True)
@@ -236,6 +233,7 @@ def unified_diff(state: FileState) -> str:
 
 
 def print_verify(units: Sequence[Unit], verifications: Sequence[Verification]) -> None:
+    """Prints a table with the verification of each unit."""
     rows = [
         [unit.kernel, verification_text(v), f"{v.report.seconds:.1f} s" if v.report else "-"]
         for unit, v in zip(units, verifications, strict=True)
@@ -250,7 +248,7 @@ def verify_json(
     diagnostics: Sequence[Diagnostic],
     notices: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`{verb, on, ok, diagnostics, notices, kernels: [{kernel, spec, file, verification}]}`."""
+    """Verifications as JSON: `{verb, on, ok, diagnostics, notices, kernels: [{kernel, spec, file, verification}]}`."""
     kernels = [
         {
             "kernel": unit.kernel,
@@ -275,6 +273,7 @@ def verify_json(
 
 
 def print_recorded(recorded: Recorded) -> None:
+    """Prints which receipts were written, and what was not."""
     for path in recorded.written:
         print(f"{shown(path)} written")
     for notice in recorded.notices:
@@ -284,6 +283,6 @@ def print_recorded(recorded: Recorded) -> None:
 
 
 def recorded_json(recorded: Recorded) -> dict[str, Any]:
-    """`{written, notices, problems}`"""
+    """What became of receipts as JSON: `{written, notices, problems}`."""
     written = [shown(path) for path in recorded.written]
     return {"written": written, "notices": list(recorded.notices), "problems": list(recorded.problems)}

@@ -1,10 +1,9 @@
-"""The command line: a file for each verb, with its flags. Whatever a verb needs is imported when it runs, so that
-`--help` is quick.
+"""The command line: a file for each verb, with its flags.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong
-result, a failed compile, a lint error; 2 wrong use or broken input; 70 a defect of cutegen; 130 interrupted; 141 the
-reader of stdout is gone; 143 ended by SIGTERM. With `--format json`, wrong use prints `{verb, ok, exit_code, error,
-help}`.
+Whatever a verb needs is imported when it runs, so that `--help` is quick. Results go to stdout, everything else to
+stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong result, a failed compile, a lint error;
+2 wrong use or broken input; 70 a defect of cutegen; 130 interrupted; 141 the reader of stdout is gone; 143 ended by
+SIGTERM. With `--format json`, wrong use prints `{verb, ok, exit_code, error, help}`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from cutegen.cli.verify import verify
 
 
 def main() -> None:
-    """The entry point."""
+    """Runs the command line."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A locale that lacks a character of a spec must not stop a build; YAML reads these escapes back.

@@ -1,4 +1,4 @@
-"""`cutegen bench`."""
+"""The verb `cutegen bench`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_specs
-from cutegen.cli.guard import BROKEN, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cutegen.building.bench import BenchReport
-    from cutegen.building.sources import Unit
+    from cutegen.benching.bench import BenchReport
     from cutegen.measuring.model import L2
+    from cutegen.project.sources import Unit
 
 PICTURES = (".svg", ".png")
 
@@ -65,10 +66,9 @@ def bench(
     JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}; of
     a spec with errors {verb, ok, exit_code, diagnostics}.
     """
-    from cutegen.building.bench import BenchOptions, keep_receipts, run_bench
-    from cutegen.building.bench_output import bench_json, print_bench
-    from cutegen.building.console import make_progress
-    from cutegen.building.output import print_diagnostics
+    from cutegen.benching.bench import BenchOptions, keep_receipts, run_bench
+    from cutegen.benching.output import bench_json, print_bench
+    from cutegen.console import make_progress, print_diagnostics
     from cutegen.verification import gpu_missing
 
     for path in out:
@@ -100,14 +100,16 @@ def bench(
 
 
 def _chosen(units: Sequence[Unit], names: tuple[str, ...]) -> list[Unit]:
-    """Those of the given names, by default all; without probes, which have nothing to be fast at."""
+    """The units of the given names, by default all; units of an op that has nothing to be fast at are left out."""
     known = [unit.kernel for unit in units]
     for name in names:
         if name not in known:
             raise Refusal(f"there is no kernel `{name}`", f"there are {', '.join(known)}")
-    chosen = [u for u in units if (not names or u.kernel in names) and u.module.spec.op != "probe"]
+    named = [unit for unit in units if not names or unit.kernel in names]
+    chosen = [unit for unit in named if unit.module.spec.operation.unmeasured is None]
     if not chosen:
-        raise Refusal("there is nothing to measure", "a probe has nothing to be fast at")
+        ops = dict.fromkeys(unit.module.spec.op for unit in named)
+        raise Refusal("there is nothing to measure", f"a {' or a '.join(ops)} has nothing to be fast at")
     return chosen
 
 
@@ -127,7 +129,7 @@ def _shapes(unit: Unit, sizes: tuple[str, ...], sweep: str | None) -> Sequence[M
 
 
 def _absolute(place: str) -> str:
-    """A file's function by its whole path: the worker runs in another folder."""
+    """The name of a file's function with the file's whole path, since the worker runs in another folder."""
     where, colon, name = place.rpartition(":")
     if not colon or not where or not name:
         raise click.UsageError(f"--vs: `{place}` is not MODULE:FUNCTION or FILE.py:FUNCTION")
@@ -139,9 +141,9 @@ def _absolute(place: str) -> str:
 
 
 def _draw(report: BenchReport, sweep: str | None, out: Sequence[Path]) -> list[str]:
-    from cutegen.building.bench_charts import curves, roofline
-    from cutegen.building.write import write_all
+    from cutegen.benching.charts import curves, roofline
     from cutegen.drawing.charts import render
+    from cutegen.project.write import write_all
 
     if not out or not any(benched.result.measured for benched in report.kernels):
         return []

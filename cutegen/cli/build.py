@@ -1,4 +1,4 @@
-"""`cutegen build`."""
+"""The verb `cutegen build`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
-from cutegen.cli.guard import FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import FINDINGS, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.project import Selection
+    from cutegen.project.selection import Selection
 
 
 @click.command()
@@ -66,8 +67,8 @@ def build(
         return
     from cutegen.building.build import Options
     from cutegen.building.build import build as run
-    from cutegen.building.console import make_progress
     from cutegen.building.output import build_json, print_build
+    from cutegen.console import make_progress
 
     options = Options(not no_compile, not no_verify, jobs, not no_cache, force)
     report = run(selection, options, make_progress())
@@ -79,8 +80,9 @@ def build(
 
 
 def _compare(selection: Selection, *, diff: bool, form: str) -> None:
-    from cutegen.building.output import print_check, print_diagnostics, states_json, unified_diff
-    from cutegen.building.receipts import compare_all
+    from cutegen.building.output import print_check, states_json, unified_diff
+    from cutegen.console import print_diagnostics
+    from cutegen.project.receipts import compare_all
 
     gathered = gather_specs(selection, form, files=[])
     try:

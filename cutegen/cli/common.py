@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cutegen.cli.guard import BROKEN, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.project import Selection
-    from cutegen.building.sources import Gathered
+    from cutegen.project.selection import Selection
+    from cutegen.project.sources import Gathered
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,24 +38,22 @@ def with_jobs(verb: F) -> F:
 
 
 def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
-    from cutegen.building.project import SelectionError, select
+    from cutegen.project.selection import select
 
     try:
         return select(specs, out)
-    except SelectionError as error:
-        raise Refusal(str(error), error.help) from None
     except (OSError, ValueError) as error:  # a path that no file can have
         raise Refusal(f"the specs cannot be found: {error}") from None
 
 
 def gather_specs(selection: Selection, form: str, **nothing: object) -> Gathered:
-    """The selection's modules. Ends the verb where a spec has an error.
+    """Generates the modules of a selection. Ends the verb where a spec has an error.
 
-    `nothing`: what the verb's JSON has besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
+    `nothing` is what the verb's JSON has besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
     """
-    from cutegen.building.output import print_diagnostics
-    from cutegen.building.sources import gather
+    from cutegen.console import print_diagnostics
     from cutegen.language.diagnostics import as_json
+    from cutegen.project.sources import gather
 
     gathered = gather(selection)
     if gathered.failed:
@@ -69,8 +68,8 @@ def gather_specs(selection: Selection, form: str, **nothing: object) -> Gathered
 
 
 def print_json(data: dict[str, Any], code: int | None = None) -> None:
-    """The JSON of a verb; with `code`, how it ends, `ok` and `exit_code` are said after the verb's name."""
-    from cutegen.building.output import print_json
+    """Prints the JSON of a verb; with `code`, how it ends, `ok` and `exit_code` stand after the verb's name."""
+    from cutegen.console import print_json
 
     if code is not None:
         data = {"verb": data["verb"], "ok": code == OK, "exit_code": code, **data}

@@ -1,4 +1,4 @@
-"""`cutegen explain`."""
+"""The verb `cutegen explain`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cutegen.cli.common import gather_specs, print_json, select_specs, with_form
 from cutegen.cli.guard import Refusal
 
 if TYPE_CHECKING:
-    from cutegen.building.sources import Unit
     from cutegen.language.model import KernelSpec
+    from cutegen.project.sources import Unit
 
 
 @click.command()
@@ -37,11 +37,11 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
     from cutegen.analysis.proof import prove
     from cutegen.analysis.report_json import as_json
     from cutegen.analysis.report_text import as_lines
-    from cutegen.building.output import print_diagnostics
-    from cutegen.building.project import shown
-    from cutegen.cli.guard import FINDINGS, OK
+    from cutegen.console import print_diagnostics
+    from cutegen.exits import FINDINGS, OK
     from cutegen.language.diagnostics import as_json as diagnostic_json
     from cutegen.language.writer import write_spec
+    from cutegen.project.paths import shown
 
     if no_proof and sizes:
         raise click.UsageError("--sizes is for the proof, which --no-proof leaves out")
@@ -79,7 +79,7 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
 
 
 def _sizes_for(unit: Unit, given: tuple[str, ...]) -> list[Mapping[str, int]]:
-    """What was asked for, with fixed sizes filled in; else the fixed sizes, if all are. Raises Refusal."""
+    """The sizes that were asked for, with fixed ones filled in; else the fixed sizes, if all are. Raises Refusal."""
     spec = unit.module.spec
     if not given:
         return [spec.static] if set(spec.modes) <= set(spec.static) else []

@@ -10,15 +10,18 @@ from typing import Any
 
 import click
 
-from cutegen.building.project import readable
+from cutegen.errors import CutegenError
+from cutegen.exits import BROKEN, DEFECT, INTERRUPTED, PIPE
+from cutegen.project.paths import readable
 
 DEBUG_VARIABLE = "CUTEGEN_TRACEBACK"
-OK, FINDINGS, BROKEN, DEFECT, INTERRUPTED, PIPE = 0, 1, 2, 70, 130, 141
 _JSON = "cutegen.json"
 
 
 class Refusal(click.ClickException):
-    """Ends a verb with a message, a line of help and an exit code. `told`: stdout has the verb's own JSON already."""
+    """Ends a verb with a message, a line of help and an exit code; `told` says that stdout has the
+    verb's JSON already.
+    """
 
     def __init__(self, message: str, help: str | None = None, code: int = BROKEN, *, told: bool = False) -> None:
         super().__init__(readable(message))
@@ -61,6 +64,8 @@ class Verbs(click.Group):
             ctx.exit(PIPE)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except CutegenError as error:
+            raise Refusal(error.message, error.help, error.exit_code) from error
         except OSError as error:  # a full disk, a closed descriptor: not a defect
             _abandon_stdout()
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
@@ -88,8 +93,8 @@ def _asks_for_json(args: Sequence[str]) -> bool:
 
 
 def _print_refusal(ctx: click.Context, error: click.ClickException) -> None:
-    """`{verb, ok, exit_code, error, help}`."""
-    from cutegen.building.output import print_json
+    """Prints a refusal as JSON, `{verb, ok, exit_code, error, help}`."""
+    from cutegen.console import print_json
 
     help = getattr(error, "help", None)
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -107,7 +112,7 @@ def _where(error: BaseException) -> str:
 
 
 def _abandon_stdout() -> None:
-    """Nobody reads any more, or nothing can be written: what is still buffered must not fail a second time."""
+    """Lets stdout go nowhere: nobody reads it any more, and what is still buffered must not fail a second time."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # stdout is no file

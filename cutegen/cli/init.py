@@ -1,18 +1,42 @@
-"""`cutegen init`."""
+"""The verb `cutegen init`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cutegen.cli.common import print_json, with_format
-from cutegen.cli.guard import OK, Refusal
+from cutegen.exits import OK
+
+
+class OpName(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    """A choice of the ops that have a starter, which are looked up when they are needed: that takes its time."""
+
+    name = "choice"
+
+    def _choice(self) -> Any:
+        from cutegen.registry import ops
+
+        return click.Choice([op.name for op in ops() if op.starter])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._choice().convert(value, param, ctx)
+
+    def get_metavar(self, *where: Any, **more: Any) -> Any:
+        return self._choice().get_metavar(*where, **more)
+
+    def get_missing_message(self, *where: Any, **more: Any) -> Any:
+        return self._choice().get_missing_message(*where, **more)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        return self._choice().shell_complete(ctx, param, incomplete)
 
 
 @click.command()
 @click.argument("name")
-@click.option("--op", type=click.Choice(["elementwise", "gemm", "probe"]), required=True, help="Family of the kernel.")
+@click.option("--op", type=OpName(), required=True, help="Family of the kernel.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The spec; by default specs/NAME.yaml.")
 @with_format
 def init(name: str, op: str, out: Path | None, form: str) -> None:
@@ -20,13 +44,10 @@ def init(name: str, op: str, out: Path | None, form: str) -> None:
 
     JSON: {verb, ok, exit_code, spec, schema}.
     """
-    from cutegen.building.project import quoted, readable
-    from cutegen.building.starter import StarterError, write_starter
+    from cutegen.project.paths import quoted, readable
+    from cutegen.project.starter import write_starter
 
-    try:
-        starter = write_starter(name, op, out)
-    except StarterError as error:
-        raise Refusal(str(error), error.help) from None
+    starter = write_starter(name, op, out)
     spec, schema = (readable(path.as_posix()) for path in (starter.spec, starter.schema))
     if form == "json":
         print_json({"verb": "init", "spec": spec, "schema": schema}, OK)

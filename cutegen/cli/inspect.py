@@ -1,4 +1,4 @@
-"""`cutegen inspect`."""
+"""The verb `cutegen inspect`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
-from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import FINDINGS, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.comparing import Comparison
-    from cutegen.building.inspection import Inspection
-    from cutegen.building.sources import Gathered, Unit
     from cutegen.compiling import Cache, Job, Outcome
+    from cutegen.inspecting.comparing import Comparison
+    from cutegen.inspecting.inspection import Inspection
+    from cutegen.project.sources import Gathered, Unit
 
 
 @click.command()
@@ -56,10 +57,9 @@ def inspect(
     ptx_version, kernels, instructions, padding, kinds, loops, bank_clashes, expect, occupancy, missing, ptx?, sass?,
     diff?}]}]}.
     """  # fmt: skip
-    from cutegen.building.console import make_progress
-    from cutegen.building.inspection import compile_for_inspection, inspect_unit, inspection_json
-    from cutegen.building.output import print_diagnostics
     from cutegen.compiling import Cache
+    from cutegen.console import make_progress, print_diagnostics
+    from cutegen.inspecting.inspection import compile_for_inspection, inspect_unit, inspection_json
     from cutegen.language.diagnostics import as_json
 
     gathered = gather_specs(select_specs(specs, None), form, notices=[], kernels=[])
@@ -116,11 +116,11 @@ def _chosen(gathered: Gathered, kernel: str | None, target: str | None) -> list[
 def _against(
     old: Path, new: list[Inspection], kernel: str | None, texts: list[str], jobs: int | None, cache: Cache | None
 ) -> tuple[dict[tuple[str, str], tuple[Comparison, dict[str, str]]], list[str]]:
-    """By kernel and target: what changed, and the diffs of the texts; and what has nothing to compare with."""
-    from cutegen.building.comparing import OldError, pair, read_old, text_diff
-    from cutegen.building.output import print_diagnostics
-    from cutegen.building.project import shown
+    """What changed and the diffs of the texts, by kernel and target; and what has nothing to compare with."""
+    from cutegen.console import print_diagnostics
+    from cutegen.inspecting.comparing import pair, read_old, text_diff
     from cutegen.language.diagnostics import SpecError
+    from cutegen.project.paths import shown
 
     if not new:  # nothing compiled: that is what there is to say
         return {}, []
@@ -132,8 +132,6 @@ def _against(
             (c.new.kernel, c.new.target): (c, {what: text_diff(c.old, c.new, what, name) for what in texts})
             for c in comparisons
         }
-    except OldError as error:
-        raise Refusal(str(error), error.help, FINDINGS if error.failed else BROKEN) from None
     except SpecError as error:
         print_diagnostics(error.diagnostics, {})
         raise Refusal(f"{name} has errors") from None
@@ -141,8 +139,8 @@ def _against(
 
 
 def _compile_old(wanted: Sequence[Job], name: str, jobs: int | None, cache: Cache | None) -> Sequence[Outcome]:
-    from cutegen.building.console import make_progress
     from cutegen.compiling import compile_all
+    from cutegen.console import make_progress
 
     fresh = [job for job in wanted if cache is None or cache.get(job) is None]
     progress = make_progress()
@@ -160,16 +158,16 @@ def _compile_old(wanted: Sequence[Job], name: str, jobs: int | None, cache: Cach
 
 
 def _diff_json(old: Path | None, comparison: Comparison, texts: dict[str, str]) -> dict[str, Any]:
-    from cutegen.building.comparing import comparison_json
-    from cutegen.building.project import shown
+    from cutegen.inspecting.comparing import comparison_json
+    from cutegen.project.paths import shown
 
     assert old is not None
     return {"against": shown(old), **comparison_json(comparison), **texts}
 
 
 def _print_comparisons(old: Path, compared: list[tuple[Comparison, dict[str, str]]]) -> None:
-    from cutegen.building.comparing import print_comparison
-    from cutegen.building.project import shown
+    from cutegen.inspecting.comparing import print_comparison
+    from cutegen.project.paths import shown
 
     for number, (comparison, texts) in enumerate(compared):
         if texts:
@@ -180,7 +178,7 @@ def _print_comparisons(old: Path, compared: list[tuple[Comparison, dict[str, str
 
 
 def _print_inspections(units: list[Unit], found: list[list[Inspection]], *, ptx: bool, sass: bool) -> None:
-    from cutegen.building.inspection import print_inspection
+    from cutegen.inspecting.inspection import print_inspection
 
     first = True
     for unit, inspections in zip(units, found, strict=True):

@@ -1,4 +1,4 @@
-"""`cutegen layout`."""
+"""The verb `cutegen layout`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import with_format
-from cutegen.cli.guard import BROKEN, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN, OK
 
 if TYPE_CHECKING:
     from cutegen.algebra import AlgebraError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 class _WithFunctions(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The functions, from where they are registered."""
+        """Writes the functions of layout algebra, from where they are registered, at the end of the help."""
         from cutegen.algebra import functions_by_group
 
         for group, functions in functions_by_group().items():
@@ -48,7 +49,7 @@ def layout(expression: str, threads: bool, form: str) -> None:
     """
     import json
 
-    from cutegen.algebra import AlgebraError, NotDefined, evaluate, show
+    from cutegen.algebra import AlgebraError, evaluate, show
 
     try:
         evaluation = evaluate(expression)
@@ -57,8 +58,6 @@ def layout(expression: str, threads: bool, form: str) -> None:
         if form == "json":
             click.echo(json.dumps(_error_json(expression, error), indent=2))
         raise Refusal(show.error_text(expression, error), error.help, told=form == "json") from None
-    except NotDefined as error:
-        raise Refusal(error.message, error.help) from None
     if form == "json":
         data = {"verb": "layout", "ok": True, "exit_code": OK, **show.as_json(evaluation)}
         if found is not None:

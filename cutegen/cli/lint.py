@@ -1,16 +1,16 @@
-"""`cutegen lint`."""
+"""The verb `cutegen lint`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cutegen.cli.common import print_json, select_specs
-from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.lint.choice import Choice
@@ -61,14 +61,16 @@ def lint(
         return
     if not specs:
         raise click.UsageError("Missing argument 'SPEC|DIR...'.")
-    _lint(specs, _choice(select, ignore), strict, form)
+    from cutegen.lint.choice import choose
+
+    _lint(specs, choose(select, ignore), strict, form)
 
 
 def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> None:
-    from cutegen.building.output import count, print_diagnostics
-    from cutegen.building.sources import gather
+    from cutegen.console import count, print_diagnostics
     from cutegen.language.diagnostics import as_json
     from cutegen.lint.github import workflow_command
+    from cutegen.project.sources import gather
 
     gathered = gather(select_specs(specs, None), performance=True)
     shown = [d for d in gathered.diagnostics if choice.keeps(d.code)]
@@ -96,17 +98,8 @@ def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> N
     click.get_current_context().exit(code)
 
 
-def _choice(select: Iterable[str], ignore: Iterable[str]) -> Choice:
-    from cutegen.lint.choice import ChoiceError, choose
-
-    try:
-        return choose(select, ignore)
-    except ChoiceError as error:
-        raise Refusal(str(error), error.help) from None
-
-
 def _print_page(wanted: str, form: str) -> None:
-    from cutegen.building.console import print_markdown
+    from cutegen.console import print_markdown
     from cutegen.lint import page
     from cutegen.lint.choice import near
 
@@ -122,7 +115,7 @@ def _print_page(wanted: str, form: str) -> None:
 
 
 def _print_rules(form: str) -> None:
-    from cutegen.building.console import print_table
+    from cutegen.console import print_table
     from cutegen.lint import page
 
     pages = [page.read(code) for code in page.codes()]

@@ -1,4 +1,4 @@
-"""`cutegen receipts`."""
+"""The verb `cutegen receipts`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_specs
-from cutegen.cli.guard import FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import FINDINGS, OK
 
 
 @click.command()
@@ -30,18 +31,18 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
     JSON: {verb, ok, exit_code, diagnostics, receipts: [{file, kernel, spec, body_hash, gpu, versions, verified,
     measured, limits, host_call}], left_out: [{file, kind, state, why, advice, spec}]}.
     """
-    from cutegen.building.console import print_markdown
-    from cutegen.building.output import print_diagnostics, states_json
-    from cutegen.building.project import shown
-    from cutegen.building.receipts import makers, receipt_of, receipt_states
-    from cutegen.building.receipts_table import markdown
-    from cutegen.building.state import advice
+    from cutegen.building.output import states_json
+    from cutegen.console import print_diagnostics, print_markdown
     from cutegen.measuring.receipt_text import as_json
+    from cutegen.project.paths import shown
+    from cutegen.project.receipts import receipt_of, receipt_states, units_by_file
+    from cutegen.project.receipts_table import markdown
+    from cutegen.project.state import advice
 
     selection = select_specs(specs, out)
     gathered = gather_specs(selection, form, receipts=[], left_out=[])
     states = receipt_states(gathered.units, selection.scopes)
-    made = makers(states, gathered.units)
+    made = units_by_file(states, gathered.units)
     left_out = [state for state in states if state.state != "current"]
     current = [(state, receipt_of(state)) for state in states if state.state == "current"]
     table = markdown([(made[state.path], receipt) for state, receipt in current])
@@ -66,9 +67,9 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
 
 def _write(into: Path, table: str) -> None:
     """Puts the table into the file, which is replaced whole, or left alone where it holds the table already."""
-    from cutegen.building.project import shown
-    from cutegen.building.receipts_table import END, START, put_into
-    from cutegen.building.write import write_all
+    from cutegen.project.paths import shown
+    from cutegen.project.receipts_table import END, START, put_into
+    from cutegen.project.write import write_all
 
     path = into.resolve()  # a link stays one
     old = path.read_bytes()

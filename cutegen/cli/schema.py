@@ -1,4 +1,4 @@
-"""`cutegen schema`."""
+"""The verb `cutegen schema`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cutegen show`."""
+"""The verb `cutegen show`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
-from cutegen.cli.guard import OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import OK
 
 if TYPE_CHECKING:
-    from cutegen.building.sources import Unit
     from cutegen.drawing.model import Figure
+    from cutegen.project.sources import Unit
 
 DTYPES = ("f64", "f32", "f16", "bf16", "i32", "i8", "u8", "bool")
 PAGE = ".html"
@@ -55,8 +56,8 @@ def show(
     JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; of a spec
     with errors also its diagnostics.
     """
-    from cutegen.building.write import write_all
     from cutegen.drawing.data import as_json
+    from cutegen.project.write import write_all
 
     if any(map(_is_spec, subjects)):
         if len(subjects) > 1 or tv or tile or banks:
@@ -90,19 +91,15 @@ def _is_spec(subject: str) -> bool:
 
 
 def _layouts(texts: Sequence[str], tv: bool, tile: str | None, banks: str | None) -> Figure:
-    from cutegen.drawing.grids import DrawingError
     from cutegen.drawing.requests import draw_layouts
-    from cutegen.language.dtypes import Dtype
+    from cutegen.dtypes import Dtype
 
-    try:
-        return draw_layouts(texts, threads=tv, tile=tile, element_bytes=Dtype(banks).bytes if banks else None)
-    except DrawingError as error:
-        raise Refusal(str(error), error.help) from None
+    return draw_layouts(texts, threads=tv, tile=tile, element_bytes=Dtype(banks).bytes if banks else None)
 
 
 def _kernels(path: Path, kernel: str | None, names: Sequence[str], form: str) -> Drawn:
     """The pictures of a spec's kernels; all, or those of some names. Ends the verb where the spec has an error."""
-    from cutegen.building.output import print_diagnostics
+    from cutegen.console import print_diagnostics
     from cutegen.drawing.kernels import draw_kernel
 
     gathered = gather_specs(select_specs((path,), None), form, pictures=[], written=[])
@@ -137,6 +134,8 @@ def _render(drawn: Drawn, out: Sequence[Path]) -> dict[Path, bytes | None]:
             continue
         if kind not in KINDS:
             raise Refusal(f"{path} does not end in {', '.join((*KINDS, PAGE))}", "the ending says what is drawn")
+        if not figures:
+            raise Refusal(f"{path} would hold no picture: its family draws none", f"end the file's name in {PAGE}")
         if kind in ONE_EACH and len(figures) > 1:
             names = ", ".join(dict.fromkeys(figure.name for figure in figures))
             help = f"choose one with --picture ({names}) and --kernel, or end in {PAGE}"
@@ -164,7 +163,7 @@ def _pages(drawn: Drawn, path: Path) -> dict[Path, bytes | None]:
 
 
 def _print(figures: Sequence[Figure]) -> None:
-    """On the terminal, in colour; without colour where stdout is none."""
+    """Prints pictures on the terminal in colour, and without colour where stdout is no terminal."""
     from rich.console import Console
 
     from cutegen.drawing.text import MOST_ROWS, render_text

@@ -1,4 +1,4 @@
-"""`cutegen tune`."""
+"""The verb `cutegen tune`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs
-from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.sources import Unit
-    from cutegen.measuring.tuning.flow import Result
+    from cutegen.project.sources import Unit
+    from cutegen.tuning.flow import Result
 
 
 @click.command()
@@ -74,12 +75,11 @@ def tune(
     incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a spec with
     errors {verb, ok, exit_code, diagnostics}.
     """
-    from cutegen.building.console import make_progress
-    from cutegen.building.output import print_diagnostics
-    from cutegen.building.tuning import NoTuning, log_path, prepare, write_winner
+    from cutegen.console import make_progress, print_diagnostics
     from cutegen.measuring.shapes import ShapeError
-    from cutegen.measuring.tuning import output
-    from cutegen.measuring.tuning.flow import Options
+    from cutegen.tuning import output
+    from cutegen.tuning.flow import Options
+    from cutegen.tuning.preparing import log_path, prepare, write_winner
 
     if target is not None and not dry_run:
         raise click.UsageError("--target is for --dry-run; a GPU is its own target")
@@ -92,8 +92,6 @@ def tune(
     options = Options(most, budget, seed, jobs, not no_cache, _targets(gathered.units[0], target))
     try:
         prepared = prepare(gathered.units, only, sizes, options)
-    except NoTuning as error:
-        raise Refusal(str(error), error.help) from None
     except ShapeError as error:
         raise Refusal(f"--sizes: {error}", error.help) from None
     path = log_file or log_path(prepared)
@@ -108,10 +106,7 @@ def tune(
     written = bool(diff) and not no_write
     if written:
         assert changed is not None
-        try:
-            write_winner(prepared, changed)
-        except NoTuning as error:
-            raise Refusal(str(error), error.help, FINDINGS) from None
+        write_winner(prepared, changed)
     code = FINDINGS if result.wrong else BROKEN if result.stopped else OK
     if form == "json":
         told = {"spec": gathered.units[0].source.shown, "log": str(path), **output.as_json(result)}
@@ -140,8 +135,8 @@ def _targets(unit: Unit, target: str | None) -> tuple[str, ...]:
 
 
 def _print(result: Result, dry: bool) -> None:
-    from cutegen.building.console import print_table
-    from cutegen.measuring.tuning import output
+    from cutegen.console import print_table
+    from cutegen.tuning import output
 
     for notice in result.notices:
         click.echo(f"note: {notice}", err=True)

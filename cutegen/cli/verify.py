@@ -1,4 +1,4 @@
-"""`cutegen verify`."""
+"""The verb `cutegen verify`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
-from cutegen.cli.guard import BROKEN, FINDINGS, OK, Refusal
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.build import Verification
-    from cutegen.building.receipts import Recorded
-    from cutegen.building.sources import Unit
+    from cutegen.building.verification import Verification
+    from cutegen.project.receipts import Recorded
+    from cutegen.project.sources import Unit
 
 
 @click.command()
@@ -35,11 +36,10 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
     JSON: {verb, ok, exit_code, on, diagnostics, notices, kernels: [{kernel, spec, file, verification: {verdict, why,
     report}}], receipts?: {written, notices, problems}}.
     """
-    from cutegen.building.build import Verification, run_verification
-    from cutegen.building.checks import emulator_missing
-    from cutegen.building.console import make_progress
-    from cutegen.building.output import print_diagnostics, print_recorded, print_verify, recorded_json, verify_json
-    from cutegen.building.state import other_files
+    from cutegen.building.output import print_recorded, print_verify, recorded_json, verify_json
+    from cutegen.building.verification import Verification, emulator_missing, run_verification
+    from cutegen.console import make_progress, print_diagnostics
+    from cutegen.project.state import other_files
     from cutegen.verification import gpu_missing
 
     if receipts and on == "cpu":
@@ -77,8 +77,8 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
 
 
 def _record(units: Sequence[Unit], verifications: Sequence[Verification]) -> Recorded:
-    from cutegen.building.receipts import record_verified
     from cutegen.measuring.machine import this_machine
+    from cutegen.project.receipts import record_verified
 
     pairs = zip(units, verifications, strict=True)
     return record_verified(this_machine(), [(unit, v.report) for unit, v in pairs if v.report is not None])

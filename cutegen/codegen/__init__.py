@@ -1,4 +1,4 @@
-"""From a plan to the text of a standalone CuTeDSL module."""
+"""Prints a plan as the text of a standalone CuTeDSL module."""
 
 from __future__ import annotations
 

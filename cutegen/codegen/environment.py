@@ -1,20 +1,32 @@
-"""The Jinja environment of the templates. Undefined names are errors: a template defaults nothing."""
+"""The Jinja environment of a family's templates. Undefined names are errors: a template defaults nothing."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, PrefixLoader, StrictUndefined
 
 from cutegen.codegen import formatting
 from cutegen.codegen.regions import RegionTag
-from cutegen.planning.layouts import show
+from cutegen.layouts import show
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from cutegen.family import AnyFamily
 
 
-@lru_cache(maxsize=1)
-def environment() -> Environment:
+@lru_cache(maxsize=64)
+def environment(family: AnyFamily) -> Environment:
+    """The Jinja environment in which a family's templates are rendered.
+
+    `module/...` are the templates of what all modules have; the family says which others there are.
+    """
+    folders = {**family.templates, "module": files("cutegen.codegen") / "templates"}
     env = Environment(
-        loader=PackageLoader("cutegen.codegen", "templates"),
+        loader=PrefixLoader({prefix: _loader(folder) for prefix, folder in folders.items()}),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -31,3 +43,13 @@ def environment() -> Environment:
         show=show,
     )
     return env
+
+
+def _loader(folder: Traversable) -> FunctionLoader:
+    """Finds the files of a folder, which may be inside of a package that is not unpacked."""
+
+    def read(name: str) -> tuple[str, str, None] | None:
+        file = folder / name
+        return (file.read_text(encoding="utf-8"), str(file), None) if file.is_file() else None
+
+    return FunctionLoader(read)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from cutegen.language.dtypes import Dtype
-from cutegen.language.expressions import Binary, Call, Cast, Expr, Literal_, MatMul, Name, Unary, walk
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import Binary, Call, Cast, Coord, Expr, Literal_, Local, MatMul, Name, Unary, walk
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 
@@ -28,27 +28,51 @@ class Text:
     strength: int = ATOM
 
     def inside(self, strength: int) -> str:
-        """As an operand of an operator of that strength."""
+        """The text as an operand of an operator of that strength, in parentheses if it needs them."""
         return self.text if self.strength >= strength else f"({self.text})"
 
 
 @dataclass
 class Printer:
-    """`names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`."""
+    """Prints expressions as Python statements.
+
+    `names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`.
+    `coordinates` has the text of `coord(...)` by mode. `taken` are further names that no temporary may have.
+    """
 
     names: Mapping[str, str]
     tensors: frozenset[str]
     product: str | None
     width: int
+    coordinates: Mapping[str, str] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
     anchor: str | None = None  # a variable that holds a tensor
-    spread_out: bool = False  # whether a number was made a tensor
     next_number: int = 0  # of the next temporary
     statements: list[str] = field(default_factory=list)
+    locals: dict[str, str] = field(default_factory=dict)  # variables of what was computed before
+    tensor_locals: set[str] = field(default_factory=set)  # those of them that are tensors
 
     def run(self, value: Expr, target: str) -> list[str]:
-        """Statements that end in `target = ...`."""
+        """The statements that compute a value, the last of which is `target = ...`."""
         printed = self.fit(self.print(value), len(target) + 3)
-        return [*self.statements, f"{target} = {printed.text}"]
+        statements = [*self.statements, f"{target} = {printed.text}"]
+        self.statements = []
+        return statements
+
+    def keep(self, value: Expr, name: str, variable: str) -> list[str]:
+        """The statements after which `Local(name)` is the value: in `variable`, or in one that holds it already."""
+        if self.is_tensor(value):
+            self.tensor_locals.add(name)
+        if is_number(value):  # of Python's own, which has no type yet
+            statements = [f"{variable} = {self.typed(self.print(value), _of(value)).text}"]
+        else:
+            statements = self.run(value, variable)
+            held = statements[-1].removeprefix(f"{variable} = ")
+            if held.isidentifier():
+                variable = held
+                statements.pop()
+        self.locals[name] = variable
+        return statements
 
     def fit(self, printed: Text, used: int) -> Text:
         return printed if used + len(printed.text) <= self.width else self.name(printed)
@@ -58,14 +82,20 @@ class Printer:
         if printed.text.isidentifier():
             return printed
         numbers = (f"x{i}" for i in count(self.next_number))
-        variable = next(name for name in numbers if name not in self.names.values())
+        variable = next(name for name in numbers if name not in self.names.values() and name not in self.taken)
         self.next_number = int(variable[1:]) + 1
         self.statements.append(f"{variable} = {printed.text}")
         return Text(variable)
 
-    def uniform(self, node: Expr) -> bool:
-        """Whether the value is the same for all elements: no tensor in it."""
-        return not any(isinstance(n, MatMul) or (isinstance(n, Name) and n.id in self.tensors) for n in walk(node))
+    def is_tensor(self, node: Expr) -> bool:
+        """Whether an expression prints as a tensor, not as a number that is the same for all elements."""
+        return any(
+            isinstance(n, MatMul | Coord)
+            or (isinstance(n, Name) and n.id in self.tensors)
+            or (isinstance(n, Local) and n.id in self.tensor_locals)
+            or (isinstance(n, Call) and n.function in _SPREADING)
+            for n in walk(node)
+        )
 
     def print(self, node: Expr) -> Text:
         match node:
@@ -73,6 +103,10 @@ class Printer:
                 return self.literal(node)
             case Name():
                 return Text(self.names[node.id])
+            case Local():
+                return Text(self.locals[node.id])
+            case Coord():
+                return Text(self.coordinates[node.mode])
             case MatMul():
                 assert self.product is not None
                 return Text(self.product)
@@ -86,15 +120,17 @@ class Printer:
                 return self.fit(Text(" * ".join([base.text] * int(node.right.value)), PRODUCT), self.width // 2)
             case Binary():
                 return self.binary(node)
-            case Cast() if _number(node.x):
+            case Cast() if is_number(node.x):
                 return self.constant(self.print(node.x), _of(node))
             case Cast():
                 return self.cast(self.print(node.x), _of(node.x), _of(node))
             case Call():
                 return self.call(node, [self.print(a) for a in node.arguments])
+        raise AssertionError(node)
 
     def literal(self, node: Literal_) -> Text:
-        return Text(repr(node.value), NEGATE if repr(node.value).startswith("-") else ATOM)
+        text = repr(node.value).replace("e+", "e")  # as formatters write it
+        return Text(text, NEGATE if text.startswith("-") else ATOM)
 
     def binary(self, node: Binary) -> Text:
         left, right = self.print(node.left), self.print(node.right)
@@ -119,7 +155,11 @@ class Printer:
         raise NotImplementedError
 
     def constant(self, x: Text, dtype: Dtype) -> Text:
-        """A number that was cast."""
+        """The text of a number that was cast."""
+        raise NotImplementedError
+
+    def typed(self, x: Text, dtype: Dtype) -> Text:
+        """The text that gives a number of Python's own a type."""
         raise NotImplementedError
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
@@ -129,7 +169,7 @@ class Printer:
         raise NotImplementedError
 
     def common(self, function: str, x: Text) -> Text | None:
-        """The functions that both printers spell out in the same way."""
+        """The text of a function that both printers spell out in the same way; None for any other function."""
         if function == "sigmoid":
             return Text(f"1.0 / (1.0 + {self.exponential(x)})", PRODUCT)
         if function == "silu":
@@ -139,7 +179,7 @@ class Printer:
 
 
 class KernelPrinter(Printer):
-    """Text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
+    """Prints text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
 
     def negation(self, x: Text) -> Text:
         return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
@@ -153,14 +193,15 @@ class KernelPrinter(Printer):
     def constant(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"cutlass.{dtype.cutlass}({x.text})")
 
+    typed = constant
+
     def exponential(self, x: Text) -> str:
         return f"cute.math.exp(-{x.inside(NEGATE)})"
 
     def spread(self, node: Expr, printed: Text) -> str:
-        """As a tensor: selections take no bare numbers."""
-        if not self.uniform(node) or any(isinstance(n, Call) and n.function in _SPREADING for n in walk(node)):
+        """A printed value as a tensor, since selections take no bare numbers."""
+        if self.is_tensor(node):
             return printed.text
-        self.spread_out = True
         printed = self.name(printed) if len(printed.text) > self.width // 3 else printed
         dtype = f"cutlass.{_of(node).cutlass}"
         if self.anchor is None:
@@ -186,7 +227,9 @@ class KernelPrinter(Printer):
         return Text(f"cute.math.{name}({x.text})")
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
-        """`where`; and `minimum` and `maximum` through it, since the math functions drop a NaN beside a constant."""
+        """The text of `where`, and of `minimum` and `maximum` through it: the math functions drop a NaN beside a
+        constant.
+        """
         parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
         if node.function == "where":
             return self.wide_call("cute.where", parts)
@@ -204,10 +247,10 @@ class KernelPrinter(Printer):
 
 
 class TorchPrinter(Printer):
-    """Text on torch tensors; scalars are tensors without dimensions."""
+    """Prints text on torch tensors; scalars are tensors without dimensions."""
 
     def print(self, node: Expr) -> Text:
-        if isinstance(node, Unary) and node.op == "not" and _number(node.x):  # ~ of Python's True is -2
+        if isinstance(node, Unary) and node.op == "not" and is_number(node.x):  # ~ of Python's True is -2
             return self.negation(Text(self.tensor(node.x, super().print(node.x))))
         return super().print(node)
 
@@ -221,20 +264,23 @@ class TorchPrinter(Printer):
     def constant(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"torch.tensor({x.text}, device=device).to(torch.{dtype.torch})")
 
+    def typed(self, x: Text, dtype: Dtype) -> Text:
+        return Text(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)")
+
     def exponential(self, x: Text) -> str:
         return f"torch.exp(-{x.inside(NEGATE)})"
 
     def tensor(self, node: Expr, printed: Text) -> str:
-        """As a tensor: torch's functions take no bare numbers here."""
-        if _number(node):
-            return f"torch.tensor({printed.text}, dtype=torch.{_of(node).torch}, device=device)"
+        """A printed value as a tensor, since torch's functions take no bare numbers here."""
+        if is_number(node):
+            return self.typed(printed, _of(node)).text
         return printed.text
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         name, parts = node.function, []
         if name in ("sigmoid", "silu"):
             x = arguments[0]
-            if _number(node.arguments[0]):
+            if is_number(node.arguments[0]):
                 x = Text(self.tensor(node.arguments[0], x))
             shared = self.common(name, x)
             assert shared is not None
@@ -251,10 +297,10 @@ class TorchPrinter(Printer):
         raise AssertionError(name)
 
 
-def _number(node: Expr) -> bool:
-    """Whether it prints as a number of Python's: literals and arithmetic on them."""
+def is_number(node: Expr) -> bool:
+    """Whether an expression prints as a number of Python's own: a literal, or arithmetic on literals."""
     if isinstance(node, Unary | Binary):
-        return getattr(node, "op", "") != "not" and all(map(_number, node.children))
+        return getattr(node, "op", "") != "not" and all(map(is_number, node.children))
     return isinstance(node, Literal_)
 
 

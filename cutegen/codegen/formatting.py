@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from tensor_layouts import Layout
 
-from cutegen.language.layouts import format_layout
+from cutegen.layouts import format_layout
 
 WIDTH = 88
 
 
 def python_tuple(shape: object) -> str:
-    """`((8,32),(8,4))` as Python: `((8, 32), (8, 4))`; a tuple of one keeps its comma."""
+    """A shape as a Python tuple, `((8,32),(8,4))` as `((8, 32), (8, 4))`; a tuple of one keeps its comma."""
     if isinstance(shape, tuple | list):
         inner = ", ".join(python_tuple(s) for s in shape)
         return f"({inner},)" if len(shape) == 1 else f"({inner})"
@@ -23,7 +23,7 @@ Item = str | tuple[str, Sequence[str], str]  # text, or a bracketed list that ma
 
 
 def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH) -> str:
-    """`head` items `tail`, in one line, else with the items indented, else one item a line.
+    """The text of `head`, items and `tail`: in one line, else with the items indented, else with one item a line.
 
     `indent` is the column at which the text starts, `width` how many columns there are.
     """
@@ -65,7 +65,9 @@ def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
 
 
 def raising(pad: str, first: str, second: str, error: str = "ValueError") -> list[str]:
-    """`raise ValueError(f"...")` for the body of a function, in one line where it fits, else in two strings."""
+    """The lines of `raise ValueError(f"...")` for the body of a function: in one line where it
+    fits, else two strings.
+    """
     whole = f'{pad}raise {error}(f"{first}{second}")'
     if 4 + len(whole) <= WIDTH:
         return [whole]

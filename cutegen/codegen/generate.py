@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
-from cutegen.language.model import KernelSpec, Path
+from cutegen.language.kinds import Path
+from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
@@ -68,7 +69,7 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
 
 
 def _said_of_some(planned: list[tuple[KernelSpec, Report]]) -> list[Diagnostic]:
-    """What was said of the kernels of a matrix; with their names, where it was not said of all of them."""
+    """The diagnostics of a matrix's kernels, with the kernels' names where they were not said of all of them."""
     names: dict[Diagnostic, list[str]] = {}
     for spec, report in planned:
         for diagnostic in dict.fromkeys(report.diagnostics):

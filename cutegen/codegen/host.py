@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, Item, call, raising
-from cutegen.codegen.launch_checks import can_overlap_itself, launch_checks, limits
-from cutegen.codegen.workspaces import workspace_texts
-from cutegen.language.expressions import Expr, MatMul
+from cutegen.codegen.launch_checks import can_overlap_itself, memory_pairs
+from cutegen.codegen.parts import KernelParts, Limit
+from cutegen.expressions.tree import Call, walk
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.layouts import leaves, modes_of, offsets
-from cutegen.planning.plan import GemmPlan, Plan, ProbePlan
+from cutegen.planning.plan import Plan
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
-MODE_DEFAULT = 1024  # of the command line's sizes
-TABLE_ROWS = 64  # of a probe's threads, for their values to be listed
+ELEMENTS_DEFAULT = 1 << 20  # of a tensor, where the command line gives no sizes
+MAY_BE_NAN = ("log", "sqrt", "rsqrt")  # of the random numbers that `make_inputs` gives
 
 
-def host_context(plan: Plan) -> dict[str, Any]:
+def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
+    """All that the host side of a module prints except for `launch`."""
     spec = plan.spec
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     parameters = [f"{t.argument}: torch.Tensor" for t in spec.tensors]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
-    spaces = workspace_texts(plan)
-    checks = _checks(spec) + [line for limit in limits(plan) for line in limit.lines]
-    checks = [kept for line in checks if (kept := _without_unused(line, checks))]
+    spaces = parts.workspaces.each if parts.workspaces else ()
+    checks = _checks(spec, parts.limits)
     return {
         "host_parameters": parameters,
-        "host_summary": spec.summary.rstrip(".") + "." if spec.summary else f"{spec.compute.text}.",
-        "argument_docs": [(f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors],
+        "host_summary": (spec.summary or spec.compute.text.replace("\n", "\n    ")).rstrip(".") + ".",
+        "documentation": [
+            *((f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors),
+            *((x.path, x.documentation) for x in spaces),
+        ],
         "checks": checks,
         "scalar_checks": _scalar_checks(spec),
-        "fast_conditions": _fast_conditions(plan),
+        "fast_conditions": _fast_conditions(spec),
         "gradients": _gradients(spec),
-        **launch_checks(plan),
-        "empty_operands": _empty_operands(plan),
+        "without_elements": parts.without_elements,
         "call_arguments": arguments,
-        "with_workspaces": _returned([*arguments, *(x.memory for x in spaces)]),
+        "with_workspaces": _tuple_returned([*arguments, *(x.memory for x in spaces)]),
         "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces else arguments,
         "symbols": _symbols(spec),
-        "fakes": _fakes(spec) + [(x.path, line) for x in spaces for line in x.fakes(spec.static)],
+        "fakes": _fakes(spec) + [(x.path, line) for x in spaces for line in x.fakes],
         "compile_arguments": [
             "launch",
             *(t.argument for t in spec.tensors),
@@ -50,16 +49,45 @@ def host_context(plan: Plan) -> dict[str, Any]:
             *(x.parameter for x in spaces),
             "stream",
         ],
-        "workspaces": spaces,
-        "reference_lines": reference_lines(plan),
+        "workspaces": parts.workspaces,
+        "workspaces_template": f"{spec.family.name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
-        **_inputs(plan),
+        **_results(plan),
+        **_inputs(spec),
     }
 
 
-def _returned(items: list[str]) -> str:
+def _results(plan: Plan) -> dict[str, Any]:
+    """The texts about what the public function and `reference` return: the output, or a tuple of all."""
+    outputs = [tensor.argument for tensor in plan.spec.outputs]
+    reference = plan.spec.operation.reference(plan)
+    quoted = [f"`{output}`" for output in outputs]
+    told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
+    made = [f"torch.empty_like({out}).copy_({x})" for out, x in zip(outputs, reference.results, strict=True)]
+    promises = [
+        f"Runs on the current stream and returns {told}. Raises TypeError or ValueError",
+        "with the name of the argument that does not fit. The first call on a device compiles: make",
+        "one before a CUDA graph is captured.",
+    ]
+    if len(outputs) > 1:  # however many they are
+        promises = [
+            f"Runs on the current stream and returns {told}.",
+            "Raises TypeError or ValueError with the name of the argument that does not fit.",
+            "The first call on a device compiles: make one before a CUDA graph is captured.",
+        ]
+    return {
+        "result_type": "torch.Tensor" if len(outputs) == 1 else f"tuple[{', '.join(['torch.Tensor'] * len(outputs))}]",
+        "promises": promises,
+        "returned": f"return {', '.join(outputs)}",
+        "reference_lines": reference.lines,
+        "what_results": f"{'a new tensor' if len(outputs) == 1 else 'new tensors'} like {told}",
+        "returned_results": _tuple_returned(made),
+    }
+
+
+def _tuple_returned(items: list[str]) -> str:
     flat = f"return {', '.join(items)}"
-    return flat if 4 + len(flat) <= WIDTH else call("return (", items, ")", 4)
+    return flat if 4 + len(flat) <= WIDTH or len(items) == 1 else call("return (", items, ")", 4)
 
 
 def _one(is_float: bool) -> str:
@@ -67,7 +95,9 @@ def _one(is_float: bool) -> str:
 
 
 def _document(spec: KernelSpec, tensor: Tensor) -> str:
-    """`a: [M, K] float32, M contiguous, 16-byte aligned, read`."""
+    """A tensor's line in the module's documentation, such as `a: [M, K] float32, M contiguous,
+    16-byte aligned, read`.
+    """
     use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
     known = [f"{m} = {spec.static[m]}" for m in tensor.shape if m in spec.static]
     known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
@@ -76,7 +106,8 @@ def _document(spec: KernelSpec, tensor: Tensor) -> str:
     return f"{text}{tensor.major} contiguous, {tensor.align}-byte aligned, {use}."
 
 
-def _checks(spec: KernelSpec) -> list[str]:
+def _checks(spec: KernelSpec, limits: Sequence[Limit]) -> list[str]:
+    """The statements of `_check_all` on tensors; of a shape they name the sizes that later ones look at."""
     lines: list[str] = []
     for t in spec.tensors:
         assert t.major is not None
@@ -92,11 +123,14 @@ def _checks(spec: KernelSpec) -> list[str]:
             )
     bound: dict[str, str] = {}  # mode -> the argument that its size was taken from
     first = spec.output
-    for t in (first, *(t for t in spec.tensors if t.name != first.name)):
+    ordered = (first, *(t for t in spec.tensors if t.name != first.name))
+    looked_at = _modes_looked_at(spec, ordered, limits)
+    for t in ordered:
         fresh = [m for m in t.shape if m not in bound]
         if len(fresh) == len(t.shape):
-            targets = f"({t.shape[0]},)" if len(t.shape) == 1 else ", ".join(t.shape)
-            lines.append(f"{targets} = {t.argument}.shape")
+            names = [m if m in looked_at else "_" for m in fresh]
+            targets = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+            lines += [f"{targets} = {t.argument}.shape"] if looked_at.intersection(fresh) else []
         else:
             for m in fresh:
                 lines.append(f"{m} = {t.argument}.shape[{t.shape.index(m)}]")
@@ -123,25 +157,28 @@ def _checks(spec: KernelSpec) -> list[str]:
             lines += raising(
                 "    ", f"{owner}: expected {mode} to be a multiple of {spec.divisible[mode]}, ", f"got {{{mode}}}"
             )
-    if can_overlap_itself(spec.output):
-        lines.append(f"if {out}.numel() and not _distinct({out}):")
-        lines += raising("    ", f"{out}: expected elements that share no memory, ", f"got strides {{{out}.stride()}}")
-    for t in spec.tensors:
-        if t.argument != out:
-            message = f"{out}: expected memory of its own, got some of {t.argument}'s"
-            lines += [f"if {out}.numel() and not _apart({out}, {t.argument}):", f'    raise ValueError("{message}")']
-    return lines
+    for output in (t for t in spec.outputs if can_overlap_itself(t)):
+        name = output.argument
+        lines.append(f"if {name}.numel() and not _distinct({name}):")
+        lines += raising(
+            "    ", f"{name}: expected elements that share no memory, ", f"got strides {{{name}.stride()}}"
+        )
+    for output, t in memory_pairs(spec):
+        name = output.argument
+        message = f"{name}: expected memory of its own, got some of {t.argument}'s"
+        lines += [f"if {name}.numel() and not _apart({name}, {t.argument}):", f'    raise ValueError("{message}")']
+    return lines + [line for limit in limits for line in limit.lines]
 
 
-def _without_unused(line: str, lines: list[str]) -> str:
-    """`M, N = c.shape` with `_` for sizes that nothing looks at."""
-    names, separator, source = line.partition(" = ")
-    if not (separator and source.endswith(".shape")):
-        return line
-    others = " ".join(other for other in lines if other is not line)
-    used = [bool(re.search(rf"\b{name}\b(?!:)", others)) for name in re.findall(r"\w+", names)]
-    kept = iter(used)
-    return re.sub(r"\w+", lambda m: m[0] if next(kept) else "_", names) + separator + source if any(used) else ""
+def _modes_looked_at(spec: KernelSpec, ordered: Sequence[Tensor], limits: Sequence[Limit]) -> set[str]:
+    """The modes whose sizes are compared: fixed, of a multiple, in a limit, or of a tensor that shares a mode."""
+    found = {mode for limit in limits for mode in limit.modes}
+    seen: set[str] = set()
+    for tensor in ordered:
+        if seen.intersection(tensor.shape):
+            found.update(tensor.shape)
+        seen.update(tensor.shape)
+    return found | {mode for mode in seen if mode in spec.static or spec.divisible.get(mode, 1) > 1}
 
 
 def _scalar_checks(spec: KernelSpec) -> list[str]:
@@ -158,34 +195,24 @@ def _scalar_checks(spec: KernelSpec) -> list[str]:
     return lines
 
 
-def _fast_conditions(plan: Plan) -> list[str]:
-    """What the compiled function cannot check."""
-    tensors = plan.spec.tensors
+def _fast_conditions(spec: KernelSpec) -> list[str]:
+    """The conditions that the compiled function cannot check."""
+    tensors = spec.tensors
     # It takes signed for unsigned integers and the other way round
     conditions = [f"{t.argument}.dtype is torch.{t.dtype.torch}" for t in tensors if not t.dtype.is_float]
-    return [*conditions, "not (wants_gradient and torch.is_grad_enabled())"] if _gradients(plan.spec) else conditions
+    return [*conditions, "not (wants_gradient and torch.is_grad_enabled())"] if _gradients(spec) else conditions
 
 
 def _gradients(spec: KernelSpec) -> list[str]:
-    """Whether autograd follows an argument: integers have no gradients."""
+    """The conditions under which autograd follows an argument: integers have no gradients."""
     return [f"{t.argument}.requires_grad" for t in spec.tensors if t.dtype.is_float]
 
 
-def _empty_operands(plan: Plan) -> list[str]:
-    """With k = 0 the operands have no elements, and torch gives them strides that the compiled function refuses."""
-    if not isinstance(plan, GemmPlan):
-        return []
-    lines = []
-    for tensor in (plan.spec.tensor(x.tensor.name) for x in (plan.a, plan.b)):
-        unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
-        strides = ", ".join("1" if m == tensor.major else str(unit) for m in tensor.shape)
-        name = tensor.argument
-        lines.append(f"{name} = {name}.as_strided({name}.shape, ({strides}))")
-    return lines
-
-
 def _symbols(spec: KernelSpec) -> list[tuple[str, str]]:
-    """One symbolic size for each mode that is not fixed, with the divisibility that the host checks; its key first."""
+    """The lines that make a symbolic size for each mode that is not fixed, each with its key in the spec.
+
+    They promise the divisibility that the host checks.
+    """
     lines = []
     for mode in spec.modes:
         if mode not in spec.static:
@@ -196,7 +223,10 @@ def _symbols(spec: KernelSpec) -> list[tuple[str, str]]:
 
 
 def _fakes(spec: KernelSpec) -> list[tuple[str, str]]:
-    """A stand-in for each tensor, of which the compiler learns what it is promised; its key first."""
+    """The lines that make a stand-in for each tensor, each with its key in the spec.
+
+    From it the compiler learns what it is promised of the tensor.
+    """
     lines = []
     for t in spec.tensors:
         unit = max(1, (t.align or 1) // t.dtype.bytes)
@@ -210,79 +240,8 @@ def _fakes(spec: KernelSpec) -> list[tuple[str, str]]:
     return lines
 
 
-def reference_lines(plan: Plan) -> list[str]:
-    """Statements on the arguments of the generated function that end in `result = ...`, what it computes in torch."""
-    spec, value = plan.spec, plan.pointwise.value
-    if isinstance(plan, ProbePlan):
-        return _probe_reference(plan)
-    lines = []
-    text = "\n".join(_printed(spec, value, plan))
-    if "device=device" in text or spec.scalars:
-        lines.append(f"device = {spec.output.argument}.device")
-    for s in spec.scalars:
-        items = [s.argument, f"dtype=torch.{s.dtype.torch}", "device=device"]
-        lines.append(call(f"{s.argument} = torch.tensor(", items, ")", 4))
-    for o in plan.pointwise.operands:
-        if o.broadcast and o.read:
-            index = ", ".join("None" if m in o.broadcast else ":" for m in spec.output.shape)
-            lines.append(f"{o.tensor.argument} = {o.tensor.argument}[{index}]")
-    if isinstance(plan, GemmPlan):
-        a, b, dtype = plan.a.tensor, plan.b.tensor, spec.schedule.mma.accumulator  # type: ignore[union-attr]
-        assert dtype is not None
-        factors = [t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in (a, b)]
-        lines.append(f"product = {factors[0]} @ {factors[1]}.T")
-        if isinstance(value, MatMul):
-            return [*lines[:-1], f"result = {factors[0]} @ {factors[1]}.T"]
-    return lines + _printed(spec, value, plan)
-
-
-def _printed(spec: KernelSpec, value: Expr, plan: Plan) -> list[str]:
-    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
-    tensors = frozenset(t.name for t in spec.tensors)
-    printer = TorchPrinter(names, tensors, "product" if isinstance(plan, GemmPlan) else None, WIDTH - 4)
-    return printer.run(value, "result")
-
-
-def _probe_reference(plan: ProbePlan) -> list[str]:
-    source = plan.source.argument
-    threads = plan.threads
-    image = offsets(plan.tv_layout)
-    rows = [[image[t + threads * v] for v in range(plan.values)] for t in range(threads)]
-    flat = f"{source}.permute({', '.join(str(i) for i in reversed(range(len(plan.tiler))))}).reshape(-1)"
-    if len(plan.tiler) == 1:
-        flat = source
-    printed = [f"[{', '.join(map(str, row))}]" for row in rows]
-    if len(rows) <= TABLE_ROWS and max(len(row) for row in printed) <= WIDTH - 13:
-        table = [f"        {row}," for row in printed]
-        lines = ["# Row: thread, column: value", "probe_index = torch.tensor(", "    [", *table, "    ],"]
-        lines += [f"    device={source}.device,", ")"]
-    else:
-        lines = [
-            "# The layout, written out: value = sum over its modes of coordinate * stride",
-            *_enumerate(plan, source),
-        ]
-    names = {plan.source.name: "result"}
-    printer = TorchPrinter(names, frozenset(names), None, WIDTH - 4)
-    return [
-        *lines,
-        f"result = {flat}[probe_index]",
-        *(s for s in printer.run(plan.pointwise.value, "result") if s != "result = result"),
-    ]
-
-
-def _enumerate(plan: ProbePlan, source: str) -> list[str]:
-    """index[t, v] built from the layout's modes, for layouts too large to list."""
-    lines = []
-    for name, mode in zip(("thread_offsets", "value_offsets"), modes_of(plan.tv_layout), strict=True):
-        lines.append(f"{name} = torch.zeros(1, dtype=torch.int64, device={source}.device)")
-        for extent, stride in leaves(mode):
-            lines.append(f"mode_offsets = torch.arange({extent}, device={source}.device) * {stride}")
-            lines.append(f"{name} = (mode_offsets[:, None] + {name}[None, :]).reshape(-1)")
-    return [*lines, "probe_index = thread_offsets[:, None] + value_offsets[None, :]"]
-
-
-def _inputs(plan: Plan) -> Mapping[str, Any]:
-    spec = plan.spec
+def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
+    """The texts that `make_inputs` and the command line print."""
     free = [m for m in spec.modes if m not in spec.static]
     values = []
     for t in spec.tensors:
@@ -291,19 +250,23 @@ def _inputs(plan: Plan) -> Mapping[str, Any]:
         items = [f"torch.{t.dtype.torch}", f"({sizes})", str(t.shape.index(t.major))]
         values.append(call("random(", [*items, str(max(1, t.align // t.dtype.bytes))], ")", 8))
     values += ["1.5" if s.dtype.is_float else "2" for s in spec.scalars]
-    defaults = {m: _default(plan, m) for m in free}
+    defaults = {m: _default(spec, m) for m in free}
+    nodes = [x for value in spec.compute.values for x in walk(value)]
     return {
         "input_parameters": [*(f"{m}: int = {defaults[m]}" for m in free), 'device: str = "cuda"', "seed: int = 0"],
         "input_values": values,
         "mode_arguments": [(m, defaults[m]) for m in free],
         "main_inputs": [f"{m}=args.{m}" for m in free],
+        "may_be_nan": any(isinstance(x, Call) and x.function in MAY_BE_NAN for x in nodes),
     }
 
 
-def _default(plan: Plan, mode: str) -> int:
-    """The spec's first size, else a size near a thousand that the kernel accepts."""
-    for shape in plan.spec.verify.shapes:
+def _default(spec: KernelSpec, mode: str) -> int:
+    """The default size of a mode: the spec's first, else one that the kernel accepts, near a thousand for two modes."""
+    for shape in spec.verify.shapes:
         if mode in shape:
             return shape[mode]
-    unit = plan.spec.divisible.get(mode, 1)
-    return max(1, MODE_DEFAULT // unit) * unit
+    unit = spec.divisible.get(mode, 1)
+    rank = max(2, *(len(t.shape) for t in spec.tensors))
+    size = 1 << ((ELEMENTS_DEFAULT.bit_length() - 1) // rank)
+    return max(1, size // unit) * unit

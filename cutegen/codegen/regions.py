@@ -12,7 +12,7 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
-from cutegen.language.model import Path
+from cutegen.language.kinds import Path
 
 # Starts the line of a mark. No spec can hold it: YAML does not allow the character.
 _MARK = "\0"
@@ -34,7 +34,7 @@ class Region:
 
     @property
     def key(self) -> str:
-        """The path as people write it, `schedule.copies.A`."""
+        """The path as people write it, such as `schedule.copies.A`."""
         return ".".join(map(str, self.path))
 
 
@@ -74,7 +74,10 @@ def separate(marked: str) -> tuple[str, tuple[Region, ...]]:
 
 
 class RegionTag(Extension):
-    """`{% region PATH, NAME %}` ... `{% endregion %}`, each on a line of its own; both are expressions, PATH dotted."""
+    """The tag `{% region PATH, NAME %}` ... `{% endregion %}`, each on a line of its own.
+
+    PATH and NAME are expressions, PATH dotted.
+    """
 
     tags = {"region"}
 

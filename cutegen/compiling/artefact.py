@@ -22,7 +22,9 @@ from cutegen.compiling.tools import ToolError, find_tool
 
 @dataclass(frozen=True)
 class Resources:
-    """Static resources; of several kernels in one cubin the largest, of spills the sum. None: unknown."""
+    """Static resources of a kernel: of several kernels in one cubin the largest, of spills the sum. What is None is not
+    known.
+    """
 
     registers: int | None  # a thread
     spill_stores: int | None  # bytes a thread
@@ -33,6 +35,8 @@ class Resources:
 
 @dataclass(frozen=True)
 class Artefact:
+    """What one kernel was compiled to for one target. `missing` says why a part is None, one sentence each."""
+
     kernel: str
     target: str
     ptx: str
@@ -46,7 +50,7 @@ class Artefact:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Artefact:
-        """The inverse of `as_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        """Reads what `as_json` made. Raises KeyError, TypeError or ValueError on anything else."""
         return cls(
             kernel=data["kernel"],
             target=data["target"],
@@ -106,7 +110,7 @@ def spilled(ptx: str, sass: str, ask: Callable[[], Spills | None] | None = None)
 def extract(
     kernel: str, target: str, ptx: str, cubin: bytes, spills: Callable[[], Spills | None] | None = None
 ) -> Artefact:
-    """The artefact of a cubin. What a missing or failing tool would have told is None, and `missing` says why."""
+    """Takes apart a cubin. What a missing or failing tool would have told is None, and `missing` says why."""
     missing: list[str] = []
     sass: str | None = None
     usage: dict[str, int] = {}
@@ -139,11 +143,11 @@ def extract(
 
 
 def own_shared(target: str, counted: int) -> int:
-    """Static shared memory of a kernel, in bytes, of what its cubin counts.
+    """Static shared memory of a kernel's own, in bytes, of the bytes that its cubin counts.
 
-    From sm_90 on, that of a kernel which uses shared memory begins with what the system keeps for itself.
+    From sm_90 on, the shared memory of a kernel begins with what the system keeps for itself.
     """
-    from cutegen.planning.targets import TARGETS  # here: whoever only asks the cache need not load planning
+    from cutegen.atoms.targets import TARGETS
 
     if target not in TARGETS or int("".join(filter(str.isdigit, target))) < 90:
         return counted

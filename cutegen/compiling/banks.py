@@ -26,7 +26,9 @@ _REGISTER = re.compile(r"[-~!|]*R(?P<number>\d+)(?P<reuse>\.reuse)?\|?\Z")
 
 @dataclass(frozen=True)
 class BankClashes:
-    """`clashes`: how many of the `ffma` multiply-adds read three registers of one bank; each line counts once."""
+    """How many of the `ffma` multiply-adds read three registers of one bank, `clashes`. Each line of the code counts
+    once.
+    """
 
     clashes: int
     ffma: int
@@ -36,7 +38,7 @@ class BankClashes:
 
 
 def bank_clashes(sass: str) -> BankClashes:
-    """Of all functions in what nvdisasm printed."""
+    """Counts clashes in all functions of what nvdisasm printed."""
     count = clashes = 0
     kept: dict[int, int] = {}  # place among the operands -> register
     for line in sass.splitlines():

@@ -28,7 +28,7 @@ _STALE = 3600.0  # seconds after which a file being written was abandoned
 
 
 def cache_key(job: Job, chain: Mapping[str, str] | None = None) -> str:
-    """Digest of all that decides a job's artefact; `chain` is `toolchain()` unless given."""
+    """A digest of all that decides a job's artefact. `chain` is `toolchain()` unless given."""
     parts = {
         "text": job.text,
         "kernel": job.kernel,
@@ -39,7 +39,7 @@ def cache_key(job: Job, chain: Mapping[str, str] | None = None) -> str:
 
 
 def default_folder() -> Path:
-    """`$CUTEGEN_CACHE_DIR`, else cutegen's folder where this system keeps caches."""
+    """The folder of caches: `$CUTEGEN_CACHE_DIR`, else cutegen's folder where this system keeps them."""
     given = os.environ.get(FOLDER_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()

@@ -35,7 +35,7 @@ class Judgement:
 
     @property
     def key(self) -> str:
-        """`registers`, `sass['LDG.E.128']`."""
+        """The key of the expectation: `registers`, `sass['LDG.E.128']`."""
         return self.path[1] + "".join(f"[{part!r}]" for part in self.path[2:])
 
 
@@ -134,7 +134,7 @@ def nearest(pattern: str, counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _listing(pattern: str, matched: Counter[str]) -> str:
-    """The sum, and what it is of where the pattern alone does not say that."""
+    """The number that was found, and what it is the sum of where the pattern alone does not say that."""
     total = sum(matched.values())
     if not matched or list(matched) == [pattern]:
         return str(total)
@@ -154,7 +154,7 @@ def _nearest_hint(pattern: str, others: Counter[str]) -> str:
 
 
 def _clash_help(wanted: Count, clashes: int | None) -> str:
-    """Empty where it is not too many."""
+    """What helps against clashes; empty where there are not too many."""
     if clashes is None or clashes < wanted.number or wanted.relation not in ("==", "<", "<="):
         return ""
     return (

@@ -11,7 +11,9 @@ from types import CodeType, ModuleType
 
 
 class _AsItIs(SourceFileLoader):
-    """Neither reads nor leaves bytecode, which passes for that of any text as long, written within the same second."""
+    """Loads a file as it is: neither reads nor leaves bytecode, which passes for that of any text as long, written
+    within the same second.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

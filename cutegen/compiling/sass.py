@@ -55,7 +55,9 @@ _LABEL = re.compile(r"^(?P<name>[.$\w]+):\s*$")
 
 @dataclass(frozen=True)
 class Instruction:
-    """`kind` is one of `KINDS`; `target` is where a branch goes to: an index into its function's instructions."""
+    """One instruction. `kind` is one of `KINDS`; `target` is where a branch goes to: an index into its function's
+    instructions.
+    """
 
     address: int
     mnemonic: str  # with its modifiers, `LDG.E.128`
@@ -93,7 +95,7 @@ def kind_of(mnemonic: str) -> str:
 
 
 def parse(sass: str) -> tuple[Function, ...]:
-    """The functions in what `nvdisasm -c` printed."""
+    """Reads the functions in what `nvdisasm -c` printed."""
     found = (_function(name, lines) for name, lines in _sections(sass.splitlines()))
     return tuple(function for function in found if function.instructions)
 
@@ -133,7 +135,7 @@ def _function(name: str, lines: Sequence[str]) -> Function:
 
 
 def histogram(instructions: Sequence[Instruction]) -> dict[str, dict[str, int]]:
-    """Kind -> mnemonic -> how many, kinds in the order of `KINDS` and mnemonics the most frequent first."""
+    """Counts instructions by kind and mnemonic: kinds in the order of `KINDS`, mnemonics the most frequent first."""
     counts: dict[str, Counter[str]] = {}
     for instruction in instructions:
         counts.setdefault(instruction.kind, Counter())[instruction.mnemonic] += 1

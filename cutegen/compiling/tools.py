@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cutegen.errors import CutegenError
+
 ToolName = Literal["nvdisasm", "cuobjdump"]
 
 TOOL_PACKAGES: Mapping[ToolName, str] = {"nvdisasm": "nvidia-cuda-nvdisasm", "cuobjdump": "nvidia-cuda-cuobjdump"}
@@ -24,12 +26,14 @@ _OTHER_PACKAGES = ("torch", "apache-tvm-ffi")
 _TOOL_SECONDS = 120
 
 
-class ToolError(RuntimeError):
+class ToolError(CutegenError):
     """A tool is missing, or it ran and failed. The message says which and what to do."""
 
 
 @dataclass(frozen=True)
 class Tool:
+    """A program of the CUDA toolkit that is installed."""
+
     name: ToolName
     path: Path
     version: str  # of its package, or what `--version` says of one found on PATH

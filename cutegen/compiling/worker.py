@@ -1,23 +1,21 @@
-"""A process that compiles modules: jobs come as JSON lines on stdin, answers go as JSON lines to what was stdout.
+"""The process that compiles modules; its jobs are `Job`s.
 
-    {"text": ..., "kernel": ..., "target": ..., "lines": false}
-    ->  {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}, "unlocated": false}
+    result: {"artefact": {...}, "seconds": 0.4}  or  {"failed": {...}, "unlocated": false}
 
-Or `{"unfit": ERRNO}`: this process cannot write to its folder, or that is gone, which says nothing about the job.
+Where the compiler fails behind the module's own lines, since it checks and translates the whole kernel after it has run
+them, an event `failed` tells so, and the module is compiled once more with its lines kept beside its code: that may
+name the one that the compiler fails at. A job is refused where this process cannot write to its folder, or that is
+gone, which says nothing about the job.
 
-`unlocated` says that the compiler failed behind the module's own lines: it checks and translates the whole kernel after
-it has run them. Asked again with `lines`, it keeps them beside its code and may name the one that it fails at.
-
-The first answer is `{"ready": true}` once torch and cutlass are imported, or `{"failed": ...}` if they cannot be.
-A module runs with an empty stdin and with stdout joined to stderr, since the DSL and the modules print. The parent
-gives the process an empty folder of its own as working directory: the compiler's dump files end up there.
+A module runs with an empty stdin and with stdout joined to stderr, since the DSL and the modules print. The working
+directory is an empty folder of this process's own: the compiler's dump files end up there.
 """
 
 from __future__ import annotations
 
 import errno
 import faulthandler
-import json
+import itertools
 import re
 import shutil
 import signal
@@ -25,7 +23,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -33,8 +31,9 @@ from typing import Any
 
 from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.loading import load
-from cutegen.compiling.outcome import Failed
-from cutegen.line_process import served
+from cutegen.compiling.outcome import Failed, Job
+from cutegen.errors import CutegenError
+from cutegen.workers import Last, Refused, Tell, Unusable, serve
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Of the DSL's messages: the code that it quotes, what it suggests, and the labels that its paragraphs start with
@@ -45,18 +44,21 @@ _SEVERITY = re.compile(r"^error(\[\w+\])?: (unknown: )?")
 _PTXAS_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
-class ModuleProblem(Exception):
-    """A module that ran but does not keep the contract of generated modules."""
+class ModuleProblem(CutegenError):
+    """A module ran but does not keep the contract of generated modules."""
 
 
 def main() -> None:
-    jobs, answers = served()
+    """Compiles modules for the process that started this one, until it asks for no more."""
+    serve(start)
+
+
+def start(tell: Tell) -> Callable[[Job], Any]:
+    """Imports the compiler; returns the function that does a job. Raises Unusable where the compiler cannot be
+    imported.
+    """
     faulthandler.enable(all_threads=False)  # tells the parent which line of the module a crash came from
     faulthandler.register(signal.SIGUSR1, all_threads=False)  # and which one was running at a timeout
-
-    def answer(data: Mapping[str, Any]) -> None:
-        print(json.dumps(data), file=answers, flush=True)
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns when numpy is not installed
@@ -65,41 +67,62 @@ def main() -> None:
             import tvm_ffi  # noqa: F401
     except Exception as problem:
         message = f"the compiler cannot be imported: {type(problem).__name__}: {problem}"
-        answer({"failed": asdict(Failed("exception", message, error=type(problem).__name__))})
-        return
+        raise Unusable(asdict(Failed("exception", message, error=type(problem).__name__))) from problem
     # Again: tvm_ffi has put a handler of its own in place, which knows nothing of Python's lines
     faulthandler.disable()
     faulthandler.enable(all_threads=False)
-    answer({"ready": True})
-    for number, line in enumerate(jobs):
-        job = json.loads(line)
-        answer(serve(job["text"], job["kernel"], job["target"], number, job["lines"]))
+    numbers = itertools.count()
+    return lambda job: run(job, numbers, tell)
 
 
-def serve(text: str, kernel: str, target: str, number: int, keep_lines: bool) -> dict[str, Any]:
-    """The answer to one job. Never raises for anything that the module does, `sys.exit` included."""
-    name = f"_cutegen_{number}_{kernel}"
+def run(job: Job, numbers: Iterator[int], tell: Tell) -> Any:
+    """Does a job; the result, with the line that a failure is about if a second try tells it. Raises Refused.
+
+    `numbers` name the folders that the module is put into.
+    """
+    answer = tried(job, next(numbers), keep_lines=False)
+    if not answer.get("unlocated"):
+        return answer
+    tell("failed", answer["failed"])
+    try:
+        second = tried(job, next(numbers), keep_lines=True)
+    except Refused:  # what became of that try is of no interest
+        return Last(answer)
+    return second if second.get("unlocated") is False else answer
+
+
+def tried(job: Job, number: int, *, keep_lines: bool) -> dict[str, Any]:
+    """Tries a job once; the result, and for a failure also whether it is `unlocated`: behind the module's own lines.
+
+    Never raises for anything that the module does, `sys.exit` included. Raises Refused.
+    """
+    name = f"_cutegen_{number}_{job.kernel}"
     start = time.perf_counter()
     try:
         folder = Path.cwd() / f"job-{number}"
-        path = folder / f"{kernel}.py"
+        path = folder / f"{job.kernel}.py"
         folder.mkdir()
-        path.write_text(text, encoding="utf-8", newline="")
+        path.write_text(job.text, encoding="utf-8", newline="")
     except OSError as problem:
-        return {"unfit": problem.errno or errno.EIO}
+        raise Refused(problem.errno or errno.EIO) from problem
     try:
-        artefact = compile_module(load(path, name), kernel, target, folder, keep_lines)
+        artefact = compile_module(load(path, name), job.kernel, job.target, folder, keep_lines)
         return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
     except BaseException as problem:
         if not path.exists():  # as where something tidies the folder of temporary files
-            return {"unfit": errno.ENOENT}
-        return {"failed": asdict(failure(problem, path, target)), "unlocated": behind_the_lines(problem, path)}
+            raise Refused(errno.ENOENT) from problem
+        return {"failed": asdict(failure(problem, path, job.target)), "unlocated": behind_the_lines(problem, path)}
     finally:
         sys.modules.pop(name, None)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool) -> Artefact:
+    """Compiles a loaded module for a target, with temporary files in `folder`. Raises ModuleProblem, and whatever the
+    compiler raises.
+
+    With `keep_lines`, the compiler keeps the generated lines beside its code.
+    """
     import cutlass.cute as cute
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
@@ -136,7 +159,7 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
 
 
 def failure(problem: BaseException, path: Path, target: str) -> Failed:
-    """An exception in terms of the generated file: its own lines only, and no path of the temporary folder."""
+    """Says an exception in terms of the generated file: with its own lines only, no path of the temporary folder."""
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     trace = [(number, lines[number - 1]) for number, _ in _frames(problem, path) if 0 < number <= len(lines)]
     known = _known_targets()
@@ -160,7 +183,7 @@ def behind_the_lines(problem: BaseException, path: Path) -> bool:
 
 
 def _frames(problem: BaseException, path: Path) -> list[tuple[int, str]]:
-    """Lines and functions of the module that the exception came through, outermost first."""
+    """The lines and functions of the module that an exception came through, outermost first."""
     found: list[tuple[int, str]] = []
     cause: BaseException | None = problem
     while cause is not None and not found:  # the DSL raises its own error from the one in the module
@@ -198,12 +221,9 @@ def essence(said: str) -> str:
 
 
 def _known_targets() -> list[str]:
+    """The targets that the compiler knows, by their numbers; none where it does not tell."""
     try:
         from cutlass.base_dsl.enums import Arch
     except ImportError:
         return []
     return sorted(Arch.__members__, key=lambda name: [int(digits) for digits in re.findall(r"\d+", name)])
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,7 @@ SHAPES = ("circle", "square", "diamond", "triangle", "down", "cross")
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, with a label. `ticks` are its places and what stands there."""
+    """An axis from `low` to `high` with a label. `ticks` are pairs of a place on it and the text that stands there."""
 
     label: str
     low: float
@@ -141,7 +141,7 @@ class Key:
 
 
 def draw_keys(root: ET.Element, keys: Sequence[Key], left: float, top: float, width: float) -> float:
-    """The legend in rows of that width; the height where it ends."""
+    """Draws a legend in rows of that width; gives the height at which it ends."""
     x, y = left, top
     for key in keys:
         room = 26 + text_width(key.name, SMALL) + 18
@@ -182,7 +182,7 @@ def picture(title: str, remarks: Sequence[str], width: float, height: float) -> 
 
 
 def render(root: ET.Element, kind: str) -> bytes:
-    """As a file of kind `.svg` or `.png`."""
+    """A chart as the bytes of a file of kind `.svg` or `.png`."""
     from cutegen.drawing.png import rasterise
     from cutegen.drawing.svg import svg_text
 

@@ -7,6 +7,7 @@ from math import prod
 
 from tensor_layouts import idx2crd, size
 
+from cutegen import layouts
 from cutegen.algebra.values import text_of
 from cutegen.drawing.colours import MOST_STEPS, ramp, thread_colours
 from cutegen.drawing.grids import (
@@ -21,15 +22,16 @@ from cutegen.drawing.grids import (
 )
 from cutegen.drawing.model import Cell, Figure, Grid
 from cutegen.drawing.threads import guess_shape, mode_names, partition_of, sharing_notes, thread_legend, tile_grid
-from cutegen.planning import layouts
 
 MEMORY_ROW = 32  # elements of a row of memory, where the layout suggests no other number
 WIDEST_ROW = 64
 
 
 def draw_copy(source: LayoutExpr, destination: LayoutExpr) -> Figure:
-    """Two layouts of the same size as what they make of memory: coordinate i moves from `source(i)` to
-    `destination(i)`. Raises DrawingError if the sizes differ."""
+    """A copy between two layouts of the same size: coordinate i moves from `source(i)` to `destination(i)` in memory.
+
+    Raises DrawingError if the sizes differ.
+    """
     if size(source) != size(destination):
         message = f"{text_of(source)} has {size(source)} coordinates and {text_of(destination)} {size(destination)}"
         raise DrawingError(message, "a copy has as many in its source as in its destination")
@@ -77,7 +79,7 @@ def row_width(layout: LayoutExpr) -> int:
 
 
 def memory_grid(title: str, elements: int, width: int, cell: Callable[[int], Cell], lines: tuple[str, ...]) -> Grid:
-    """Memory from offset 0 on, `width` elements to a row; `cell` makes the cell of an offset."""
+    """A grid of memory from offset 0 on, `width` elements to a row; `cell` makes the cell of an offset."""
     rows, columns = wrapped_axes("offset", elements, width)
     blank = Cell((), None, "beyond the end", {})
     cells = tuple(

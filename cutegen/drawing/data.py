@@ -8,11 +8,11 @@ from cutegen.drawing.model import Axis, Figure, Grid, Panel
 
 
 def as_json(figure: Figure) -> dict[str, Any]:
-    """`{name, title, remarks, legend, arrows, panels}`.
+    """A figure as plain data: `{name, title, remarks, legend, arrows, panels}`.
 
-    A grid is `{kind: grid, title, rows, columns, labels, cells}` with axes as `{name, size, drawn, step, labels}`
-    and rows of cells `{label, colour, about, ...}`, which say besides what they stand for; a timeline is
-    `{kind: timeline, title, lanes, ticks, size, bars, marks}`. Colours are #rrggbb, null for what is nobody's.
+    A grid is `{kind: grid, title, rows, columns, labels, cells}` with axes as `{name, size, drawn, step, labels}` and
+    rows of cells `{label, colour, about, ...}`, which say besides what they stand for; a timeline is `{kind: timeline,
+    title, lanes, ticks, size, bars, marks}`. Colours are #rrggbb, null for what is nobody's.
     """
     return {
         "name": figure.name,

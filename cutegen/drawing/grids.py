@@ -8,9 +8,10 @@ from typing import Any
 
 from tensor_layouts import Layout, idx2crd, rank, size
 
+from cutegen import layouts
 from cutegen.algebra.values import text_of
 from cutegen.drawing.model import Axis, Cell, Legend, Swatch
-from cutegen.planning import layouts
+from cutegen.errors import CutegenError
 
 LayoutExpr = Any  # tensor_layouts.Layout, or its ComposedLayout
 MOST_ROWS, MOST_COLUMNS = 64, 128  # of cells that a figure holds: no renderer has room for more
@@ -21,25 +22,16 @@ MOST_PLACES = 1 << 20  # that are counted through
 NOBODY = Cell((), None, "nothing")
 
 
-class DrawingError(ValueError):
-    """What was asked for cannot be drawn. `help` says what could."""
-
-    def __init__(self, message: str, help: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.help = message, help
+class DrawingError(CutegenError, ValueError):
+    """Says that something which was asked for cannot be drawn. `help` says what could."""
 
 
 def coordinate(coord: Any) -> str:
     return layouts.show(coord)
 
 
-def count(number: int, what: str) -> str:
-    """`1 access`, `2 accesses`."""
-    return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('s') else 's'}"
-
-
 def slice_text(modes: Sequence[str], extents: Sequence[int]) -> tuple[str, ...]:
-    """What must be said of modes of which coordinate 0 alone is drawn; nothing if there are none."""
+    """The remark on modes of which coordinate 0 alone is drawn; nothing if there are none."""
     parts = [f"of {mode} (size {extent})" for mode, extent in zip(modes, extents, strict=True)]
     return (f"A slice: only coordinate 0 {' and '.join(parts)} is drawn.",) if parts else ()
 
@@ -60,7 +52,7 @@ def images(layout: LayoutExpr) -> tuple[int, ...]:
 
 
 def mode_axis(name: str, shape: Any, most: int) -> Axis:
-    """The coordinates of one mode of a layout, nested as it is; a heavier line where its first part starts anew."""
+    """The axis of one mode of a layout, nested as it is, with a heavier line where its first part starts anew."""
     count = int(size(shape))
     drawn = min(count, most)
     labels = tuple(coordinate(idx2crd(i, shape)) for i in range(drawn))
@@ -76,13 +68,13 @@ def _inner(shape: Any) -> int:
 
 
 def number_axis(name: str, count: int, step: int, most: int) -> Axis:
-    """Coordinates 0 ... count - 1, `step` to a row or column of cells; a label is the first of these."""
+    """The axis of coordinates 0 ... count - 1, `step` to a row or column of cells; a label is the first of these."""
     labels = tuple(map(str, range(0, min(count, most * step), step)))
     return Axis(name, count, labels, step, note="" if step == 1 else f"{step} to a cell")
 
 
 def wrapped_axes(name: str, count: int, width: int) -> tuple[Axis, Axis]:
-    """Of what is numbered 0 ... count - 1, `width` numbers to a row: a number is row label + column label."""
+    """The axes of numbers 0 ... count - 1, `width` of them to a row: a number is row label + column label."""
     width = min(width, count)
     starts = range(0, min(count, MOST_ROWS * width), width)
     columns = Axis(f"{name} + column", width, tuple(f"+{i}" for i in range(width)))

@@ -12,7 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cell:
-    """`lines` is what is written in it, what matters most first. A cell without a colour is a place of nobody."""
+    """A cell of a grid. `lines` is what is written in it, what matters most first. Without a colour it is nobody's
+    place.
+    """
 
     lines: tuple[str, ...]
     colour: int | None  # in the figure's palette
@@ -22,7 +24,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of a grid. `labels` are those of the first coordinates, which are the ones that are drawn."""
+    """One side of a grid. Only its first coordinates are drawn: those that have `labels`."""
 
     name: str
     size: int  # coordinates, drawn or not
@@ -37,7 +39,7 @@ class Axis:
 
     @property
     def drawn(self) -> int:
-        """Coordinates that are drawn."""
+        """How many coordinates are drawn."""
         return min(self.size, len(self.labels) * self.step)
 
     @property
@@ -60,7 +62,7 @@ class Grid:
     caption: str = ""
 
     def first(self, rows: int, columns: int) -> Grid:
-        """The upper left part of it."""
+        """The upper left part of the grid."""
         cells = tuple(row[:columns] for row in self.cells[:rows])
         return replace(self, rows=self.rows.first(rows), columns=self.columns.first(columns), cells=cells)
 
@@ -105,7 +107,7 @@ class Timeline:
     marks: tuple[Mark, ...] = ()
 
     def first(self, ticks: int) -> Timeline:
-        """What is to be seen up to some tick; a bar that goes on has no room for its label."""
+        """The timeline up to some tick; a bar that goes on has no room for its label."""
         bars = tuple(b if b.end <= ticks else replace(b, end=ticks, label="…") for b in self.bars if b.start < ticks)
         marks = tuple(mark for mark in self.marks if mark.at < ticks)
         return replace(self, ticks=self.ticks[:ticks], bars=bars, marks=marks)
@@ -160,7 +162,7 @@ class Figure:
     subjects: tuple[Subject, ...] = ()
 
     def remarks(self) -> tuple[str, ...]:
-        """Captions, then notes, then what was left out of which panel."""
+        """What is written below the panels: captions, then notes, then what was left out of which panel."""
         panels = [panel for panel in self.panels if panel.left_out]
         cuts = [f"{panel.title}: {panel.left_out}" if len(self.panels) > 1 else panel.left_out for panel in panels]
         captions = (panel.caption for panel in self.panels if isinstance(panel, Grid))

@@ -8,14 +8,14 @@ from tensor_layouts import cosize, rank, size
 from tensor_layouts.analysis import bank_conflicts
 
 from cutegen.algebra.values import text_of
+from cutegen.atoms.targets import BANK_BYTES, BANKS, WARP
 from cutegen.drawing.colours import MOST_STEPS, ramp
 from cutegen.drawing.grids import NOBODY, LayoutExpr, Sheet, coordinate, scale
 from cutegen.drawing.model import Cell, Figure, Grid, Legend, Swatch
-from cutegen.planning.targets import BANK_BYTES, BANKS, WARP
 
 
 def draw_layout(layout: LayoutExpr) -> Figure:
-    """The offset of every coordinate, in elements, from dark to light."""
+    """The figure of a layout's offset at every coordinate, in elements, from dark to light."""
     sheet, reach = Sheet(layout), int(cosize(layout))
     steps = min(reach, MOST_STEPS)
 
@@ -41,7 +41,7 @@ def banks_of(offset: int, element_bytes: int) -> tuple[int, ...]:
 
 
 def draw_banks(layout: LayoutExpr, element_bytes: int) -> Figure:
-    """The bank of every coordinate, and how many of a warp's lanes meet in one if they walk along a mode."""
+    """A figure of the bank at every coordinate, and how many of a warp's lanes meet in one along a mode."""
     sheet = Sheet(layout)
 
     def cell(row: int, column: int) -> Cell:
@@ -62,7 +62,7 @@ def draw_banks(layout: LayoutExpr, element_bytes: int) -> Figure:
 
 
 def _walks(layout: LayoutExpr, element_bytes: int) -> list[str]:
-    """For each drawn mode, a sentence about a warp whose lanes walk along it, an element each."""
+    """Sentences about a warp whose lanes walk along a mode, an element each; one for each drawn mode."""
     if isinstance(layout.shape, int) or rank(layout) == 1:
         lines = [("", layout)]
     else:

@@ -15,7 +15,6 @@ from cutegen.drawing.colours import OKABE_ITO, ink_on
 from cutegen.drawing.model import Figure
 from cutegen.drawing.svg import BARE_ALONE, BARE_HALF, BARE_WIDTH, GAP, arrow_room, fitted, panel_elements, svg_text
 from cutegen.language.writer import write_spec
-from cutegen.planning.plan import ElementwisePlan, GemmPlan
 
 MARKS = (*OKABE_ITO[:6], "#666666", "#000000")  # yellow would be lost beside code
 LEAST_SCALE = 0.75  # of a picture on a narrow screen: then it scrolls, so that its text stays legible
@@ -23,7 +22,7 @@ LEAST_SCALE = 0.75  # of a picture on a narrow screen: then it scrolls, so that 
 
 @dataclass(frozen=True)
 class Place:
-    """Lines of the module, from 1, both included."""
+    """A range of lines of the module, counted from 1, both ends included."""
 
     first: int
     last: int
@@ -64,14 +63,7 @@ def render_page(module: Module, figures: Sequence[Figure]) -> str:
         Line(line, tuple(i for i, mine in enumerate(places) if any(p.first <= number <= p.last for p in mine)))
         for number, line in enumerate(html, 1)
     ]
-    whose = "thread" if isinstance(plan, ElementwisePlan) and plan.partition == "inner" else "block"
-    facts = [
-        (f"tile of a {whose}", " x ".join(f"{extent} {mode}" for mode, extent in plan.tile.items())),
-        ("threads", str(plan.threads)),
-    ]
-    if isinstance(plan, GemmPlan):
-        facts += [("stages", str(plan.stages)), ("shared memory", f"{plan.smem_bytes} bytes")]
-    facts += [("targets", ", ".join(spec.targets))]
+    facts = [*spec.family.facts(plan), ("targets", ", ".join(spec.targets))]
     sizes = [spec.static] if set(spec.modes) <= set(spec.static) else []
     template = _environment().get_template("page.html.j2")
     return template.render(
@@ -104,7 +96,7 @@ def places_of(figure: Figure, regions: Sequence[Region]) -> tuple[Place, ...]:
 
 
 def _picture(figure: Figure, places: tuple[Place, ...]) -> Picture:
-    """Its panels are scaled down where there is less room, but never so far that they cannot be read."""
+    """A picture of the page: its panels are scaled down where there is less room, but stay large enough to be read."""
     figure = fitted(figure, BARE_WIDTH if len(figure.panels) > 1 else BARE_ALONE, BARE_HALF)
     elements = panel_elements(figure)
     widths = [float(element.get("width", "0")) for element in elements]

@@ -34,5 +34,5 @@ def rasterise(svg: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def _font() -> str:
-    """DejaVu Sans, which the package ziafont carries."""
+    """The path of the font DejaVu Sans, which the package ziafont carries."""
     return str(resources.files("ziafont") / "fonts" / "DejaVuSans.ttf")

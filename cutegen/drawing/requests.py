@@ -1,4 +1,4 @@
-"""From what was written on a command line to a figure of layouts."""
+"""Turns what was written on a command line into a figure of layouts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from cutegen.drawing.threads import draw_thread_values
 def draw_layouts(
     texts: Sequence[str], *, threads: bool = False, tile: str | None = None, element_bytes: int | None = None
 ) -> Figure:
-    """One layout, or the copy from a first to a second one; each is an expression of layout algebra.
+    """The figure of one layout, or of the copy from a first to a second one; each is an expression of layout algebra.
 
-    `threads`: they map (thread, value) to a place in a tile of the shape `tile`, as in "16,128"; `make_layout_tv` says
-    both by itself. `element_bytes`: the banks of shared memory are asked for. Raises DrawingError where something
-    cannot be drawn.
+    With `threads` they map (thread, value) to a place in a tile of the shape `tile`, as in "16,128"; `make_layout_tv`
+    says both by itself. With `element_bytes` the figure shows the banks of shared memory. Raises DrawingError where
+    something cannot be drawn.
     """
     shape = None if tile is None else read_shape(tile)
     found = [read_layout(text) for text in texts]
@@ -62,7 +62,7 @@ def read_layout(text: str) -> tuple[LayoutExpr, tuple[int, ...] | None]:
 
 
 def read_shape(text: str) -> tuple[int, ...]:
-    """`16,128` or `16x128` as extents."""
+    """The extents of a shape that is written as `16,128` or `16x128`."""
     parts = text.lower().replace("x", ",").strip("() ").split(",")
     extents = [int(part) for part in parts if part.strip().isascii() and part.strip().isdigit()]
     if len(extents) != len(parts) or 0 in extents:

@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from cutegen.analysis.accesses import Access
 from cutegen.analysis.memory import Conflicts, conflicts, lanes_of_pass
+from cutegen.analysis.words import count
+from cutegen.atoms.targets import BANK_BYTES, BANKS, WARP
 from cutegen.drawing.colours import OKABE_ITO, SHADES, mix
-from cutegen.drawing.grids import MOST_ROWS, count, images, number_axis
+from cutegen.drawing.grids import MOST_ROWS, images, number_axis
 from cutegen.drawing.model import Axis, Cell, Figure, Grid, Legend, Subject, Swatch
 from cutegen.drawing.threads import numbers
-from cutegen.planning.targets import BANK_BYTES, BANKS, WARP
 
 ROW = BANKS * BANK_BYTES  # bytes
 
 
 def draw_bank_use(found: Sequence[Access], tensor: str, subjects: tuple[Subject, ...]) -> Figure:
-    """A tensor's accesses to shared memory side by side, each by the warp that meets most conflicts."""
+    """The figure of a tensor's accesses to shared memory side by side, each by the warp that meets most conflicts."""
     palette = tuple(mix(hue, white) for hue in OKABE_ITO for white in SHADES[:2])
     panels = [_grid(access, conflicts(access)) for access in found]
     met = {tuple(cell.facts["passes"]) for panel in panels for row in panel.cells for cell in row} - {()}
@@ -53,7 +54,7 @@ def _passes_text(which: Sequence[tuple[int, ...]]) -> str:
 
 
 def _coloured(panel: Grid, hues: Mapping[tuple[int, ...], int]) -> Grid:
-    """A cell's hue says its passes, its shade tells neighbouring lanes apart."""
+    """The panel with its colours: a cell's hue says its passes, its shade tells neighbouring lanes apart."""
 
     def coloured(cell: Cell) -> Cell:
         threads, passes = cell.facts["threads"], tuple(cell.facts["passes"])
@@ -63,7 +64,7 @@ def _coloured(panel: Grid, hues: Mapping[tuple[int, ...], int]) -> Grid:
 
 
 def _grid(access: Access, cost: Conflicts) -> Grid:
-    """Rows of 128 bytes that the warp touches; a column is a bank, or as many as one lane has."""
+    """The grid of an access in rows of 128 bytes; a column is a bank, or as many banks as one lane has."""
     first = cost.warp * WARP
     users = _users(access, first)
     pass_of = {thread: (thread - first) // lanes_of_pass(access) for thread in range(first, first + WARP)}
@@ -102,7 +103,7 @@ def _grid(access: Access, cost: Conflicts) -> Grid:
 
 
 def _users(access: Access, first: int) -> dict[int, tuple[int, ...]]:
-    """The threads of a warp, from its first one on, that access each word."""
+    """The threads that access each word, of the warp whose first thread is `first`."""
     found: dict[int, dict[int, None]] = {}
     offsets = images(access.first)
     for thread in range(first, min(first + WARP, access.threads)):

@@ -1,7 +1,7 @@
 """Figures as SVG that reads well at 100 %, on any background, and without colours.
 
-Drawn by ourselves and not by `tensor_layouts.viz`: that takes matplotlib 4 seconds and 1.8 MB for one thread-value map
-of 16 x 128. The algebra is all tensor-layouts'.
+They are drawn by ourselves and not by `tensor_layouts.viz`: that takes matplotlib 4 seconds and 1.8 MB for one
+thread-value map of 16 x 128. The algebra is all tensor-layouts'.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ def svg_element(figure: Figure) -> ET.Element:
 
 
 def panel_elements(figure: Figure) -> list[ET.Element]:
-    """Each panel of a figure that is `fitted`, as an element with its size in pixels. Their place has all the rest:
-    title, legend, arrows and remarks."""
+    """Each panel of a figure that is `fitted`, as an element with its size in pixels.
+
+    All that is around panels (title, legend, arrows and remarks) is left to whoever places them.
+    """
     elements = []
     for i, (panel, box) in enumerate(zip(figure.panels, _boxes(figure), strict=True)):
         about = " ".join(figure.remarks()) if i == 0 else ""
@@ -78,14 +80,16 @@ def panel_elements(figure: Figure) -> list[ET.Element]:
 
 
 def arrow_room(figure: Figure) -> float:
-    """Pixels between panels that an arrow joins: for its tip, and for the longest word of its label."""
+    """The pixels between panels that an arrow joins: enough for its tip and for the longest word of its label."""
     words = [word for label in figure.arrows for word in label.split()]
     return max([ARROW, *(text_width(word, LABEL) + 2 * REACH for word in words)])
 
 
 def fitted(figure: Figure, most: float, side: float) -> Figure:
-    """With panels cut to so many pixels, `most` for one alone. Panels that arrows join are cut to stand side by side,
-    in `side` each, as far as that leaves enough of them."""
+    """The figure with its panels cut to at most so many pixels: `most` for a panel alone, `side` for each of several.
+
+    Only panels that arrows join are cut to stand side by side, as far as that leaves enough of them.
+    """
     titled = len(figure.panels) > 1
     wide = tuple(_fit(panel, titled, most) for panel in figure.panels)
     if not figure.arrows:
@@ -113,7 +117,7 @@ def _boxes(figure: Figure) -> list[Box]:
 
 
 def _root(name: str, title: str, description: str) -> ET.Element:
-    """With a title and a description for those who do not see it."""
+    """The root element of a picture, with a title and a description for those who do not see it."""
     names = f"{name}-title", f"{name}-desc"
     about = {"role": "img", "aria-labelledby": " ".join(names), "font-family": FONTS}
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **about})
@@ -131,7 +135,7 @@ def _fit(panel: Panel, titled: bool, most: float) -> Panel:
 
 
 def _lines(root: ET.Element, lines: Sequence[str], y: float, size: float, step: float, ink: str, weight: str) -> float:
-    """Lines of text from the height `y` on; the height below them."""
+    """Draws lines of text from the height `y` on; gives the height below them."""
     for part in lines:
         text(root, MARGIN, y + step / 2, part, size, anchor="start", fill=ink, font_weight=weight)
         y += step
@@ -159,7 +163,7 @@ def _panels(
 
 
 def _arrow(root: ET.Element, x1: float, y1: float, x2: float, y2: float, label: str) -> None:
-    """To the right with its label above, or down with it beside."""
+    """Draws an arrow to the right with its label above, or down with its label beside."""
     line(root, x1, y1, x2, y2, 2)
     down = x1 == x2
     tips = [(x2 - 6, y2 - 8), (x2 + 6, y2 - 8)] if down else [(x2 - 8, y2 - 6), (x2 - 8, y2 + 6)]
@@ -174,7 +178,7 @@ def _arrow(root: ET.Element, x1: float, y1: float, x2: float, y2: float, label: 
 
 
 def _legend_width(legend: Legend | None) -> float:
-    """Of a legend in one row."""
+    """The width of a legend in one row, in pixels."""
     if legend is None:
         return 0
     return text_width(legend.title, REMARK) + 12 + sum(_patch(swatch) + 4 for swatch in legend.swatches)
@@ -185,7 +189,7 @@ def _patch(swatch: Swatch) -> float:
 
 
 def _legend(root: ET.Element, legend: Legend, palette: Sequence[str], y: float, width: float) -> float:
-    """Boxes with what their colour means, in rows; the height below them."""
+    """Draws a legend, boxes with what their colour means, in rows; gives the height below them."""
     x = MARGIN
     text(root, x, y + SWATCH / 2, legend.title, REMARK, anchor="start", fill=SOFT_INK)
     x += text_width(legend.title, REMARK) + 12

@@ -43,7 +43,7 @@ class GridBox:
 
     @cached_property
     def left(self) -> float:
-        """The room of the row labels and of the axis' name, which stands upright."""
+        """The width in pixels of the row labels and of the axis' name, which stands upright."""
         return 20 + max((text_width(label, LABEL) for label in self.grid.rows.labels), default=0.0) + 6
 
     @property
@@ -61,7 +61,7 @@ class GridBox:
         return self.top + self.cell_height * len(self.grid.rows.labels) + (0 if self.grid.rows.whole else DOTS)
 
     def draw(self, parent: ET.Element, x: float, y: float, palette: Sequence[str]) -> None:
-        """At the place of its upper left corner."""
+        """Draws the grid with its upper left corner at (x, y)."""
         grid, wide, high = self.grid, self.cell_width, self.cell_height
         left, top = x + self.left, y + self.top
         across, down = wide * len(grid.columns.labels), high * len(grid.rows.labels)
@@ -109,7 +109,7 @@ class TimelineBox:
 
     @property
     def tick_width(self) -> float:
-        """Wide enough for every bar to hold its label."""
+        """The width of a tick in pixels, with which every bar can hold its label."""
         bars = max((text_width(b.label, LABEL) + 2 * PADDING) / (b.end - b.start) for b in self.timeline.bars)
         ticks = max(text_width(tick, LABEL) + PADDING for tick in self.timeline.ticks)
         return max(LEAST_SIDE, bars, ticks)
@@ -133,7 +133,7 @@ class TimelineBox:
         return self.top + LANE * len(self.timeline.lanes)
 
     def draw(self, parent: ET.Element, x: float, y: float, palette: Sequence[str]) -> None:
-        """At the place of its upper left corner."""
+        """Draws the timeline with its upper left corner at (x, y)."""
         left, top, wide = x + self.left, y + self.top, self.tick_width
         right = left + wide * len(self.timeline.ticks)
         if self.titled:

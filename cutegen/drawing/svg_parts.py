@@ -28,7 +28,7 @@ def text_width(string: str, size: float) -> float:
 
 
 def wrap(string: str, width: float, size: float) -> list[str]:
-    """The lines of a text in that many pixels, broken between words, and within those that have no room otherwise."""
+    """A text broken into lines of at most `width` pixels: between words, and within words that find no room."""
     lines: list[str] = []
     for word in string.split():
         if lines and text_width(f"{lines[-1]} {word}", size) <= width:
@@ -67,7 +67,7 @@ def text(
     fill: str = INK,
     **more: str,
 ) -> None:
-    """A line of text whose figures and capitals are centred on the height `middle`."""
+    """Draws a line of text whose figures and capitals are centred on the height `middle`."""
     # Half the height of DejaVu's capitals, 0.73 em; `dominant-baseline` is not drawn alike everywhere.
     places = {"x": number(x), "y": number(middle + 0.365 * size), "font-size": number(size), "fill": fill}
     if anchor != "start":
@@ -77,7 +77,7 @@ def text(
 
 
 def dots(parent: ET.Element, x: float, y: float, dx: float, dy: float) -> None:
-    """Three dots around a place: something goes on there."""
+    """Draws three dots around a place, which say that something goes on there."""
     for i in (-1, 0, 1):
         at = {"cx": number(x + i * dx), "cy": number(y + i * dy), "r": "1.8", "fill": SOFT_INK}
         ET.SubElement(parent, "circle", at)

@@ -81,7 +81,7 @@ def _fit(panel: Panel, width: int, rows: int) -> tuple[Panel, str]:
 
 
 def _panels(figure: Figure, width: int) -> list[Text]:
-    """Side by side if there is room, else one above the other."""
+    """The panels as lines, side by side if there is room, else one above the other."""
     blocks = [_block(panel, figure) for panel in figure.panels]
     arrows = [f" {label}{' ' * bool(label)}→ " for label in figure.arrows] or [BETWEEN] * (len(blocks) - 1)
     widths = [max(cell_len(line.plain) for line in block) for block in blocks]
@@ -112,7 +112,7 @@ def _block(panel: Panel, figure: Figure) -> list[Text]:
 
 
 def _legend(legend: Legend, palette: Sequence[str], width: int) -> list[Text]:
-    """The title, then a patch of each colour; in several lines if one is too short."""
+    """The legend as lines: its title, then a patch of each colour; in several lines if one is too short."""
     lines = [Text(legend.title)]
     for i, swatch in enumerate(legend.swatches):
         fill = palette[swatch.colour]

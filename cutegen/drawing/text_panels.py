@@ -20,7 +20,7 @@ def cell_label(cell: Cell) -> str:
 
 
 def cell_width(grid: Grid) -> int:
-    """Characters of a cell: its widest label and spaces around it, and no less than a column's own label."""
+    """The characters of a cell: its widest label with spaces around it, and no less than a column's own label."""
     labels = (cell_label(cell) for row in grid.cells for cell in row)
     around = 1 if _is_numbers(grid) else 2
     return max(around + max(map(cell_len, labels), default=0), 1 + max(map(cell_len, grid.columns.labels), default=0))
@@ -32,19 +32,21 @@ def _is_numbers(grid: Grid) -> bool:
 
 
 def left_width(grid: Grid) -> int:
-    """Characters before the first cell: row labels or the axis' name, and a line."""
+    """The characters before the first cell: row labels or the axis' name, and a line."""
     return max(cell_len(grid.rows.heading), *map(cell_len, grid.rows.labels)) + 2
 
 
 def grid_width(grid: Grid, columns: int) -> int:
-    """Characters that so many columns of a grid take."""
+    """The characters that so many columns of a grid take."""
     breaks = sum(at < columns for at in grid.columns.breaks)
     cut = columns < len(grid.columns.labels) or not grid.columns.whole
     return left_width(grid) + columns * cell_width(grid) + breaks + (len(GOES_ON) if cut else 0)
 
 
 def grid_lines(grid: Grid, palette: Sequence[str]) -> list[Text]:
-    """The column labels, a rule, the rows with rules where a mode starts anew, and `…` where something goes on."""
+    """A grid as lines: column labels, a rule, rows with rules where a mode starts anew, and `…` where something goes
+    on.
+    """
     wide, left = cell_width(grid), left_width(grid)
     numbers = _is_numbers(grid)
 
@@ -80,7 +82,7 @@ def _style(colour: int | None, palette: Sequence[str]) -> Style:
 
 
 def tick_width(timeline: Timeline) -> int:
-    """Characters of a step: every bar has room for its label and its ends."""
+    """The characters that a step takes, with room in every bar for its label and its ends."""
     bars = (-(-(cell_len(bar.label) + 2) // (bar.end - bar.start)) for bar in timeline.bars)
     return max(*bars, *(cell_len(tick) + 1 for tick in timeline.ticks))
 
@@ -90,7 +92,7 @@ def lane_width(timeline: Timeline) -> int:
 
 
 def timeline_lines(timeline: Timeline, palette: Sequence[str]) -> list[Text]:
-    """The ticks, a rule, and a line for each lane: `[work]`, and `(waiting)` in brackets."""
+    """A timeline as lines: the ticks, a rule, and a line for each lane, with `[work]` and `(waiting)` in brackets."""
     wide, left = tick_width(timeline), lane_width(timeline)
     head = Text(" " * left + "".join(tick.center(wide) for tick in timeline.ticks), DIM)
     lines = [head, Text("─" * (left - 1) + "┼" + "─" * (wide * len(timeline.ticks)), DIM)]

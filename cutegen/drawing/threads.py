@@ -8,6 +8,7 @@ from math import prod
 
 from tensor_layouts import rank, size
 
+from cutegen import layouts
 from cutegen.algebra.values import text_of
 from cutegen.drawing.colours import ThreadColours, thread_colours
 from cutegen.drawing.grids import (
@@ -20,7 +21,6 @@ from cutegen.drawing.grids import (
 )
 from cutegen.drawing.model import Cell, Figure, Grid, Legend, Swatch
 from cutegen.drawing.tiles import NOBODYS, SEVERAL, code, slice_note, spread
-from cutegen.planning import layouts
 
 Owner = tuple[int, int]  # thread, value
 MOST_LISTED = 8  # owners that a tooltip names
@@ -28,7 +28,7 @@ MOST_LISTED = 8  # owners that a tooltip names
 
 @dataclass(frozen=True)
 class Partition:
-    """A tile of that shape, in elements, and `owners`: the (thread, value) pairs that meet in a place of it.
+    """A tile of that shape, in elements, and `owners`: the (thread, value) pairs that have the element in each place.
 
     Places count the tile's elements, first mode fastest. Of a place's owners the first in (value, thread) comes first.
     """
@@ -39,7 +39,10 @@ class Partition:
 
 
 def partition_of(layout: LayoutExpr, shape: Sequence[int]) -> Partition:
-    """By a layout (thread, value) -> place. Raises DrawingError where that is none, or leaves the tile."""
+    """The partition of a tile by a layout (thread, value) -> place.
+
+    Raises DrawingError for a layout that has not two modes or that leaves the tile.
+    """
     _check_modes(layout)
     check_places(images(layout), shape, text_of(layout))
     return partition(int(size(layout.shape[0])), images(layout), shape)
@@ -52,7 +55,7 @@ def _check_modes(layout: LayoutExpr) -> None:
 
 
 def partition(threads: int, places: Sequence[int], shape: Sequence[int]) -> Partition:
-    """By the places of (thread, value), thread fastest."""
+    """The partition of a tile of which `places` are known, one for each (thread, value), thread fastest."""
     found: dict[int, list[Owner]] = {}
     for index, place in enumerate(places):
         found.setdefault(place, []).append((index % threads, index // threads))
@@ -83,7 +86,10 @@ def _leaves(layout: LayoutExpr, side: int) -> list[tuple[int, int]]:
 
 
 def draw_thread_values(layout: LayoutExpr, tile: Sequence[int] | None = None) -> Figure:
-    """The tile with the thread and value of each element. `tile` is its shape in elements, first mode fastest."""
+    """The figure of a tile with the thread and value of each element.
+
+    `tile` is its shape in elements, first mode fastest; without it the shape is guessed.
+    """
     shape = tuple(tile) if tile else guess_shape(layout)
     modes = mode_names(shape)
     met = partition_of(layout, shape)
@@ -116,7 +122,7 @@ def tile_grid(
     modes: Sequence[str],
     vector: int | None = None,
 ) -> Grid:
-    """The tile with its owners. `modes` names the tile's modes; `vector` is the elements of an access, if known."""
+    """The grid of a tile with its owners. `modes` names its modes; `vector` is the elements of an access, if known."""
     owners = partition.owners
     values = 1 + max((value for met in owners.values() for _, value in met), default=0)
     codes = [NOBODYS] * prod(partition.shape)
@@ -162,7 +168,7 @@ def numbers(found: Sequence[int]) -> str:
 
 
 def thread_legend(threads: int, colours: ThreadColours) -> Legend:
-    """What hues mean; shades only tell neighbours apart."""
+    """The legend of threads: what hues mean; shades only tell neighbours apart."""
     group, groups = colours.group, -(-threads // colours.group)
     if group == 1:
         return Legend("thread", tuple(Swatch(colours.of(t), f"T{t}") for t in range(threads)))
@@ -177,7 +183,7 @@ def _owned(grid: Grid) -> list[Cell]:
 
 
 def sharing_notes(grids: Sequence[Grid]) -> tuple[str, ...]:
-    """What must be said of cells that stand for several elements, and of elements with several owners or none."""
+    """Remarks on cells that stand for several elements, and on elements with several owners or none."""
     cells = [cell for grid in grids for cell in _owned(grid)]
     sizes = {grid.title: sorted({cell.facts["elements"] for cell in _owned(grid)} - {1}) for grid in grids}
     alike = len({tuple(of_grid) for of_grid in sizes.values()}) <= 1

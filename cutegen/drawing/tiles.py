@@ -18,8 +18,11 @@ NOBODYS, SEVERAL = -1, -2
 
 
 def code(thread: int, value: int, values: int) -> int:
-    """A number for the only owner of an element. Of `values` values of a thread the next one has the next number, and
-    no other owner is within a cell's reach of these."""
+    """A number for the only owner of an element.
+
+    Of `values` values of a thread the next one has the next number, and no other owner is within a cell's reach of
+    these.
+    """
     return thread * 2 * (values + MOST_RUN) + value
 
 
@@ -39,11 +42,11 @@ class View:
 
 
 def spread(shape: Sequence[int], modes: Sequence[str], codes: Codes, vector: int | None = None) -> View:
-    """Over the first two modes that extend, the others at 0; one that extends along one mode only is wrapped like text.
+    """The view of a tile over its first two modes that extend, the others at 0; a single one is wrapped like text.
 
     A cell is the elements of one access: `vector` consecutive values of a thread, along the mode in which they are
     neighbours. Without a `vector` these are as many as there are, but only along a mode too long for single elements.
-    Less share a cell where anywhere in the tile they are no neighbours, or not that thread's alone.
+    Fewer share a cell where anywhere in the tile they are no neighbours, or not that thread's alone.
     """
     longer = [i for i, extent in enumerate(shape) if extent > 1]
     if len(longer) < 2:
@@ -52,7 +55,7 @@ def spread(shape: Sequence[int], modes: Sequence[str], codes: Codes, vector: int
 
 
 def slice_note(shape: Sequence[int], modes: Sequence[str]) -> tuple[str, ...]:
-    """What must be said of modes that `spread` leaves at 0."""
+    """The remark on modes that `spread` leaves at 0; nothing if there are none."""
     hidden = [i for i, extent in enumerate(shape) if extent > 1][2:]
     return slice_text([modes[i] for i in hidden], [shape[i] for i in hidden])
 

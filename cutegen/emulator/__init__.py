@@ -2,13 +2,25 @@
 
 `launch` runs one kernel of any PTX; `run` a generated module, launched as its own compiled host code would.
 
-What it does not know it refuses by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
+Its folders, each of which imports from those above it only:
+    ptx           the text of a PTX file, parsed to data
+    arithmetic    exact rounding, floating-point formats, fused multiply-add
+    instructions  what each instruction on registers computes
+    lanes.py      the threads that run at once, as arrays
+    checks        faults, and what finds them: poison, races, reads in flight
+    memory        tensors in global memory, shared memory, asynchronous copies
+    operations    the state of the lanes, and instructions as functions that change it
+    warps         what the threads of a warp do together: shuffles, votes, matrix products
+    machine       programs, and running their blocks and warps in some order
+    host          launches, compiled host code, generated modules
+
+What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
 red), fences and loads and stores with a scope (relaxed, acquire, release), .local memory, functions and calls, carries
 (add.cc, addc), addresses of parameters, clocks; barriers but bar.sync and barrier.sync of a whole block (no bar.arrive,
 bar.red, bar.warp.sync), mbarrier, clusters; activemask, match, elect; matrix instructions but ldmatrix, stmatrix and
 mma.sync of m16n8 (no wgmma, no tcgen05); asynchronous copies but cp.async (no bulk copies, no tensor maps), and of that
 and of other accesses ignore-src and cache policies. One thing that PTX allows is a fault here: threads of a warp that
-meet at several shuffles or votes of one kind, in different branches (`converged`).
+meet at several shuffles or votes of one kind, in different branches (fault kind `converged`).
 """
 
 from __future__ import annotations
@@ -16,31 +28,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cutegen.emulator.capture import CaptureError, HostCode, Launch, TensorArgument
-    from cutegen.emulator.faults import Fault, FaultError
-    from cutegen.emulator.launching import Report, launch
-    from cutegen.emulator.memory import BoundTensor, bind, place
-    from cutegen.emulator.modules import Emulated, install, on_device, run
-    from cutegen.emulator.types import PtxSyntaxError, UnsupportedInstruction
+    from cutegen.emulator.checks.faults import Fault, FaultError
+    from cutegen.emulator.host.capture import CaptureError, HostCode, Launch, TensorArgument
+    from cutegen.emulator.host.device_tensors import on_device
+    from cutegen.emulator.host.emulated import Emulated
+    from cutegen.emulator.host.launching import Report, launch
+    from cutegen.emulator.host.modules import install, run
+    from cutegen.emulator.memory.bound_tensors import BoundTensor, bind, place
+    from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
 
 _HOMES = {
-    "CaptureError": "capture",
-    "HostCode": "capture",
-    "Launch": "capture",
-    "TensorArgument": "capture",
-    "Fault": "faults",
-    "FaultError": "faults",
-    "Report": "launching",
-    "launch": "launching",
-    "BoundTensor": "memory",
-    "bind": "memory",
-    "place": "memory",
-    "Emulated": "modules",
-    "install": "modules",
-    "on_device": "modules",
-    "run": "modules",
-    "PtxSyntaxError": "types",
-    "UnsupportedInstruction": "types",
+    "CaptureError": "host.capture",
+    "HostCode": "host.capture",
+    "Launch": "host.capture",
+    "TensorArgument": "host.capture",
+    "Fault": "checks.faults",
+    "FaultError": "checks.faults",
+    "Report": "host.launching",
+    "launch": "host.launching",
+    "BoundTensor": "memory.bound_tensors",
+    "bind": "memory.bound_tensors",
+    "place": "memory.bound_tensors",
+    "Emulated": "host.emulated",
+    "install": "host.modules",
+    "on_device": "host.device_tensors",
+    "run": "host.modules",
+    "PtxSyntaxError": "ptx.errors",
+    "UnsupportedInstruction": "ptx.errors",
 }
 __all__ = [
     "BoundTensor",
@@ -64,7 +78,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """numpy is imported only once something is run."""
+    """Imports the module that a public name is defined in when the name is first used.
+
+    So importing this package imports neither numpy nor the rest of the emulator. Raises AttributeError for other names.
+    """
     import importlib
 
     home = _HOMES.get(name)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from cutegen.language.codes import CODES
 from cutegen.language.diagnostics import Diagnostic, Span, SpecError, as_json, has_errors, ordered, render_text
-from cutegen.language.layouts import LayoutSyntaxError, format_layout, make_layout_tv, parse_layout
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import load_specs, read_specs, read_text
 from cutegen.language.schema import known_targets, schema_text
 from cutegen.language.writer import write_spec
+from cutegen.layouts import LayoutSyntaxError, format_layout, make_layout_tv, parse_layout
 
 __all__ = [
-    "CODES",
     "Diagnostic",
     "KernelSpec",
     "LayoutSyntaxError",

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from tensor_layouts import Layout
 
 from cutegen.language.diagnostics import Diagnostic, Span
-from cutegen.language.layouts import (
+from cutegen.language.kinds import MAX_INT
+from cutegen.language.matrix import Variant
+from cutegen.language.model import Count
+from cutegen.language.names import shown, suggestion
+from cutegen.layouts import (
     MAX_ENUMERATED,
     LayoutSyntaxError,
     compact_like,
-    flat_modes,
     format_layout,
     is_compact,
     is_injective,
+    moving_leaves,
     parse_layout,
 )
-from cutegen.language.matrix import Variant
-from cutegen.language.names import shown, suggestion
+
+_COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
 
 
 class Context:
@@ -47,6 +52,28 @@ class Context:
         help = suggestion(mode, known, "modes")
         self.say("CG116", f"`{shown(mode)}` is not a mode here", *path, key=key, help=help)
 
+    def known_modes(self, names: Iterable[str], known: tuple[str, ...] | None, *path: str | int) -> None:
+        """Says which keys of the mapping at `path` are no modes; nothing where `known`, the modes, are not known."""
+        for name in names:
+            if known is not None and name not in known:
+                self.unknown_mode(name, known, *path, name)
+
+    def unknown_tensor(self, name: str, known: tuple[str, ...], *path: str | int) -> None:
+        help = suggestion(name, known, "tensors")
+        self.say("CG204", f"`{shown(name)}` is not a tensor of this kernel", *path, name, key=True, help=help)
+
+    def count(self, value: int | str, *path: str | int) -> Count:
+        """The bound on a number that is written at `path`; `== 0` where, once said, it cannot be read."""
+        if isinstance(value, int):
+            return Count("==", value)
+        match = _COUNT.match(value)
+        if not match or int(match[2]) > MAX_INT:
+            help = "write a number, or a bound such as `>= 512`"
+            self.say("CG119", f"`{shown(value)}` is not a count", *path, help=help)
+            return Count("==", 0)
+        relation: Any = match[1] or "=="
+        return Count(relation, int(match[2]))
+
     def layout(self, value: Any, *path: str | int, injective: bool = True, compact: bool = True) -> Layout | None:
         """The layout written at `path`; None where nothing is written or, once said, where it cannot be used.
 
@@ -63,7 +90,7 @@ class Context:
         if not injective:
             return layout
         verdict = is_injective(layout)
-        modes = flat_modes(layout)
+        modes = moving_leaves(layout)
         total = 1
         for size, _ in modes:
             total *= size

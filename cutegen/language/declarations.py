@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import FUNCTIONS
 from cutegen.language.context import Context
-from cutegen.language.dtypes import Dtype
-from cutegen.language.expressions import FUNCTIONS
-from cutegen.language.model import Scalar, Tensor
+from cutegen.language.kinds import keys_of
+from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.names import (
     MAX_KERNEL_NAME,
     MODULES,
@@ -17,8 +18,9 @@ from cutegen.language.names import (
     shown,
     suggestion,
 )
+from cutegen.registry import op_named
 
-GEMM_DTYPES = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+KEYS = keys_of(KernelSpec)
 MAX_ALIGN = 1024
 
 
@@ -42,13 +44,10 @@ def check_kernel_name(ctx: Context) -> None:
 
 def tensors(ctx: Context) -> tuple[Tensor, ...]:
     """Every tensor as declared, after checking each by itself."""
-    gemm = ctx.data["op"] == "gemm"
-    found = []
-    for name, fields in ctx.data["tensors"].items():
-        shape = tuple(fields["shape"])
-        dtype = Dtype(fields["dtype"])
-        tensor = Tensor(name, shape, dtype, fields.get("major"), fields.get("align"), fields.get("role", "in"))
-        found.append(tensor)
+    op = op_named(ctx.data["op"])
+    found: tuple[Tensor, ...] = KEYS["tensors"].kind.read(ctx.data["tensors"], ctx, ("tensors",))
+    for tensor in found:
+        name, shape = tensor.name, tensor.shape
         for i, mode in enumerate(shape):
             if mode in shape[:i]:
                 help = "give every mode a name of its own"
@@ -58,11 +57,11 @@ def tensors(ctx: Context) -> tuple[Tensor, ...]:
             message = f"`{shown(tensor.major)}` is not a mode of `{name}`"
             ctx.say("CG116", message, "tensors", name, "major", help=help)
         check_align(ctx, tensor)
-        if gemm and dtype not in GEMM_DTYPES:
-            known = ", ".join(d.value for d in GEMM_DTYPES)
-            message = f"a gemm cannot have a tensor of {dtype.value}"
+        if op.dtypes is not None and tensor.dtype not in op.dtypes:
+            known = ", ".join(d.value for d in op.dtypes)
+            message = f"a {op.name} cannot have a tensor of {tensor.dtype.value}"
             ctx.say("CG118", message, "tensors", name, "dtype", help=f"supported: {known}")
-    return tuple(found)
+    return found
 
 
 def check_align(ctx: Context, tensor: Tensor) -> None:
@@ -77,7 +76,9 @@ def check_align(ctx: Context, tensor: Tensor) -> None:
 
 
 def scalars(ctx: Context) -> tuple[Scalar, ...]:
-    return tuple(Scalar(name, Dtype(dtype)) for name, dtype in ctx.data.get("scalars", {}).items())
+    """Every scalar as declared."""
+    found: tuple[Scalar, ...] = KEYS["scalars"].kind.read(ctx.data.get("scalars", {}), ctx, ("scalars",))
+    return found
 
 
 def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
@@ -130,9 +131,10 @@ def promises(ctx: Context, modes: tuple[str, ...]) -> tuple[dict[str, int], dict
     return static, divisible
 
 
-def unknown_name(ctx: Context, name: str, start: int, end: int, known: list[str]) -> None:
-    """A name in compute that nothing declares."""
+def unknown_name(ctx: Context, statement: int, name: str, start: int, end: int, known: list[str]) -> None:
+    """Says that nothing declares a name in the statement of that number."""
     near = nearest(name, known)
     help = f"did you mean `{near}`?" if near else f"declare it under tensors or scalars; there are {', '.join(known)}"
-    span = ctx.variant.place(("compute",), start, end - start)
+    path = ("compute",) if isinstance(ctx.data["compute"], str) else ("compute", statement)
+    span = ctx.variant.place(path, start, end - start)
     ctx.say("CG121", f"`{shown(name)}` is neither a tensor nor a scalar", span=span, help=help)

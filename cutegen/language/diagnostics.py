@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from cutegen.errors import CutegenError
+
 Severity = Literal["error", "warning"]
 
 
@@ -44,7 +46,7 @@ class Diagnostic:
         return (self.path, self.span.line, self.span.column, self.code, self.message)
 
 
-class SpecError(Exception):
+class SpecError(CutegenError):
     """A spec cannot be used. Holds every diagnostic found so far, errors and warnings, in file order."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -53,7 +55,7 @@ class SpecError(Exception):
 
 
 def ordered(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Without repetitions (the variants of a matrix share their text), in file order."""
+    """Diagnostics in file order, without repetitions (the variants of a matrix share their text)."""
     return sorted(set(diagnostics), key=lambda d: d.sort_key)
 
 
@@ -62,7 +64,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def render_text(diagnostic: Diagnostic, source: str | None) -> str:
-    """As a compiler prints it: place, code and message, the line with a caret, notes, help."""
+    """A diagnostic as a compiler prints it: place, code and message, the line with a caret, notes, help."""
     d = diagnostic
     lines = [f"{d.path}:{d.span.line}:{d.span.column}: {d.severity}[{d.code}]: {d.message}"]
     text = (source or "").splitlines()

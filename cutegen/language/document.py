@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from cutegen.language.diagnostics import START, Diagnostic, Span
-from cutegen.language.model import Path
+from cutegen.language.kinds import Path
 from cutegen.language.names import shown
 from cutegen.language.scalars import Plain, resolve
 
@@ -367,10 +367,12 @@ class _Composer:
             complete = text.count("(") <= text.count(")")
             if complete or not isinstance(piece, ScalarNode) or not piece.plain:
                 break
-            text, used = f"{text},{piece.text}", used + 1
+            comma = ", " if "=" in text else ","
+            text, used = f"{text}{comma}{piece.text}", used + 1
         if not used:
             return start, 0
-        message = "YAML cut this layout at its commas, as it does inside { } and [ ]"
+        what = "assignment" if "=" in text else "layout"  # no layout has that sign
+        message = f"YAML cut this {what} at its commas, as it does inside {{ }} and [ ]"
         self.say("CG015", message, start.span, help=f'quote it: "{shown(text, 80)}"')
         return ScalarNode(text, text, start.span, True), used
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from cutegen.language.diagnostics import Diagnostic, Span
 from cutegen.language.document import MapNode, Node, ScalarNode, SequenceNode, spans
-from cutegen.language.model import Path, Source
+from cutegen.language.kinds import Path
+from cutegen.language.model import Source
 from cutegen.language.names import shown, suggestion
 
 MAX_VARIANTS = 1024

@@ -1,39 +1,72 @@
-"""A kernel spec as data: frozen, typed, in the spec's own words.
+"""A kernel spec as data: frozen, typed, in the spec's own words and in the language's order of keys.
 
-A field that is `None` was left out and is inferred by planning, which returns the same classes with every field that
-applies filled in. Layouts are `tensor_layouts.Layout`; sizes are in elements, `align` in bytes, `bits` in bits.
+Every field that is a key says here, once, what may stand there and what it means: the schema, the reader, the writer
+and `explain` follow from it. A field that is `None` was left out and is inferred by planning, which returns the same
+classes with every field that applies filled in. Layouts are `tensor_layouts.Layout`; sizes are in elements, `align` in
+bytes, `bits` in bits. The schedule is a dataclass of the family that the kernel belongs to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import MISSING, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from tensor_layouts import Layout
-
+from cutegen.atoms.targets import TARGETS
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Compute
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
-from cutegen.language.dtypes import Dtype
-from cutegen.language.expressions import Assignment
+from cutegen.language.kinds import (
+    ByName,
+    Choice,
+    CountText,
+    DtypeName,
+    Integer,
+    Items,
+    Kind,
+    Named,
+    Number,
+    Path,
+    Record,
+    Text,
+    key,
+)
+
+if TYPE_CHECKING:
+    from cutegen.family import Family
+    from cutegen.language.context import Context
+    from cutegen.ops.op import Op
 
 Role = Literal["in", "out", "inout"]
-Op = Literal["elementwise", "gemm", "probe"]
-Partition = Literal["inner", "inner_outer", "thread_value"]
-Predicate = Literal["none", "mask", "residue_first"]
-CopyAtomName = Literal["universal", "cp_async"]
-EvictPriority = Literal["evict_normal", "evict_first", "evict_last", "evict_unchanged", "no_allocate"]  # PTX's names
-
-Path = tuple[str | int, ...]
+LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
+MAX_STATEMENTS = 64  # of compute
+SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i32)
+MODE_SIZE = "Size of this mode."
 
 
 @dataclass(frozen=True)
 class Tensor:
+    """A tensor that the kernel reads, writes or both, by name; each mode of its shape has a name too."""
+
     name: str
-    shape: tuple[str, ...]  # mode names, `("M", "K")`
-    dtype: Dtype
-    major: str | None = None  # the mode with stride 1
-    align: int | None = None  # bytes that the base pointer and every other stride are a multiple of
-    role: Role = "in"
+    shape: tuple[str, ...] = key(
+        Items(Text(), least=1, most=5),
+        "Names of its modes, from 1 to 5. A mode of one name has one size in all tensors.",
+        default=MISSING,
+        required=True,
+    )
+    dtype: Dtype = key(DtypeName(), "Element type.", default=MISSING, required=True)
+    major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
+    align: int | None = key(
+        Integer(1, 1024),
+        "Bytes that the base pointer and every other stride are a multiple of: a power of two from the element's size "
+        "to 1024.",
+    )
+    role: Role = key(
+        Choice(("in", "out", "inout")),
+        "`in` is read (the default), `out` is written, `inout` is both.",
+        default="in",
+    )
 
     @property
     def reads(self) -> bool:
@@ -45,12 +78,14 @@ class Tensor:
 
     @property
     def argument(self) -> str:
-        """Name of the parameter of the generated function."""
+        """The name of the generated function's parameter."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Scalar:
+    """A number that the kernel is called with."""
+
     name: str
     dtype: Dtype
 
@@ -60,95 +95,53 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """How one tensor moves: the copy atom, the width of one access, and (through shared memory) who copies what."""
+class ScalarsByName(Kind):
+    """A mapping from the names of scalars to their types: a tuple of `Scalar` in the model."""
 
-    atom: CopyAtomName | None = None
-    bits: int | None = None
-    thread_layout: Layout | None = None
-    value_layout: Layout | None = None
-    evict_priority: EvictPriority | None = None  # elementwise: of the L1 cache, where nothing broadcasts
+    def schema(self, says: str) -> dict[str, Any]:
+        each = DtypeName(SCALAR_DTYPES).schema("Type of the scalar.")
+        return {"description": says, "type": "object", "additionalProperties": each, "maxProperties": 32}
 
+    def read(self, value: Mapping[str, Any], ctx: Context, path: Path) -> tuple[Scalar, ...]:
+        return tuple(Scalar(name, Dtype(dtype)) for name, dtype in value.items())
 
-@dataclass(frozen=True)
-class Workspace:
-    """Global memory that a gemm's operand is first written to, by a kernel of its own, with `major` contiguous.
-
-    Rows are padded to whole vectors of 16 bytes. Each thread of that kernel moves a vector along both modes.
-    """
-
-    major: str
-    thread_layout: Layout | None = None
+    def write(self, value: tuple[Scalar, ...]) -> dict[str, str]:
+        return {scalar.name: scalar.dtype.value for scalar in value}
 
 
-@dataclass(frozen=True)
-class Mma:
-    atom: Literal["fma"] | None = None
-    thread_layout: Layout | None = None
-    permutation: Mapping[str, Layout] = field(default_factory=dict)
-    accumulator: Dtype | None = None
+class Schedule:
+    """What the schedules of all families share: each class of them belongs to one family, which sets `family`."""
+
+    family: ClassVar[Family[Any, Any]]
+
+
+_SHAPES = Items(ByName(Integer(0), MODE_SIZE, least=1), "One size for each mode.", most=64)
+_MEASURED = Items(ByName(Integer(1), MODE_SIZE, least=1), "One size for each mode.", most=64)
 
 
 @dataclass(frozen=True)
-class Scheduler:
-    """The order in which thread blocks, numbered as the hardware starts them, walk the output's tiles.
+class Tolerance:
+    """How far results may be from the reference, besides the bound that verification derives."""
 
-    Consecutive blocks take neighbouring tiles along `raster`. With a `swizzle` of G (gemm) the tiles of the other mode
-    are taken in bands of G: inside a band, blocks take its G tiles of the other mode, then the next tile along
-    `raster`; after its last one, the next band. The last band has the tiles that are left. G = 1 is a plain raster.
-    """
-
-    raster: str | None = None
-    swizzle: int | None = None  # gemm only
-
-
-@dataclass(frozen=True)
-class ElementwiseSchedule:
-    partition: Partition | None = None
-    tiler: Mapping[str, int] | None = None  # mode -> size; for inner: of a thread, for inner_outer: of a block
-    threads: int | None = None  # inner only
-    thread_layout: Layout | None = None
-    value_layout: Layout | None = None
-    copy: Copy = Copy()
-    predication: Mapping[str, Predicate] = field(default_factory=dict)
-    scheduler: Scheduler = Scheduler()
-
-
-@dataclass(frozen=True)
-class GemmSchedule:
-    tiler: Mapping[str, int] | None = None
-    mma: Mma = Mma()
-    copies: Mapping[str, Copy] = field(default_factory=dict)
-    workspace: Mapping[str, Workspace] = field(default_factory=dict)  # of operands
-    smem_pad: Mapping[str, int] = field(default_factory=dict)  # tensor -> elements added to the leading stride
-    smem_layout: Mapping[str, Layout] = field(default_factory=dict)  # tensor -> coordinate along m or n -> place
-    stages: int | None = None
-    store: int | None = None  # k_block before which registers are written to shared memory
-    predication: Mapping[str, Predicate] = field(default_factory=dict)
-    scheduler: Scheduler = Scheduler()
-
-
-@dataclass(frozen=True)
-class ProbeSchedule:
-    tv_layout: Layout | None = None
-    tiler: Mapping[str, int] | None = None
-
-
-Schedule = ElementwiseSchedule | GemmSchedule | ProbeSchedule
+    rtol: float | None = key(Number(), "Relative to the reference.")
+    atol: float | None = key(Number(), "Absolute.")
 
 
 @dataclass(frozen=True)
 class Verify:
-    shapes: tuple[Mapping[str, int], ...] = ()
-    rtol: float | None = None
-    atol: float | None = None
+    """How the kernel is verified, besides what follows from the spec."""
+
+    shapes: tuple[Mapping[str, int], ...] = key(_SHAPES, "Shapes to verify on, besides the derived ones.", default=())
+    tolerance: Tolerance = key(Record(Tolerance), "Largest error allowed against the reference.", factory=Tolerance)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """`shapes` to measure the kernel at; without them they follow from the op."""
+    """How the kernel is measured."""
 
-    shapes: tuple[Mapping[str, int], ...] = ()
+    shapes: tuple[Mapping[str, int], ...] = key(
+        _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
+    )
 
 
 @dataclass(frozen=True)
@@ -176,10 +169,16 @@ class Count:
 class Expect:
     """Assertions on the compiled artefact, checked for every target."""
 
-    spills: Count | None = None  # bytes of local memory stored or loaded by spilling
-    registers: Count | None = None  # registers a thread
-    sass: Mapping[str, Count] = field(default_factory=dict)  # glob over the SASS mnemonic -> occurrences
-    bank_clashes: Count | None = None  # FFMAs that read three registers of one bank
+    spills: Count | None = key(CountText(), "Bytes of local memory that spilling stores or loads.")
+    registers: Count | None = key(CountText(), "Registers of a thread.")
+    bank_clashes: Count | None = key(
+        CountText(), "FFMA instructions that read three registers of one bank of the register file."
+    )
+    sass: Mapping[str, Count] = key(
+        ByName(CountText(), "How often."),
+        "Occurrences in the SASS by glob over the mnemonic, such as `LDG.E.128` or `LDGSTS*.128`.",
+        factory=dict,
+    )
 
 
 @dataclass(frozen=True)
@@ -219,37 +218,148 @@ class Source:
         return Diagnostic(code, message, span or self.at(*path, key=key), self.path, severity, notes, help)
 
 
+if TYPE_CHECKING:  # `KernelSpec` alone is that of any family
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    S = TypeVarWithDefault("S", bound=Schedule, default=Any)
+else:
+    S = TypeVar("S")
+
+
 @dataclass(frozen=True)
-class KernelSpec:
+class ComputeText(Kind):
+    """The statements of `compute`, which `cutegen.language.statements` reads."""
+
+    def schema(self, says: str) -> dict[str, Any]:
+        one = {"type": "string", "minLength": 1}
+        several = {"minItems": 1, "maxItems": MAX_STATEMENTS, "items": one}
+        return {"description": says, "type": ["string", "array"], "minLength": 1, **several}
+
+    def write(self, value: Compute) -> str | list[str]:
+        return value.as_data()
+
+
+@dataclass(frozen=True)
+class ScheduleKeys(Kind):
+    """The keys of a schedule, which are those of its family's dataclass."""
+
+    def schema(self, says: str) -> dict[str, Any]:
+        return {"description": says, "type": "object"}
+
+    def write(self, value: Schedule) -> dict[str, Any]:
+        return Record(type(value)).write(value)
+
+
+@dataclass(frozen=True)
+class OpName(Kind):
+    """The name of an op; which there are follows from the families."""
+
+    def schema(self, says: str) -> dict[str, Any]:
+        from cutegen.registry import ops
+
+        told = [f"`{op.name}`{f' ({op.summary})' if op.summary else ''}" for op in ops()]
+        return {"description": f"{says} {', '.join(told[:-1])} or {told[-1]}.", "enum": [op.name for op in ops()]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSpec(Generic[S]):
     """One kernel: one combination of a spec's matrix."""
 
-    kernel: str
-    op: Op
-    tensors: tuple[Tensor, ...]
-    compute: Assignment
-    schedule: Schedule
-    summary: str = ""
-    scalars: tuple[Scalar, ...] = ()
-    targets: tuple[str, ...] = ()
-    static: Mapping[str, int] = field(default_factory=dict)  # mode -> its only size
-    divisible: Mapping[str, int] = field(default_factory=dict)  # mode -> what its size is a multiple of
-    verify: Verify = Verify()
-    bench: Bench = Bench()
-    expect: Expect = Expect()
-    tune: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # dotted path -> values to try, as written
+    kernel: str = key(
+        Text(),
+        "Name of the kernel, of its module and of its function: a Python identifier of at most 64 characters. `{a}` "
+        "stands for a value of the matrix, in lower case.",
+        default=MISSING,
+        required=True,
+    )
+    summary: str = key(
+        Text(most=1000), "One line on what the kernel does; it becomes the module's docstring.", default=""
+    )
+    op: str = key(OpName(), "Kind of kernel:", default=MISSING, required=True)
+    tensors: tuple[Tensor, ...] = key(
+        Named(Tensor, "tensor", least=1, most=32),
+        "The tensors by name, in the order of the generated function's parameters.",
+        default=MISSING,
+        required=True,
+        block=True,
+    )
+    scalars: tuple[Scalar, ...] = key(ScalarsByName(), "Scalar arguments by name.", default=())
+    compute: Compute = key(
+        ComputeText(),
+        "One assignment in Python's expression syntax, such as `C = alpha * (A @ B.T) + beta * C` or "
+        "`D = where(X > 0, X, 0)`; or a list of them, computed in their order. A name that is assigned and is no "
+        "tensor is a local value.",
+        block=True,
+        default=MISSING,
+        required=True,
+    )
+    schedule: S = key(
+        ScheduleKeys(),
+        "How the kernel does it; which keys there are depends on `op`.",
+        default=MISSING,
+        block=True,
+    )
+    tune: Mapping[str, tuple[Any, ...]] = key(
+        ByName(Items(None, least=1, most=256), "The values to try, each as it would be written at that path.", 1, 32),
+        "What `cutegen tune` may change: fields of the schedule by dotted path, such as `schedule.pipeline.stages`, "
+        "each with the values to try. All combinations are candidates.",
+        factory=dict,
+        block=True,
+    )
+    targets: tuple[str, ...] = key(
+        Items(Choice(tuple(TARGETS)), "An architecture of CUDA.", least=1, different=True),
+        "Architectures to compile for.",
+        default=(),
+    )
+    static: Mapping[str, int] = key(
+        ByName(Integer(), "The only size of this mode."),
+        "Modes of a fixed size, checked when the kernel is called.",
+        factory=dict,
+    )
+    divisible: Mapping[str, int] = key(
+        ByName(Integer(), "What the size of this mode is a multiple of."),
+        "Modes whose size is promised to be a multiple, checked when the kernel is called.",
+        factory=dict,
+    )
+    verify: Verify = key(
+        Record(Verify),
+        "How the kernel is verified, besides what follows from the spec.",
+        factory=Verify,
+        block=True,
+    )
+    bench: Bench = key(Record(Bench), "How the kernel is measured.", factory=Bench, block=True)
+    expect: Expect = key(
+        Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
+    )
     source: Source = field(default=Source(), compare=False, repr=False)
+
+    @property
+    def family(self) -> Family[S, Any]:
+        """The family of kernels that the spec's schedule belongs to."""
+        return self.schedule.family
+
+    @property
+    def operation(self) -> Op:
+        """What the kernel computes, as the object that knows its reference, its work and its peers."""
+        return self.family.op
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
     @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The tensors that `compute` assigns to, in the order of its statements."""
+        tensors = {t.name: t for t in self.tensors}
+        return tuple(tensors[target] for target in self.compute.targets if target in tensors)
+
+    @property
     def output(self) -> Tensor:
-        """The tensor that `compute` assigns to."""
-        return self.tensor(self.compute.target)
+        """The first tensor that `compute` assigns to: its modes are the kernel's, and its majorness leads."""
+        return self.outputs[0]
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Every mode, in order of first appearance, the output's first."""
+        """Every mode, in order of first appearance, those of the first output before the others."""
         seen: dict[str, None] = dict.fromkeys(self.output.shape)
         for tensor in self.tensors:
             seen |= dict.fromkeys(tensor.shape)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import pathlib
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from cutegen.language import schema
 from cutegen.language.computing import compute
@@ -15,16 +13,15 @@ from cutegen.language.context import Context
 from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
+from cutegen.language.kinds import Record
 from cutegen.language.matrix import Variant, expand, source_of
-from cutegen.language.model import Count, Expect, KernelSpec, Verify
+from cutegen.language.model import Expect, KernelSpec, Verify
 from cutegen.language.names import shown
-from cutegen.language.schedules import schedule
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
-from cutegen.language.tuning import tune
+from cutegen.language.tuning import read_schedule, tune
+from cutegen.registry import family_of, op_named
 
-_COUNT = re.compile(r"\s*(==|!=|>=|<=|>|<)?\s*([0-9]{1,10})\s*\Z")
 _CHARACTERS = re.compile(r"\[(?:!.|[^!])[^\]]*\]")  # of a glob, as fnmatch reads it
-MAX_INT = 2**31 - 1
 
 
 def load_specs(file: pathlib.Path, shown: str | None = None) -> tuple[KernelSpec, ...]:
@@ -121,90 +118,65 @@ def _checked(variants: list[Variant], problems: list[Diagnostic]) -> tuple[list[
 
 
 def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
+    """The kernel of a variant that follows the schema; None where something is wrong with it."""
     ctx = Context(variant)
+    op = op_named(ctx.data["op"])
+    family = family_of(op.name, ctx.data.get("schedule", {}))
     check_kernel_name(ctx)
     declared, numbers = tensors(ctx), scalars(ctx)
+    known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, declared, numbers)
-    assignment = compute(ctx, declared, numbers)
+    statements = compute(ctx, op, declared, numbers)
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
     static, divisible = promises(ctx, modes)
-    plan = schedule(ctx, declared, assignment)
-    probe = ctx.data["op"] == "probe"
-    derived: tuple[str, ...] = next((t.shape for t in declared if probe and t.writes), ())
-    may_be_empty: tuple[str, ...] = ()
-    if assignment:
-        target = next(t for t in declared if t.name == assignment.target)
-        if probe:
-            derived = target.shape
-        elif assignment.matmul:
-            a = next(t for t in declared if t.name == assignment.matmul.a)
-            may_be_empty = (a.shape[1],)
+    schedule = read_schedule(ctx, family, known, statements)
+    derived = op.modes_that_follow(statements, known)
+    may_be_empty = op.modes_that_may_be_empty(statements, known) if statements else ()
     promises_kept = Promises(modes, static, divisible, derived, declared)
     verify = _verify(ctx, promises_kept, may_be_empty)
     measured = bench(ctx, promises_kept)
     expect = _expect(ctx)
-    candidates = tune(ctx, declared, assignment)
-    if has_errors(ctx.found) or assignment is None:
+    candidates = tune(ctx, family, known, statements)
+    if has_errors(ctx.found) or statements is None:
         return None, ctx.found
-    spec = KernelSpec(
+    spec: KernelSpec = KernelSpec(
         kernel=ctx.data["kernel"],
-        op=ctx.data["op"],
-        tensors=declared,
-        compute=assignment,
-        schedule=plan,
         summary=ctx.data.get("summary", ""),
+        op=op.name,
+        tensors=declared,
         scalars=numbers,
+        compute=statements,
+        schedule=schedule,
+        tune=candidates,
         targets=tuple(ctx.data.get("targets", ())),
         static=static,
         divisible=divisible,
         verify=verify,
         bench=measured,
         expect=expect,
-        tune=candidates,
         source=ctx.source,
     )
     return spec, ctx.found
 
 
 def _verify(ctx: Context, promises: Promises, may_be_empty: tuple[str, ...]) -> Verify:
-    data: Mapping[str, Any] = ctx.data.get("verify", {})
-    shapes = tuple(dict(shape) for shape in data.get("shapes", ()))
-    check_shapes(ctx, "verify", shapes, promises, MAX_VERIFIED, may_be_empty)
-    tolerance = data.get("tolerance", {})
-    for key, value in tolerance.items():
-        if not math.isfinite(value):
+    verify: Verify = Record(Verify).read(ctx.data.get("verify", {}), ctx, ("verify",))
+    check_shapes(ctx, "verify", verify.shapes, promises, MAX_VERIFIED, may_be_empty)
+    for key, value in vars(verify.tolerance).items():
+        if value is not None and not math.isfinite(value):
             ctx.say("CG133", f"`{key}` must be a finite number", "verify", "tolerance", key)
-    rtol, atol = (float(tolerance[key]) if key in tolerance else None for key in ("rtol", "atol"))
-    return Verify(shapes, rtol, atol)
+    return verify
 
 
 def _expect(ctx: Context) -> Expect:
-    data: Mapping[str, Any] = ctx.data.get("expect", {})
-    sass = {glob: _count(ctx, value, "expect", "sass", glob) for glob, value in data.get("sass", {}).items()}
-    for glob in sass:
+    expect: Expect = Record(Expect).read(ctx.data.get("expect", {}), ctx, ("expect",))
+    for glob in expect.sass:
         if not glob or len(glob) > 80 or not re.fullmatch(r"[A-Za-z0-9_.*?\[\]!-]+", glob):
             help = "write a mnemonic such as `LDG.E.128`, with `*` for any text"
             message = f"`{shown(glob)}` is not a glob over SASS mnemonics"
             ctx.say("CG119", message, "expect", "sass", glob, key=True, help=help)
         elif "[" in _CHARACTERS.sub("", glob):  # which fnmatch would take as it is, and no mnemonic has
             help = f"write the characters to choose from, as in `{shown(glob.partition('[')[0])}[A-Z]`"
-            ctx.say(
-                "CG119", f"`{shown(glob)}` has a `[` that nothing closes", "expect", "sass", glob, key=True, help=help
-            )
-    spills, registers, clashes = (
-        _count(ctx, data[key], "expect", key) if key in data else None
-        for key in ("spills", "registers", "bank_clashes")
-    )
-    return Expect(spills, registers, sass, clashes)
-
-
-def _count(ctx: Context, value: int | str, *path: str) -> Count:
-    if isinstance(value, int):
-        return Count("==", value)
-    match = _COUNT.match(value)
-    if not match or int(match[2]) > MAX_INT:
-        help = "write a number, or a bound such as `>= 512`"
-        ctx.say("CG119", f"`{shown(value)}` is not a count", *path, help=help)
-        return Count("==", 0)
-    relation: Any = match[1] or "=="
-    return Count(relation, int(match[2]))
+            message = f"`{shown(glob)}` has a `[` that nothing closes"
+            ctx.say("CG119", message, "expect", "sass", glob, key=True, help=help)
+    return expect

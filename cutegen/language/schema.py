@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cutegen.atoms.targets import TARGETS
+from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
-from cutegen.language.dtypes import Dtype
-from cutegen.language.model import Path, Source
+from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
+from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
+from cutegen.registry import families, family_of, ops
 
-PLACEHOLDER_REF = {"$ref": "#/definitions/placeholder"}
+if TYPE_CHECKING:
+    from cutegen.family import Family
+
+MATRIX = ByName(Items(Scalars(), least=1, most=1024), "The values that this placeholder takes, in order.", least=1)
+MATRIX_SAYS = (
+    "Variants: one kernel for every combination. `{a}` in any text stands for the value; a text that is exactly `{a}` "
+    "takes the value's type; `{{` and `}}` are literal braces."
+)
 
 _KINDS = {
     "object": "a mapping",
@@ -29,19 +39,84 @@ _KINDS = {
 
 
 def schema_text() -> str:
-    """The schema as it ships: JSON Schema draft 7, for editors and for `cutegen schema`."""
-    return files("cutegen.language").joinpath("v1.schema.json").read_text(encoding="utf-8")
+    """The schema as it is published: JSON Schema draft 7, for editors and for `cutegen schema`."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema() -> Mapping[str, Any]:
+    """The language's JSON Schema, made of the model's fields and of those of every family's schedule."""
+    return _schema_of(families())
 
 
 @cache
-def schema() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = json.loads(schema_text())
-    return data
+def _schema_of(of: tuple[Family[Any, Any], ...]) -> Mapping[str, Any]:
+    own = keys_of(KernelSpec)
+    says = f"Version of this language: {LANGUAGE}."
+    properties = {"cutegen": {"description": says, "type": "integer", "const": LANGUAGE}}
+    for name, field in own.items():
+        properties[name] = field.kind.schema(field.says)
+        if name == "summary":
+            properties["matrix"] = MATRIX.schema(MATRIX_SAYS)
+    definitions: dict[str, Any] = {
+        "placeholder": {
+            "description": "A value of the matrix.",
+            "type": "string",
+            "pattern": "^\\{[A-Za-z_][A-Za-z0-9_]*\\}$",
+        },
+        "tensor": Record(Tensor).schema("One tensor."),
+    }
+    for family in of:
+        says = inspect.cleandoc(family.schedule.__doc__ or "").partition("\n")[0]
+        definitions[definition_name(family)] = Record(family.schedule).schema(says)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": f"cutegen kernel spec, version {LANGUAGE}",
+        "description": "A kernel in CuTe's own vocabulary. Everything left out is inferred; `cutegen explain` prints "
+        "what was inferred.",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["cutegen", *(name for name, field in own.items() if field.required)],
+        "properties": properties,
+        "allOf": [_of_family(family, of) for family in of],
+        "definitions": definitions,
+    }
+
+
+def _of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+    """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too."""
+    condition: dict[str, Any] = {"properties": {"op": {"const": family.op.name}}, "required": ["op"]}
+    if sum(other.op is family.op for other in of) > 1:
+        mma = {"properties": {"atom": {"enum": list(family.atoms)}}, "required": ["atom"]}
+        condition["properties"]["schedule"] = {"properties": {"mma": mma}, "required": ["mma"]}
+        condition["required"] = ["op", "schedule"]
+    schedule = {"properties": {"schedule": {"$ref": f"#/definitions/{definition_name(family)}"}}}
+    needs = any(field.required for field in keys_of(family.schedule).values())
+    return {"if": condition, "then": {"required": ["schedule"], **schedule} if needs else schedule}
+
+
+def definition_name(family: Family[Any, Any]) -> str:
+    """The name of a family's schedule among the schema's definitions: that of the op for the op's first family."""
+    first = next(other for other in families() if other.op is family.op)
+    return f"{family.op.name if family is first else family.name}_schedule"
+
+
+def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:
+    """What the schema says of a spec's schedule; nothing for an op that there is not."""
+    family = _family(op, schedule)
+    found: Mapping[str, Any] = schema()["definitions"][definition_name(family)] if family else {}
+    return found
+
+
+def _family(op: Any, schedule: Any) -> Family[Any, Any] | None:
+    try:
+        return family_of(op, schedule if isinstance(schedule, Mapping) else {})
+    except (KeyError, TypeError):  # an op that there is not
+        return None
 
 
 def known_targets() -> tuple[str, ...]:
     """Every architecture that `targets` can name."""
-    return tuple(schema()["properties"]["targets"]["items"]["anyOf"][0]["enum"])
+    return tuple(TARGETS)
 
 
 def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnostic]:
@@ -109,8 +184,12 @@ def _mend(data: Any, error: Any) -> bool:
     return True
 
 
-@cache
 def _validator(expanded: bool) -> Any:
+    return _validator_of(expanded, families())
+
+
+@cache
+def _validator_of(expanded: bool, of: tuple[Family[Any, Any], ...]) -> Any:
     import jsonschema  # late: an import that only reading a spec needs
 
     # JSON Schema calls 4.0 an integer; the model does not.
@@ -118,7 +197,7 @@ def _validator(expanded: bool) -> Any:
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
     kind: Any = jsonschema.validators.extend(jsonschema.Draft7Validator, type_checker=checker)  # type: ignore[no-untyped-call]
-    return kind(_without_placeholders(schema()) if expanded else schema())
+    return kind(_without_placeholders(_schema_of(of)) if expanded else _schema_of(of))
 
 
 def _without_placeholders(node: Any) -> Any:
@@ -128,7 +207,7 @@ def _without_placeholders(node: Any) -> Any:
         return node
     plain = {key: _without_placeholders(value) for key, value in node.items() if key != "anyOf"}
     for choice in node.get("anyOf", ()):
-        if choice != PLACEHOLDER_REF:
+        if choice != PLACEHOLDER:
             plain |= _without_placeholders(choice)
     return plain
 
@@ -199,12 +278,13 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             message = f"language version {shown(value)} is not known; this cutegen reads version {limit}"
             yield source.diagnostic("CG106", message, *path, help=f"write `{path[-1]}: {limit}`")
         case "minimum" | "maximum":
-            bound = "at least" if error.validator == "minimum" else "at most"
-            if path[-1:] == ("stages",):  # the schema is wider than the rule that says more about 1 and 33
-                message = f"{where} must be from 2 to 32, not {shown(value)}"
-                yield source.diagnostic("CG105", message, *path, help="write `stages: 3`")
-                return
-            yield source.diagnostic("CG105", f"{where} must be {bound} {limit}, not {shown(value)}", *path)
+            family = _family(data["op"], data.get("schedule")) if path[:1] == ("schedule",) else None
+            kind = kind_at(family.schedule, path[1:]) if family else None
+            told = kind.told if isinstance(kind, Integer) else None
+            bound = f"{'at least' if error.validator == 'minimum' else 'at most'} {limit}"
+            bound = f"from {told[0]} to {told[1]}" if told else bound
+            help = f"write `{path[-1]}: {told[2]}`" if told else None
+            yield source.diagnostic("CG105", f"{where} must be {bound}, not {shown(value)}", *path, help=help)
         case "minItems" | "minProperties" | "maxItems" | "maxProperties":
             bound = "at least" if error.validator.startswith("min") else "at most"
             message = f"{where} must have {bound} {limit} {'entry' if limit == 1 else 'entries'}, not {len(value)}"
@@ -238,9 +318,8 @@ def _near_choice(value: Any, choices: list[str]) -> str | None:
     return nearest(value, choices)
 
 
-@cache
 def _homes(key: str) -> tuple[tuple[str, str], ...]:
-    """Where a key of some op's schedule belongs: the op, and the path of the mapping that holds it."""
+    """Where a key of some family's schedule belongs: the op, and the path of the mapping that holds it."""
     found: list[tuple[str, str]] = []
 
     def look(op: str, node: Any, path: str) -> None:
@@ -251,8 +330,8 @@ def _homes(key: str) -> tuple[tuple[str, str], ...]:
         if isinstance(node.get("additionalProperties"), Mapping):
             look(op, node["additionalProperties"], f"{path}.NAME")
 
-    for op in schema()["properties"]["op"]["enum"]:
-        look(op, schema()["definitions"][f"{op}_schedule"], "schedule")
+    for family in families():
+        look(family.op.name, schema()["definitions"][definition_name(family)], "schedule")
     return tuple(found)
 
 
@@ -267,7 +346,7 @@ def _foreign(path: Path, key: str, data: Any) -> str | None:
     others = dict.fromkeys(op for op, _ in _homes(key))
     if not others:
         return None
-    known = ", ".join(schema()["definitions"].get(f"{kind}_schedule", {}).get("properties", ()))
+    known = ", ".join(schedule_schema(str(kind), data.get("schedule")).get("properties", ()))
     takes = f"; the schedule of `op: {kind}` has {known}" if known else ""
     return f"`{key}` belongs to {' and '.join(f'`op: {op}`' for op in others)}{takes}"
 
@@ -286,7 +365,7 @@ def _modes(data: Any) -> list[str]:
     try:
         tensors = list(data["tensors"].values())
         found = dict.fromkeys(m for t in tensors if t.get("role") in ("out", "inout") for m in t["shape"])
-        if data["op"] == "gemm":
+        if any(op.has_product for op in ops() if op.name == data["op"]):
             found |= dict.fromkeys(m for t in tensors for m in t["shape"])
         return list(map(str, found)) or ["M", "N", "K"]
     except (AttributeError, KeyError, TypeError):
@@ -310,7 +389,8 @@ def _type_help(path: Path, value: Any, data: Any) -> str | None:
             return f"name the modes: `tiler: {{{pairs}}}`"
     if path == ("schedule", "predication") and value in ("none", "mask"):
         guards = {mode: str(value) for mode in _modes(data)}
-        if value == "mask" and len(guards) == 3 and data.get("op") == "gemm":
+        known = schedule_schema(str(data.get("op")), data.get("schedule"))["properties"]["predication"]
+        if value == "mask" and len(guards) == 3 and "residue_first" in str(known):
             guards[list(guards)[2]] = "residue_first"  # the summed mode knows no mask
         return f"name the modes: `predication: {{{', '.join(f'{mode}: {guard}' for mode, guard in guards.items())}}}`"
     if len(path) >= 3 and path[0] == "tensors" and path[2] == "shape" and isinstance(value, int):

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutegen.language.context import Context
+from cutegen.language.kinds import Record
 from cutegen.language.model import Bench, Tensor
+from cutegen.registry import op_named
 
 MAX_ELEMENTS = 2**40  # of a tensor
 MAX_VERIFIED = 2**40  # multiply-adds of a shape to verify on: on a CPU, hours
@@ -28,12 +30,12 @@ class Promises:
 def bench(ctx: Context, promises: Promises) -> Bench:
     """The spec's `bench`; what is wrong with it is said to `ctx`."""
     data = ctx.data.get("bench", {})
-    if data and ctx.data["op"] == "probe":
-        ctx.say("CG203", "`bench` does not apply to a probe", "bench", key=True, help="remove `bench`")
+    if data and op_named(ctx.data["op"]).unmeasured is not None:
+        ctx.say("CG203", f"`bench` does not apply to a {ctx.data['op']}", "bench", key=True, help="remove `bench`")
         return Bench()
-    shapes = tuple(dict(shape) for shape in data.get("shapes", ()))
-    check_shapes(ctx, "bench", shapes, promises, MAX_MEASURED)
-    return Bench(shapes)
+    read: Bench = Record(Bench).read(data, ctx, ("bench",))
+    check_shapes(ctx, "bench", read.shapes, promises, MAX_MEASURED)
+    return read
 
 
 def check_shapes(
@@ -78,7 +80,7 @@ def _check_work(
 ) -> None:
     """A tensor, or a gemm's multiply-adds, that no machine has the memory or the time for."""
     parts = [(f"elements of {tensor.name}", tensor.shape, MAX_ELEMENTS) for tensor in declared]
-    if ctx.data["op"] == "gemm":
+    if op_named(ctx.data["op"]).has_product:
         every = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
         parts.append(("multiply-adds", every, most_work))
     purpose = {"verify": "verify on", "bench": "measure"}[key]

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cutegen.expressions.tree import Compute
 from cutegen.language import schema
 from cutegen.language.context import Context
-from cutegen.language.expressions import Assignment
+from cutegen.language.kinds import Path, Record
 from cutegen.language.matrix import Text, Variant
-from cutegen.language.model import Path, Source, Tensor
+from cutegen.language.model import Schedule, Source, Tensor
 from cutegen.language.names import nearest, shown
-from cutegen.language.schedules import schedule
+
+if TYPE_CHECKING:
+    from cutegen.family import Family
 
 
-def tune(ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | None) -> dict[str, tuple[Any, ...]]:
+def read_schedule(
+    ctx: Context, family: Family[Any, Any], tensors: Mapping[str, Tensor], compute: Compute | None
+) -> Schedule:
+    """The schedule as written; keys that would have no effect are refused.
+
+    Without `compute`, what depends on it is left unchecked: what is wrong with it has been said.
+    """
+    schedule: Schedule = Record(family.schedule).read(ctx.data.get("schedule", {}), ctx, ("schedule",))
+    family.check_schedule(ctx, schedule, tensors, compute)
+    return schedule
+
+
+def tune(
+    ctx: Context, family: Family[Any, Any], tensors: Mapping[str, Tensor], compute: Compute | None
+) -> dict[str, tuple[Any, ...]]:
     """The values to try by dotted path. What could not be written at its path is said at the value."""
     data: Mapping[str, Any] = ctx.data.get("tune", {})
-    if data and ctx.data["op"] == "probe":
-        help = "remove `tune`: there is one way to read a tile by a layout"
-        ctx.say("CG203", "`tune` does not apply to a probe", "tune", key=True, help=help)
+    if data and family.op.unmeasured is not None:
+        help = f"remove `tune`: {family.op.unmeasured}"
+        ctx.say("CG203", f"`tune` does not apply to a {family.op.name}", "tune", key=True, help=help)
         return {}
     paths: dict[str, tuple[str, ...]] = {}
     for name in data:
         path = tuple(name.split("."))
         if path[0] != "schedule" or len(path) == 1 or not all(path):
             message = f"`{shown(name)}` is not a path to a field of the schedule"
-            ctx.say("CG101", message, "tune", name, key=True, help=_path_help(ctx.data["op"], name))
+            ctx.say("CG101", message, "tune", name, key=True, help=_path_help(ctx.data, name))
             continue
         for other, taken in paths.items():
             if path[: len(taken)] == taken or taken[: len(path)] == path:
@@ -35,14 +52,14 @@ def tune(ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | Non
         paths[name] = path
     for name, path in paths.items():
         for number, value in enumerate(data[name]):
-            _check(ctx, tensors, assignment, ("tune", name, number), path, value)
+            _check(ctx, family, tensors, compute, ("tune", name, number), path, value)
     return {name: tuple(data[name]) for name in paths}
 
 
-def _path_help(op: str, name: str) -> str:
+def _path_help(data: Mapping[str, Any], name: str) -> str:
     """The path that `name`, which is none, was meant to be, if it has the name of a field of the schedule."""
     first, dot, rest = name.strip(".").partition(".")
-    known = schema.schema()["definitions"][f"{op}_schedule"]["properties"]
+    known = schema.schedule_schema(data["op"], data.get("schedule"))["properties"]
     field = first if first in known else nearest(first, known)
     if field is None or first == "schedule" or not all(rest.split(".")[: len(rest)]):
         return "only fields of the schedule can be tuned, as in `schedule.tiler`"
@@ -51,7 +68,13 @@ def _path_help(op: str, name: str) -> str:
 
 
 def _check(
-    ctx: Context, tensors: tuple[Tensor, ...], assignment: Assignment | None, where: Path, path: Path, value: Any
+    ctx: Context,
+    family: Family[Any, Any],
+    tensors: Mapping[str, Tensor],
+    compute: Compute | None,
+    where: Path,
+    path: Path,
+    value: Any,
 ) -> None:
     """Say what keeps `value`, which was written at `where`, from standing at `path`.
 
@@ -65,14 +88,14 @@ def _check(
     wrong = schema.check(data, source)
     if not wrong:
         tried = Context(Variant(data, source, texts))
-        schedule(tried, tensors, assignment)
+        read_schedule(tried, family, tensors, compute)
         wrong = tried.found
     ctx.found += wrong
 
 
 def _required(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """What the schema wants at `path`, whatever else stands there, of what is written there."""
-    node, found = schema.schema()["definitions"][f"{data['op']}_schedule"], data
+    node, found = schema.schedule_schema(data["op"], data.get("schedule")), data
     for step in path[1:]:
         node = node.get("properties", {}).get(str(step), node.get("additionalProperties")) or {}
     for step in path:

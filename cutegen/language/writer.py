@@ -6,42 +6,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from tensor_layouts import Layout
 
-from cutegen.language.layouts import format_layout
-from cutegen.language.model import (
-    Copy,
-    Count,
-    ElementwiseSchedule,
-    Expect,
-    GemmSchedule,
-    KernelSpec,
-    Path,
-    ProbeSchedule,
-    Schedule,
-    Scheduler,
-    Tensor,
-    Verify,
-    Workspace,
-)
+from cutegen.language.kinds import Path, Record, block_paths
+from cutegen.language.model import LANGUAGE, Count, KernelSpec
 from cutegen.language.scalars import resolve
+from cutegen.layouts import format_layout
 
-# Mappings whose entries stand on a line of their own each; what is inside such an entry is in flow style.
-_BLOCKS: tuple[Path, ...] = (
-    ("tensors",),
-    ("schedule",),
-    ("schedule", "mma"),
-    ("schedule", "mma", "permutation"),
-    ("schedule", "copies"),
-    ("schedule", "workspace"),
-    ("tune",),
-    ("verify",),
-    ("bench",),
-    ("expect",),
-)
+# Lists whose items stand on a line of their own each.
+_LISTS: tuple[Path, ...] = (("compute",), ("verify", "shapes"), ("bench", "shapes"))
 # A plain scalar that YAML reads back as it stands, whatever surrounds it.
 _PLAIN = re.compile(r"[A-Za-z0-9_.(/+$][^\x00-\x1f\x7f-\uffff\U00010000-\U0010ffff]*\Z")
 _ESCAPES = {
@@ -62,7 +38,8 @@ def write_spec(spec: KernelSpec, comments: Mapping[Path, str] | None = None, hea
     `comments` puts `# text` behind the value at a path, or above its line where the value is inside braces. A path
     that the text does not hold belongs to the nearest enclosing one that it does.
     """
-    writer = _Writer({path: " ".join(text.split()) for path, text in (comments or {}).items()})
+    blocks = block_paths(KernelSpec) | block_paths(type(spec.schedule), ("schedule",))
+    writer = _Writer({path: " ".join(text.split()) for path, text in (comments or {}).items()}, blocks)
     for key, value in as_data(spec).items():
         writer.entry((key,), value)
     head = header if not header or header.endswith("\n") else header + "\n"
@@ -71,116 +48,14 @@ def write_spec(spec: KernelSpec, comments: Mapping[Path, str] | None = None, hea
 
 def as_data(spec: KernelSpec) -> dict[str, Any]:
     """The spec as plain data in the language's order of keys; layouts and counts stay as they are."""
-    return _filled(
-        {
-            "cutegen": 1,
-            "kernel": spec.kernel,
-            "summary": spec.summary or None,
-            "op": spec.op,
-            "tensors": {tensor.name: _tensor(tensor) for tensor in spec.tensors},
-            "scalars": {scalar.name: scalar.dtype.value for scalar in spec.scalars} or None,
-            "compute": spec.compute.text,
-            "schedule": _schedule(spec.schedule) or None,
-            "tune": {path: list(values) for path, values in spec.tune.items()} or None,
-            "targets": list(spec.targets) or None,
-            "static": dict(spec.static) or None,
-            "divisible": dict(spec.divisible) or None,
-            "verify": _verify(spec.verify) or None,
-            "bench": {"shapes": [dict(shape) for shape in spec.bench.shapes]} if spec.bench.shapes else None,
-            "expect": _expect(spec.expect) or None,
-        }
-    )
-
-
-def _filled(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if value is not None}
-
-
-def _tensor(tensor: Tensor) -> dict[str, Any]:
-    return _filled(
-        {
-            "shape": list(tensor.shape),
-            "dtype": tensor.dtype.value,
-            "major": tensor.major,
-            "align": tensor.align,
-            "role": None if tensor.role == "in" else tensor.role,
-        }
-    )
-
-
-def _copy(copy: Copy) -> dict[str, Any]:
-    fields = {"atom": copy.atom, "bits": copy.bits, "evict_priority": copy.evict_priority}
-    return _filled({**fields, "thread_layout": copy.thread_layout, "value_layout": copy.value_layout})
-
-
-def _schedule(schedule: Schedule) -> dict[str, Any]:
-    match schedule:
-        case ElementwiseSchedule():
-            return _filled(
-                {
-                    "partition": schedule.partition,
-                    "tiler": _optional(schedule.tiler),
-                    "threads": schedule.threads,
-                    "thread_layout": schedule.thread_layout,
-                    "value_layout": schedule.value_layout,
-                    "copy": _copy(schedule.copy) or None,
-                    "predication": dict(schedule.predication) or None,
-                    "scheduler": _scheduler(schedule.scheduler) or None,
-                }
-            )
-        case GemmSchedule(mma=mma):
-            inner = {
-                "atom": mma.atom,
-                "thread_layout": mma.thread_layout,
-                "permutation": dict(mma.permutation) or None,
-                "accumulator": mma.accumulator.value if mma.accumulator else None,
-            }
-            return _filled(
-                {
-                    "tiler": _optional(schedule.tiler),
-                    "mma": _filled(inner) or None,
-                    "copies": {name: _copy(copy) for name, copy in schedule.copies.items()} or None,
-                    "workspace": {name: _workspace(space) for name, space in schedule.workspace.items()} or None,
-                    "smem": _smem(schedule) or None,
-                    "pipeline": _filled({"stages": schedule.stages, "store": schedule.store}) or None,
-                    "predication": dict(schedule.predication) or None,
-                    "scheduler": _scheduler(schedule.scheduler) or None,
-                }
-            )
-        case ProbeSchedule():
-            return _filled({"tv_layout": schedule.tv_layout, "tiler": _optional(schedule.tiler)})
-
-
-def _workspace(workspace: Workspace) -> dict[str, Any]:
-    return _filled({"major": workspace.major, "thread_layout": workspace.thread_layout})
-
-
-def _smem(schedule: GemmSchedule) -> dict[str, Any]:
-    layouts, pads = schedule.smem_layout, schedule.smem_pad
-    names = dict.fromkeys((*pads, *layouts))
-    return {name: _filled({"layout": layouts.get(name), "pad": pads.get(name)}) for name in names}
-
-
-def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
-    return _filled({"raster": scheduler.raster, "swizzle": scheduler.swizzle})
-
-
-def _optional(mapping: Mapping[str, int] | None) -> dict[str, int] | None:
-    return None if mapping is None else dict(mapping)
-
-
-def _verify(verify: Verify) -> dict[str, Any]:
-    tolerance = _filled({"rtol": verify.rtol, "atol": verify.atol})
-    return _filled({"shapes": [dict(shape) for shape in verify.shapes] or None, "tolerance": tolerance or None})
-
-
-def _expect(expect: Expect) -> dict[str, Any]:
-    counts = {"spills": expect.spills, "registers": expect.registers, "bank_clashes": expect.bank_clashes}
-    return _filled({**counts, "sass": dict(expect.sass) or None})
+    return {"cutegen": LANGUAGE, **Record(KernelSpec).write(spec)}
 
 
 class _Writer:
-    def __init__(self, comments: Mapping[Path, str]) -> None:
+    def __init__(self, comments: Mapping[Path, str], blocks: Set[Path]) -> None:
+        """`blocks` are the mappings whose entries stand on a line of their own each; what is inside of such an entry is
+        in flow style."""
+        self.blocks = blocks
         self.comments = dict(comments)
         self.lines: list[str] = []
 
@@ -188,14 +63,14 @@ class _Writer:
         """`key: value` at `path`, over as many lines as it takes."""
         margin = "  " * (len(path) - 1)
         start = f"{margin}{_text(str(path[-1]), flow=False)}:"
-        if isinstance(value, dict) and value and path in _BLOCKS:
+        if isinstance(value, dict) and value and path in self.blocks:
             self.line(start, margin, path, self.own(path) + self.stray(path, value))
             for key, inner in value.items():
                 self.entry((*path, key), inner)
-        elif path in (("verify", "shapes"), ("bench", "shapes")):
+        elif path in _LISTS and isinstance(value, list):
             self.line(start, margin, path, self.own(path))
-            for i, shape in enumerate(value):
-                self.leaf(f"{margin}  - {_flow(shape)}", margin + "  ", (*path, i))
+            for i, item in enumerate(value):
+                self.leaf(f"{margin}  - {_value(item, flow=False)}", margin + "  ", (*path, i))
         else:
             self.leaf(f"{start} {_value(value, flow=False)}", margin, path)
 

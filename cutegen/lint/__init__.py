@@ -1,20 +1,19 @@
-"""Rules over a resolved spec, each with a stable code: what CuTeDSL would compile without a word, or die of."""
+"""Rules over a resolved spec, each with a stable code: what CuTeDSL would compile without a word, or die of.
+
+Rules and their pages stand with the families; this room asks those of a spec's family, and prints what they say.
+"""
 
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec
 from cutegen.lint.advice import advise_on
-from cutegen.lint.performance import PERFORMANCE_RULES
+from cutegen.lint.numbering import require_numbering
 from cutegen.lint.rule import PerformanceRule, Rule, Say
-from cutegen.lint.table import RULES
-from cutegen.lint.whole import require_numbering
+from cutegen.lint.rules import all_performance_rules, all_rules, rules_of
 from cutegen.planning import make_plan
 from cutegen.planning.report import Report
-from cutegen.planning.sound import is_finished
 
-__all__ = ["ALL_RULES", "PERFORMANCE_RULES", "RULES", "PerformanceRule", "Rule", "check"]
-
-ALL_RULES: tuple[Rule | PerformanceRule, ...] = (*RULES, *PERFORMANCE_RULES)
+__all__ = ["PerformanceRule", "Rule", "all_performance_rules", "all_rules", "check", "rules_of"]
 
 
 def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance: bool = False) -> None:
@@ -25,11 +24,12 @@ def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance:
     can hold.
     """
     require_numbering(spec)
+    rules = rules_of(spec.family)
     for basic in (True, False):
-        if not basic and not is_finished(spec):
+        if not basic and not spec.family.is_finished(spec):
             return  # the basic rules said why
-        for rule in RULES:
-            if rule.basic is basic and spec.op in rule.ops:
+        for rule in rules:
+            if rule.basic is basic:
                 rule.check(spec, Say(report, rule.code, rule.severity, advise))
     if performance and not report.failed:
         advise_on(spec, make_plan(spec), report)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from cutegen.analysis import accesses
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import KernelSpec
-from cutegen.lint.performance import PERFORMANCE_RULES
-from cutegen.lint.performance_shared import narrow_reads
 from cutegen.lint.rule import Finding, PerformanceRule
 from cutegen.lint.trial import try_out
 from cutegen.planning import make_plan
@@ -39,11 +37,11 @@ class Standing:
 
 
 def standing(spec: KernelSpec, plan: Plan) -> Standing:
-    """Of a resolved spec and its plan."""
+    """What costs speed in the kernel of a resolved spec and its plan."""
     made = accesses(plan)
-    rules = [rule for rule in PERFORMANCE_RULES if spec.op in rule.ops]
+    rules = spec.family.performance_rules()
     found = tuple((rule, finding) for rule in rules for finding in rule.find(spec, plan, made))
-    return Standing(found, narrow_reads(plan, made))
+    return Standing(found, spec.family.unsaid_excess(plan, made))
 
 
 def advise_on(spec: KernelSpec, plan: Plan, report: Report) -> None:
@@ -58,7 +56,7 @@ def advise_on(spec: KernelSpec, plan: Plan, report: Report) -> None:
 
 
 def _best(now: Standing, code: str, finding: Finding) -> str | None:
-    """The words for the candidate that costs least of all, and less of `code` too."""
+    """The words for the candidate that costs least of all and less of `code` too, if it lowers the cost by `WORTH`."""
     least, words = now.excess - WORTH, None
     for text, other in finding.others:
         resolved, diagnostics = try_out(other)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from cutegen.language.codes import CODES
-from cutegen.lint import ALL_RULES, RULES, page
+from cutegen.errors import CutegenError
+from cutegen.lint import all_performance_rules, all_rules, page
 
 
-class ChoiceError(Exception):
-    """Codes that cannot be chosen so; `help` says what would work."""
+class ChoiceError(CutegenError):
+    """Says that codes cannot be chosen so; `help` says what would work."""
 
     def __init__(self, message: str, help: str) -> None:
         super().__init__(message)
@@ -21,7 +21,10 @@ class ChoiceError(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """Of two prefixes that a code begins with the longer one decides; of one that is in both, `ignore`."""
+    """The codes to print and those to leave out, as prefixes of codes.
+
+    Of two prefixes that a code begins with the longer one decides; of one that is in both, `ignore`.
+    """
 
     select: tuple[str, ...] = ()  # none: every code
     ignore: tuple[str, ...] = ()
@@ -33,32 +36,34 @@ class Choice:
 
 
 def choose(select: Iterable[str], ignore: Iterable[str]) -> Choice:
-    """From texts that hold codes between commas.
+    """The choice that two lists of texts stand for, each text with codes between commas.
 
     Raises `ChoiceError` for a code that lint never says, and for one to ignore that it always says.
     """
-    choice = Choice(_prefixes(select), _prefixes(ignore))
+    choice, said = Choice(_prefixes(select), _prefixes(ignore)), page.codes_of_lint()
     for prefix in (*choice.select, *choice.ignore):
-        if not _beginning_with(prefix, CODES):
+        if not _beginning_with(prefix, said):
             later = _beginning_with(prefix, page.codes())
             if later:
                 raise ChoiceError(f"lint never says {prefix}", f"`cutegen build` says {', '.join(later)}")
             raise ChoiceError(f"no code begins with `{prefix}`", near(prefix))
     for prefix in choice.ignore:
-        always = [code for code in _beginning_with(prefix, CODES) if not can_be_left_out(code)]
-        if len(always) == len(_beginning_with(prefix, CODES)):
+        always = [code for code in _beginning_with(prefix, said) if not can_be_left_out(code)]
+        if len(always) == len(_beginning_with(prefix, said)):
             message = f"{prefix} cannot be ignored: where it is said, not all rules could be asked"
             raise ChoiceError(message, f"mend the spec; `cutegen lint --explain {always[0]}` says how")
     return choice
 
 
 def can_be_left_out(code: str) -> bool:
-    """Whether every rule is asked all the same where `code` is said."""
-    return code in {rule.code for rule in ALL_RULES} - {rule.code for rule in RULES if rule.basic}
+    """Whether the rules that say `code` are optional, so that every other rule is asked even where it is said."""
+    rules = all_rules()
+    optional = {rule.code for rule in rules} | {rule.code for rule in all_performance_rules()}
+    return code in optional - {rule.code for rule in rules if rule.basic}
 
 
 def near(text: str) -> str:
-    """Help for one who named a code that there is not, or a word of its title."""
+    """A help for someone who named a code that there is not, or a word of its title."""
     known, digits = page.codes(), re.sub("[^0-9]", "", text.upper().replace("O", "0"))
     close = [code for code in known if code == f"CG{digits:0>3}"]
     if not close and len(text) > 3:

@@ -6,9 +6,10 @@ from cutegen.language.diagnostics import Diagnostic
 
 
 def workflow_command(diagnostic: Diagnostic) -> str:
-    """`::error file=...,line=...,col=...,endColumn=...,title=CODE::message`, with notes and help in lines of their own.
+    """A diagnostic as `::error file=...,line=...,col=...,endColumn=...,title=CODE::message`.
 
-    The end column is the first one after the place. Escapes are those of actions/toolkit, `core/src/command.ts`.
+    Notes and help stand in lines of their own. The end column is the first one after the place. Escapes are those of
+    actions/toolkit, `core/src/command.ts`.
     """
     d = diagnostic
     properties = {

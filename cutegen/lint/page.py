@@ -1,7 +1,9 @@
 """The page of every code, which explains it: what is wrong, why that matters, a spec that has it and one that has not.
 
-A page is Markdown. Its first line is `# CODE: title`; a block that is fenced as `yaml bad`, or as `sh bad` where the
-file is one that no page can show, holds what the code is said about, and one fenced as `yaml good` the same mended.
+A page stands with whoever says its code: in the folder `pages` of a family, of what several families share, or of lint
+for what the language and a build say. It is Markdown. Its first line is `# CODE: title`, which is the one place for a
+code's title; a block that is fenced as `yaml bad`, or as `sh bad` where the file is one that no page can show, holds
+what the code is said about, and one fenced as `yaml good` the same mended.
 """
 
 from __future__ import annotations
@@ -9,12 +11,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
+from cutegen import registry
 from cutegen.language.diagnostics import Severity
-from cutegen.lint import ALL_RULES
-from cutegen.lint.rule import Kind
+from cutegen.lint import all_performance_rules, all_rules
+from cutegen.lint.rule import Kind, PerformanceRule, Rule
 
-_FOLDER = files("cutegen.lint").joinpath("pages")
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+_BUILT = "CG4"  # what codes begin with that only a build says
 _TITLE = re.compile(r"# (CG[0-9]{3}): (.+)")
 _BLOCK = re.compile(r"^```(yaml|sh) (bad|good)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -31,19 +38,36 @@ class Page:
     good: str
 
 
+def folders() -> tuple[Traversable, ...]:
+    """The folders of pages: lint's, those of the families, and that of what families share."""
+    found = [files("cutegen.lint"), *registry.folders()]
+    return tuple(pages for folder in found if (pages := folder.joinpath("pages")).is_dir())
+
+
+def files_of_pages() -> tuple[Traversable, ...]:
+    """The file of every page, folder by folder; no two have one name."""
+    return tuple(file for folder in folders() for file in folder.iterdir() if file.name.endswith(".md"))
+
+
 def codes() -> tuple[str, ...]:
     """Every code that has a page, in order: all that cutegen can say."""
-    return tuple(sorted(file.name.removesuffix(".md") for file in _FOLDER.iterdir() if file.name.endswith(".md")))
+    return tuple(sorted(file.name.removesuffix(".md") for file in files_of_pages()))
+
+
+def codes_of_lint() -> tuple[str, ...]:
+    """The codes that can be said about a spec of which nothing is compiled or run."""
+    return tuple(code for code in codes() if not code.startswith(_BUILT))
 
 
 def read(code: str) -> Page:
     """The page of one of `codes()`. Raises ValueError for a file that does not have the form of a page."""
-    text = _FOLDER.joinpath(f"{code}.md").read_text(encoding="utf-8")
+    text = next(file for file in files_of_pages() if file.name == f"{code}.md").read_text(encoding="utf-8")
     title = _TITLE.match(text)
     blocks = {match[2]: match for match in _BLOCK.finditer(text)}
     if title is None or title[1] != code or blocks.keys() != {"bad", "good"}:
         raise ValueError(f"the page of {code} needs `# {code}: title` as its first line, a bad block and a good one")
-    bad, rule = blocks["bad"], next((rule for rule in ALL_RULES if rule.code == code), None)
+    rules: tuple[Rule | PerformanceRule, ...] = (*all_rules(), *all_performance_rules())
+    bad, rule = blocks["bad"], next((rule for rule in rules if rule.code == code), None)
     return Page(
         code=code,
         title=title[2],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from cutegen.analysis import Access
-from cutegen.language.codes import CODES
 from cutegen.language.diagnostics import Severity
-from cutegen.language.model import KernelSpec, Op, Path
-from cutegen.planning.plan import Plan
+from cutegen.language.kinds import Path
+from cutegen.language.model import KernelSpec
 from cutegen.planning.report import Report
 
 Help = str | Callable[[], str | None] | None
@@ -35,13 +34,13 @@ class Say:
 
     @property
     def inferred(self) -> Mapping[Path, str]:
-        """Why planning filled in what it did."""
+        """The reasons why planning filled in what it did, by path."""
         return self.report.inferred
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that a spec can do wrong; its page, `pages/CODE.md`, explains it to people.
+    """One thing that a spec of a family can do wrong; its page, `pages/CODE.md`, explains it to people.
 
     A `basic` rule also holds for specs that planning left unfinished because they are not sound.
     """
@@ -50,19 +49,17 @@ class Rule:
 
     code: str
     check: Callable[[KernelSpec, Say], None]
-    ops: tuple[Op, ...]
     severity: Severity = "error"
     basic: bool = False
-
-    @property
-    def title(self) -> str:
-        return CODES[self.code]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that costs speed. `excess` measures it, 0 being none at all: what is spent beyond what would do, as a
-    multiple of that. `others` are changed kernels that may be better, each with the words that suggest it."""
+    """Something that costs speed.
+
+    `excess` measures it, 0 being none at all: what is spent beyond what would do, as a multiple of that. `others` are
+    changed kernels that may be better, each with the words that suggest it.
+    """
 
     message: str
     path: Path
@@ -79,9 +76,4 @@ class PerformanceRule:
     severity: ClassVar[Severity] = "warning"
 
     code: str
-    find: Callable[[KernelSpec, Plan, Accesses], Iterable[Finding]]
-    ops: tuple[Op, ...]
-
-    @property
-    def title(self) -> str:
-        return CODES[self.code]
+    find: Callable[[KernelSpec, Any, Accesses], Iterable[Finding]]  # of a spec, its family's plan, and what that makes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from cutegen.language.dtypes import Dtype
+from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
 from cutegen.measuring.model import L2
@@ -21,7 +21,7 @@ _FLOATS = (0.75, 0.375, 0.625, 0.875)  # exact in every float; below 1, so that 
 
 
 def bytes_of(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-    """Of one set of arguments, gaps between rows included."""
+    """The bytes of one set of arguments, gaps between rows included."""
     return sum(_extent(t, spec, sizes) * t.dtype.bytes for t in spec.tensors)
 
 
@@ -38,8 +38,11 @@ def sets_for(spec: KernelSpec, sizes: Mapping[str, int], l2: L2, l2_bytes: int) 
 
 @dataclass(frozen=True)
 class Arguments:
-    """`sets` hold equal tensors in the spec's order; `originals` what those that are read and written held at first,
-    by their place in a set."""
+    """Several sets of equal tensors for calls that take turns.
+
+    `sets` hold them in the spec's order; `originals` are the first values of tensors that are read and written, by
+    their place in a set.
+    """
 
     spec: KernelSpec
     sizes: Mapping[str, int]
@@ -49,24 +52,33 @@ class Arguments:
 
     @property
     def output(self) -> int:
-        """The place of the output in a set."""
-        return next(i for i, t in enumerate(self.spec.tensors) if t.name == self.spec.output.name)
+        """The place of the output in a set; of the first one, if there are several."""
+        return self.outputs[0]
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The places of the outputs in a set, in the order of `spec.outputs`."""
+        places = {tensor.name: place for place, tensor in enumerate(self.spec.tensors)}
+        return tuple(places[tensor.name] for tensor in self.spec.outputs)
 
     def call(self, number: int) -> tuple[object, ...]:
-        """The arguments of the generated function, of one set."""
+        """The arguments of the generated function, from one set."""
         return (*self.sets[number], *self.scalars.values())
 
     def named(self, number: int) -> dict[str, torch.Tensor]:
         return {t.name: x for t, x in zip(self.spec.tensors, self.sets[number], strict=True)}
 
     def reset(self) -> None:
-        """Brings back what was read and written. Queued on the current stream."""
+        """Gives the tensors that are read and written their first values again, on the current stream."""
         for place, original in self.originals.items():
             for tensors in self.sets:
                 tensors[place].copy_(original)
 
     def poison(self) -> None:
-        """As `reset`; and tensors that are only written get values that no right result has."""
+        """Gives tensors that are read and written their first values, and the others that are written wrong ones.
+
+        No right result has these values.
+        """
         self.reset()
         for place, tensor in enumerate(self.spec.tensors):
             if tensor.role == "out":
@@ -75,8 +87,10 @@ class Arguments:
 
 
 def make_arguments(spec: KernelSpec, sizes: Mapping[str, int], sets: int, device: str, seed: int = 0) -> Arguments:
-    """`sets` times the same arguments, normally distributed (integers: normal too, rounded), strides without gaps
-    where `align` allows it. Raises torch's error where memory does not suffice."""
+    """Makes `sets` times the same arguments of random normal numbers, rounded for integers.
+
+    Their strides have no gaps where `align` allows that. Raises torch's error where memory does not suffice.
+    """
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
@@ -93,8 +107,10 @@ def scalars_of(spec: KernelSpec) -> dict[str, int | float | bool]:
 
 
 def like(x: torch.Tensor, order: tuple[int, ...] | None = None) -> torch.Tensor:
-    """A copy in memory of its own, with the same strides; or, with modes ordered as `order` says, slowest first,
-    without gaps."""
+    """A copy of a tensor in memory of its own, with the same strides.
+
+    With `order` it has no gaps instead, and its modes lie in memory in that order, slowest first.
+    """
     import torch
 
     if order is None:
@@ -105,7 +121,7 @@ def like(x: torch.Tensor, order: tuple[int, ...] | None = None) -> torch.Tensor:
 
 
 def _extent(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-    """Elements from the first to the last."""
+    """The elements of a tensor from its first to its last one in memory, gaps included."""
     return 1 + sum((sizes[m] - 1) * s for m, s in zip(tensor.shape, _strides(tensor, spec, sizes), strict=True))
 
 

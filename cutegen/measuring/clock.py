@@ -1,6 +1,6 @@
 """Times of several contenders, taken in turns so that what changes on the GPU meanwhile changes for all of them.
 
-Knows nothing of torch: a `Stopwatch` records and replays, `cuda.CudaStopwatch` on a GPU.
+This module knows nothing of torch: a `Stopwatch` records and replays, `cuda.CudaStopwatch` on a GPU.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ LEAST_WARM_US, MOST_WARM_US = 3e5, 3e6  # of the GPU's time, before anything cou
 
 
 def nothing() -> None:
-    """For contenders that leave their arguments as they were."""
+    """Does nothing, for contenders that leave their arguments as they were."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """`calls`: the same work on each set of arguments; `reset` brings the arguments back to what they were, and is
-    called before each replay, outside of what is timed."""
+    """Something that is timed. `calls` do the same work on each set of arguments.
+
+    `reset` brings the arguments back to what they were; it is called before each replay, outside of what is timed.
+    """
 
     name: str
     calls: Sequence[Callable[[], object]]
@@ -45,16 +47,18 @@ class Stopwatch(Protocol, Generic[R]):
     """Records calls once and replays them as often as asked."""
 
     def record(self, contender: Contender, launches: int, graph: bool = True) -> R:
-        """The contender's calls, in turn, until there are `launches`: in a graph, or to be made by the host each time.
-        Raises what a call raises."""
+        """Records the contender's calls, in turn, until there are `launches`. Raises what a call raises.
+
+        They are recorded in a graph, or without one to be made by the host each time.
+        """
 
     def time(self, recordings: Sequence[R]) -> list[float]:
-        """Microseconds that each whole recording took, one after the other, without a pause between them."""
+        """Replays recordings one after the other without a pause; gives the microseconds that each of them took."""
 
 
 @dataclass(frozen=True)
 class Prepared(Generic[R]):
-    """A contender ready to be timed. `us` is a first estimate of one call."""
+    """A contender that is ready to be timed. `us` is a first estimate of one call."""
 
     name: str
     recording: R
@@ -74,8 +78,10 @@ def prepare(contender: Contender, watch: Stopwatch[R], target_us: float = TARGET
 
 
 def settle(prepared: Sequence[Prepared[R]], watch: Stopwatch[R]) -> float:
-    """Runs until the time of a round no longer changes: clocks follow power and heat. Returns the GPU's time in
-    microseconds that it took."""
+    """Runs contenders until the time of a round no longer changes, since clocks follow power and heat.
+
+    Gives the GPU's time in microseconds that this took.
+    """
     spent = 0.0
     recent: list[float] = []
     while spent < MOST_WARM_US:
@@ -91,10 +97,10 @@ def settle(prepared: Sequence[Prepared[R]], watch: Stopwatch[R]) -> float:
 def interleaved(
     prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int = ROUNDS, limit: float = SPREAD_LIMIT
 ) -> dict[str, Timing]:
-    """Each contender's time, by name. In each round all of them run, each time another one first.
+    """Times contenders; gives their times by name. In each round all of them run, each time another one first.
 
-    Where a spread is above `limit`, everything is measured once more with `MORE` times the rounds, and that counts;
-    the caller refuses what is above it still.
+    Where a spread is above `limit`, everything is measured once more with `MORE` times the rounds, and that counts; the
+    caller refuses what is above it still.
     """
     settle(prepared, watch)
     timings = _rounds(prepared, watch, rounds)
@@ -115,7 +121,7 @@ def _rounds(prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int) -
 
 
 def summary(values: Sequence[float]) -> Timing:
-    """The median and the spread of a few times. Raises ValueError for fewer than two."""
+    """The median of a few times, and their spread. Raises ValueError for fewer than two."""
     if len(values) < 2:
         raise ValueError("a spread takes at least two rounds")
     middle = statistics.median(values)

@@ -14,27 +14,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cutegen.codegen.host import reference_lines
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
-from cutegen.measuring.peers import FUNCTIONS, Peer, Product, arithmetic_of, product_of
+from cutegen.measuring.peers import Peer, Product, product_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
 
 if TYPE_CHECKING:
     import torch
 
-    Call = Callable[[], torch.Tensor]
+    Results = tuple[torch.Tensor, ...]  # one for each output, in the order of `spec.outputs`
+    Call = Callable[[], Results]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`results[i]` is what the last call on set `i` gave; `poison` brings the arguments back to what they were, with
-    outputs that no right result has."""
+    """A contender whose results can be looked at.
+
+    `results[i]` is what the last call on set `i` gave; `poison` brings the arguments back to what they were, with
+    outputs that no right result has.
+    """
 
     contender: Contender
     poison: Callable[[], None]
-    results: list[torch.Tensor | None]
+    results: list[Results | None]
 
     @property
     def name(self) -> str:
@@ -42,29 +45,34 @@ class Candidate:
 
 
 def kernel(name: str, module: ModuleType, arguments: Arguments) -> Candidate:
-    """The generated function."""
+    """Makes a candidate of the generated function."""
     return function(name, vars(module)[name], arguments)
 
 
 def function(name: str, called: Callable[..., Any], arguments: Arguments) -> Candidate:
-    """A function that takes what the generated one takes. It writes the output, or returns another tensor."""
+    """Makes a candidate of a function that takes what the generated one takes.
 
-    def result(number: int) -> torch.Tensor:
-        output = arguments.sets[number][arguments.output]
+    It writes the outputs, or returns other tensors: one, or for several outputs a tuple.
+    """
+
+    def result(number: int) -> Results:
         given = called(*arguments.call(number))
-        return output if given is None else given
+        if given is None:
+            return tuple(arguments.sets[number][place] for place in arguments.outputs)
+        several = len(arguments.outputs) > 1 and isinstance(given, tuple | list)
+        return tuple(given) if several else (given,)
 
     return _candidate(name, [functools.partial(result, i) for i in range(len(arguments.sets))], arguments)
 
 
 def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
-    """The peer on the same arguments; several candidates where the fastest one is to be found."""
+    """Makes candidates of a peer on the same arguments; several where the fastest one is to be found."""
     match wanted.kind:
         case "copy":
-            source = plan.spec.compute.value.id  # type: ignore[union-attr]
+            (source,) = wanted.tensors
             yield _per_set(wanted.name, arguments, lambda x, out: out.copy_(x[source]))
         case "arithmetic":
-            yield _arithmetic(wanted.name, arguments)
+            yield _arithmetic(wanted, arguments)
         case "eager" | "cublas eager":
             yield function(wanted.name, expression(plan, inplace=False), arguments)
         case "compile":
@@ -80,48 +88,55 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
 
 def expression(
     plan: Plan, *, inplace: bool, through: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
-) -> Callable[..., torch.Tensor]:
-    """`compute` as a function of torch's operations on the generated function's arguments: the lines of the module's
-    `reference`.
+) -> Callable[..., torch.Tensor | Results]:
+    """`compute` as a function of torch's operations on the generated function's arguments.
 
-    `inplace`: it writes the output; otherwise it returns a fresh tensor, as eager code does. Constants are made once
-    only: a CUDA graph cannot hold the copy of one from the host. `through` is applied to the function of tensors alone.
+    Its lines are those of the module's `reference`. With `inplace` it writes the outputs; otherwise it returns fresh
+    tensors, as eager code does: one, or a tuple of several. Constants are made once only: a CUDA graph cannot hold the
+    copy of one from the host. `through` is applied to the function of tensors alone.
     """
     import torch
 
     spec = plan.spec
-    out, scalars = spec.output.argument, [s.argument for s in spec.scalars]
-    tree = ast.parse("\n".join(reference_lines(plan)))
+    tensors, scalars = [t.argument for t in spec.tensors], [s.argument for s in spec.scalars]
+    reference = spec.operation.reference(plan)
+    tree = ast.parse("\n".join(reference.lines))
     hoisted = _Hoisted()
     body = hoisted.visit(tree).body
-    if inplace:
-        end = f"return {out}.copy_(result)"
-    else:
-        end = (
-            f"if result.shape == {out}.shape:\n"
-            f"    return result.to({out}.dtype)\n"
-            f"return torch.empty_like({out}).copy_(result)"
-        )
+    outputs = [t.argument for t in spec.outputs]
+    written = [f"{output}.copy_({result})" for output, result in zip(outputs, reference.results, strict=True)]
     # What is left of scalars and of the device is in the constants
-    names = [t.argument for t in spec.tensors] + [f"constant_{i}" for i in range(len(hoisted.made))]
-    lines = [*map(ast.unparse, body), end]
+    names = tensors + [f"constant_{i}" for i in range(len(hoisted.made))]
+    lines = [*map(ast.unparse, body), f"return ({', '.join(written if inplace else reference.results)},)"]
     text = f"def expression({', '.join(names)}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
     made = ", ".join(hoisted.made) + "," * (len(hoisted.made) == 1)
     text += f"def constants({', '.join([*scalars, 'device'])}):\n    return ({made})\n"
     space: dict[str, Any] = {"torch": torch}
     exec(compile(text, f"<torch expression of {spec.kernel}>", "exec"), space)
     inner, constants = through(space["expression"]), functools.lru_cache(space["constants"])
-    tensors = len(spec.tensors)
+    count = len(tensors)
 
-    def called(*arguments: Any) -> torch.Tensor:
-        result: torch.Tensor = inner(*arguments[:tensors], *constants(*arguments[tensors:], arguments[0].device))
-        return result
+    def called(*arguments: Any) -> torch.Tensor | Results:
+        found: Results = inner(*arguments[:count], *constants(*arguments[count:], arguments[0].device))
+        if not inplace:
+            likes = [arguments[tensors.index(output)] for output in outputs]
+            found = tuple(_fresh(result, like, arguments[:count]) for result, like in zip(found, likes, strict=True))
+        return found if len(found) > 1 else found[0]
 
     return called
 
 
+def _fresh(result: torch.Tensor, output: torch.Tensor, given: Sequence[object]) -> torch.Tensor:
+    """The result as a tensor like the output, in memory that is none of an argument's."""
+    import torch
+
+    if result.shape == output.shape and not any(result is argument for argument in given):
+        return result.to(output.dtype)
+    return torch.empty_like(output).copy_(result)
+
+
 class _Hoisted(ast.NodeTransformer):
-    """Replaces every `torch.tensor(...)` by a name; `made` are the calls."""
+    """Replaces every `torch.tensor(...)` by a name; `made` are the calls that it replaced."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -135,7 +150,7 @@ class _Hoisted(ast.NodeTransformer):
 
 
 def imported(place: str) -> Callable[..., Any]:
-    """`package.module:function` or `FILE.py:function`. Raises ValueError with what is wrong."""
+    """Imports a function from `package.module:function` or `FILE.py:function`. Raises ValueError with what is wrong."""
     where, colon, name = place.rpartition(":")
     if not colon or not where or not name:
         raise ValueError(f"`{place}` is not `module:function` or `FILE.py:function`")
@@ -162,7 +177,7 @@ def _candidate(
     reset: Callable[[], None] | None = None,
     poison: Callable[[], None] | None = None,
 ) -> Candidate:
-    results: list[torch.Tensor | None] = [None] * len(calls)
+    results: list[Results | None] = [None] * len(calls)
 
     def call(number: int) -> None:
         # Kept until the set comes round again: a fresh result must not reuse the memory of one still in the cache
@@ -175,19 +190,24 @@ def _candidate(
 def _per_set(
     name: str, arguments: Arguments, call: Callable[[dict[str, torch.Tensor], torch.Tensor], torch.Tensor]
 ) -> Candidate:
-    sets = range(len(arguments.sets))
-    outputs = [arguments.sets[i][arguments.output] for i in sets]
-    return _candidate(name, [functools.partial(call, arguments.named(i), outputs[i]) for i in sets], arguments)
+    """Makes a candidate of a function that computes the one output.
+
+    `call` is given the tensors of a set by name, and the output.
+    """
+
+    def result(named: dict[str, torch.Tensor], output: torch.Tensor) -> Results:
+        return (call(named, output),)
+
+    sets = [(arguments.named(i), arguments.sets[i][arguments.output]) for i in range(len(arguments.sets))]
+    return _candidate(name, [functools.partial(result, *given) for given in sets], arguments)
 
 
-def _arithmetic(name: str, arguments: Arguments) -> Candidate:
+def _arithmetic(wanted: Peer, arguments: Arguments) -> Candidate:
     import torch
 
-    found = arithmetic_of(arguments.spec)
-    assert found is not None
-    operator, left, right = found
-    operation = getattr(torch, FUNCTIONS[operator])
-    return _per_set(name, arguments, lambda x, out: operation(x[left], x[right], out=out))
+    left, right = wanted.tensors
+    operation = getattr(torch, wanted.function)
+    return _per_set(wanted.name, arguments, lambda x, out: operation(x[left], x[right], out=out))
 
 
 def _cublas(name: str, arguments: Arguments) -> Candidate:
@@ -204,7 +224,7 @@ def _cublas(name: str, arguments: Arguments) -> Candidate:
 def _gemm(
     wanted: Product, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, addend: torch.Tensor | None
 ) -> torch.Tensor:
-    """One call of cuBLAS into `out`."""
+    """Calls cuBLAS once, into `out`."""
     import torch
 
     if addend is None and wanted.alpha == 1:
@@ -215,7 +235,9 @@ def _gemm(
 
 
 def _layouts(name: str, arguments: Arguments) -> Iterator[Candidate]:
-    """cuBLAS with the operands and the output in each combination of majornesses; the given one too."""
+    """Makes candidates of cuBLAS with operands and output in each combination of majornesses, the
+    given one included.
+    """
     spec = arguments.spec
     matmul, wanted = spec.compute.matmul, product_of(spec, arguments.scalars)
     assert matmul is not None and wanted is not None
@@ -252,5 +274,8 @@ def _laid_out(
             else:
                 out.copy_(original)
 
-    calls = [functools.partial(_gemm, wanted, a, b, out, addend) for a, b, out, addend in sets]
+    def result(number: int) -> Results:
+        return (_gemm(wanted, *sets[number]),)
+
+    calls = [functools.partial(result, number) for number in range(len(sets))]
     return _candidate(name, calls, arguments, reset, poison)

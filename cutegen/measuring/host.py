@@ -25,12 +25,14 @@ def host_times(
     wait: Callable[[], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Microseconds of the CPU for one call of the generated function, on one tile, of the compiled function behind it,
-    and of `torch.add(out=)` on small tensors. `wait` returns once the device is idle; nothing waits within what is
-    timed."""
+    """Measures how many microseconds one call keeps the CPU busy.
+
+    That is for the generated function on one tile, for the compiled function behind it, and for `torch.add(out=)` on
+    small tensors. `wait` returns once the device is idle; nothing waits within what is timed.
+    """
     import torch
 
-    case = derive_cases(plan.spec, plan.tile, getattr(plan, "stages", None))[0]
+    case = derive_cases(plan)[0]
     arguments = make_arguments(plan.spec, case.sizes, 1, device)
     called, given = getattr(module, plan.spec.kernel), arguments.call(0)
     called(*given)  # compiles

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cutegen.analysis.roofline import arithmetic, roofline
-from cutegen.language.dtypes import Dtype
+from cutegen.analysis.roofline import arithmetic
+from cutegen.atoms.gpus import CUDA_F32
+from cutegen.errors import CutegenError
 from cutegen.measuring.clock import Contender, Stopwatch, interleaved, prepare
 from cutegen.measuring.model import L2, SPREAD_LIMIT, Limits, Timing
 from cutegen.planning.plan import Plan
@@ -17,12 +18,12 @@ TURN = 0.618  # of a pair: any below 2 keeps it bounded
 _PASSES = 2000  # of the multiply-add's loop: a few milliseconds
 
 
-class LimitError(RuntimeError):
-    """The GPU's limits could not be measured."""
+class LimitError(CutegenError):
+    """Says that the GPU's limits could not be measured."""
 
 
 def measure_limits(watch: Stopwatch[Any], arch: str | None, sms: int, memory_bytes: int) -> Limits:
-    """Copy, fill and read, on buffers that are far larger than the L2, and multiply-adds, where `arch` is known.
+    """Measures copy, fill and read on buffers that are far larger than the L2, and multiply-adds if `arch` is known.
 
     Raises LimitError where one of them varies too much, or does not run.
     """
@@ -45,7 +46,7 @@ def measure_limits(watch: Stopwatch[Any], arch: str | None, sms: int, memory_byt
 
 
 def _fma(watch: Stopwatch[Any], arch: str, sms: int) -> float:
-    """TFLOP/s of fp32 multiply-adds. Raises LimitError where the kernel does not run, or not rightly."""
+    """Measures fp32 multiply-adds, in TFLOP/s. Raises LimitError where the kernel does not run, or not rightly."""
     import torch
 
     from cutegen.measuring import fma
@@ -77,16 +78,17 @@ def _steady(timings: dict[str, Timing]) -> dict[str, Timing]:
 
 
 def work_of(plan: Plan, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """Bytes, each tensor moved once, and operations, a multiply-add as two."""
-    found = roofline(plan, plan.spec.targets[0], sizes)
+    """The work of a call: bytes, each tensor moved once, and operations, of which a multiply-add is two."""
+    found = plan.spec.operation.work(plan.spec, sizes)
     return found.bytes, found.operations
 
 
 def limit_us(plan: Plan, sizes: Mapping[str, int], limits: Limits, l2: L2, l2_bytes: int) -> float | None:
-    """The least time at this GPU's measured limits: the larger of what its memory and its arithmetic need.
+    """The least time in microseconds that a call takes at the GPU's measured limits of memory and arithmetic.
 
-    Memory counts at the rate of what the kernel does with it (reads, writes, both), and not at all where everything may
-    stay in a warm L2. Arithmetic counts where it is in f32, which is what was measured. None where neither counts.
+    It is the larger of what the two need. Memory counts at the rate of what the kernel does with it (reads, writes,
+    both), and not at all where everything may stay in a warm L2. Arithmetic counts where it is in f32, which is what
+    was measured. None where neither counts.
     """
     spec = plan.spec
     moved, operations = work_of(plan, sizes)
@@ -95,6 +97,6 @@ def limit_us(plan: Plan, sizes: Mapping[str, int], limits: Limits, l2: L2, l2_by
     found = []
     if l2 == "cold" or moved > l2_bytes:
         found.append(moved / rate / 1e3)
-    if operations and arithmetic(spec) is Dtype.f32 and limits.fma:
+    if operations and arithmetic(spec) == CUDA_F32 and limits.fma:
         found.append(operations / limits.fma / 1e6)
     return max(found, default=None)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cutegen import __version__
+from cutegen.atoms.targets import TARGETS
 from cutegen.measuring.model import Machine
-from cutegen.planning.targets import TARGETS
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _PACKAGES = ("torch", "nvidia-cutlass-dsl", "apache-tvm-ffi", "triton")
@@ -21,7 +21,7 @@ ARCHITECTURES: Mapping[str, str] = {f"{t.number // 10}.{t.number % 10}": t.name 
 
 
 def this_machine() -> Machine:
-    """The current CUDA device, with the clocks that it has now; without its limits."""
+    """Looks at the current CUDA device, with the clocks that it has now; without its limits."""
     import torch
 
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -49,7 +49,7 @@ def _versions(cuda: str) -> dict[str, str]:
 
 
 def _ask_driver(uuid: str) -> dict[str, str]:
-    """The driver's version and the clocks in MHz, from nvidia-smi; nothing where it is not there or does not know."""
+    """Asks nvidia-smi for the driver's version and the clocks in MHz; gives nothing where it does not answer."""
     keys = ["driver_version", *_CLOCKS]
     command = ["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader,nounits"]
     if uuid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ from cutegen.measuring.contenders import Candidate
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measured, Request, Timing
 from cutegen.measuring.peers import Peer, choose
-from cutegen.verification.bounds import evaluate
-from cutegen.verification.compare import Comparison, compare
+from cutegen.verification.bounds import Expected, evaluate
+from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ Tell = Callable[[str, Any], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """Where measurements run: `device` as torch names it, the size of its L2, and its limits where they are known.
-    `imported` gives the users' functions, each module run once for all shapes."""
+    """The device on which measurements run: `device` as torch names it, the size of its L2, its limits if known.
+
+    `imported` gets the users' functions, each module run once for all shapes.
+    """
 
     watch: Stopwatch[Any]
     device: str
@@ -42,7 +44,10 @@ class Bench:
 
 
 class Refused(Exception):
-    """No figure for this kernel at this shape. `what` is the contender that is to blame, None for the kernel itself."""
+    """Says that there is no figure for this kernel at this shape.
+
+    `what` is the contender that is to blame, None for the kernel itself.
+    """
 
     def __init__(self, kind: Kind, message: str, what: str | None = None) -> None:
         super().__init__(message)
@@ -51,30 +56,39 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Reference:
-    """What every contender's result is held to; `compare`'s arguments."""
+    """The values that every contender's results are held to, by output."""
 
-    expected: torch.Tensor
-    bound: torch.Tensor
+    expected: Mapping[str, Expected]
 
-    def judge(self, result: torch.Tensor) -> Comparison:
-        return compare(result, self.expected, self.bound)
+    def judge(self, results: Sequence[torch.Tensor]) -> Comparison:
+        found = {}
+        for (name, wanted), result in zip(self.expected.items(), results, strict=True):
+            found[name] = compare(result, *wanted)
+            if not found[name].ok and len(results) > 1:
+                found[name] = replace(found[name], reason=f"{name}{found[name].reason}")
+        return together(list(found.values()))
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A contender whose results were right. `recording` is what they are checked with, each set of arguments once, and
-    `results` is where it puts them; `verdict` is what the check gave."""
+    """A contender whose results were right.
+
+    `recording` is what they are checked with, each set of arguments once, and `results` is where it puts them;
+    `verdict` is what the check gave.
+    """
 
     candidate: Candidate
     recording: Any
-    results: Sequence[torch.Tensor | None]
+    results: Sequence[tuple[torch.Tensor, ...] | None]
     verdict: Comparison
 
 
 @dataclass
 class Field:
-    """Those that were right and can be timed, by name, and what they are checked with once more after that; why the
-    others are absent; what to say about it."""
+    """The contenders at one shape: those that are ready to be timed, and why the others are absent.
+
+    `checked` is what the ready ones are checked with once more after that, `failures` what to say about contenders.
+    """
 
     ready: dict[str, Prepared[Any]] = field(default_factory=dict)
     checked: dict[str, Checked | None] = field(default_factory=dict)
@@ -85,7 +99,7 @@ class Field:
 def measure_shape(
     request: Request, module: ModuleType, shape: Mapping[str, int], bench: Bench, tell: Tell
 ) -> tuple[Measured, list[Failure]]:
-    """The kernel and its peers at one shape. `tell("running", name)` says what runs next.
+    """Measures a kernel and its peers at one shape. `tell("running", name)` says what runs next.
 
     Raises Refused where there is no figure for the kernel itself; what is wrong with a peer is among the failures, or
     only said in `absent` where it is the peer's own business.
@@ -149,10 +163,8 @@ def _steady(timings: dict[str, Timing], kernel: str, shape: Mapping[str, int], f
 
 
 def _reference(arguments: Arguments) -> Reference:
-    spec = arguments.spec
-    expected, bound = evaluate(spec, arguments.named(0), arguments.scalars)
     # Not the spec's tolerance, which is for the shapes that it verifies: it does not grow with k
-    return Reference(expected, bound)
+    return Reference(evaluate(arguments.spec, arguments.named(0), arguments.scalars))
 
 
 def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> Checked | None:
@@ -170,8 +182,8 @@ def _judge(
 ) -> Comparison:
     """Runs what is timed, and looks at the results of the first and the last set. Raises Refused for a wrong one."""
     watch.time([recording])
-    first = reference.judge(_result(candidate, 0))
-    for comparison in (first, reference.judge(_result(candidate, -1))):
+    first = reference.judge(_results(candidate, 0, len(reference.expected)))
+    for comparison in (first, reference.judge(_results(candidate, -1, len(reference.expected)))):
         if not comparison.ok:
             raise Refused("wrong", f"the result is wrong{when}: {comparison.reason}")
         if comparison.count and not comparison.judged:
@@ -182,8 +194,10 @@ def _judge(
 def _check_again(
     found: Field, request: Request, shape: Mapping[str, int], reference: Reference, watch: Stopwatch[Any], tell: Tell
 ) -> None:
-    """After all were timed: whoever is wrong now has no figure. Raises Refused for the kernel itself, and where a peer
-    broke the device for all."""
+    """Checks results once more after all were timed: whoever is wrong now has no figure.
+
+    Raises Refused for the kernel itself, and where a peer broke the device for all.
+    """
     kernel = request.plan.spec.kernel
 
     def again(checked: Checked) -> None:
@@ -205,13 +219,17 @@ def _check_again(
     tell("running", kernel)
 
 
-def _result(candidate: Candidate, number: int) -> torch.Tensor:
+def _results(candidate: Candidate, number: int, outputs: int) -> tuple[torch.Tensor, ...]:
+    """The results of one set of arguments, a tensor for each output. Raises Refused for anything else."""
     import torch
 
-    result = candidate.results[number]
-    if not isinstance(result, torch.Tensor):
-        raise Refused("wrong", f"{candidate.name} gave {type(result).__name__}, not a tensor")
-    return result
+    results = candidate.results[number] or (None,)
+    for result in results:
+        if not isinstance(result, torch.Tensor):
+            raise Refused("wrong", f"{candidate.name} gave {type(result).__name__}, not a tensor")
+    if len(results) != outputs:
+        raise Refused("wrong", f"{candidate.name} gave {len(results)} of {outputs} results")
+    return tuple(result for result in results if result is not None)
 
 
 def _add_peers(
@@ -239,7 +257,7 @@ def _users(
 def _best(
     wanted: Peer, request: Request, arguments: Arguments, reference: Reference | None, watch: Stopwatch[Any]
 ) -> tuple[Prepared[Any], Checked | None]:
-    """The fastest of the peer's candidates. Each of them must be right."""
+    """Finds the fastest of the peer's candidates. Raises Refused unless each of them is right."""
     best: tuple[Prepared[Any], Checked | None] | None = None
     for candidate in contenders.peer(wanted, request.plan, arguments):
         checked = _checked(candidate, reference, watch)
@@ -251,8 +269,10 @@ def _best(
 
 @contextlib.contextmanager
 def _peer(found: Field, name: str, request: Request, shape: Mapping[str, int], watch: Stopwatch[Any]) -> Iterator[None]:
-    """What goes wrong inside leaves the peer out, and is a failure where a function of the user's is wrong. Raises
-    Refused where the peer broke the device for all."""
+    """Guards the preparation of a peer: what goes wrong inside leaves the peer out.
+
+    It is a failure where a function of the user's is wrong. Raises Refused where the peer broke the device for all.
+    """
     try:
         yield
     except Refused as error:

@@ -17,8 +17,11 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class Timing:
-    """`us`: median microseconds of one call; `spread`: from the 10th to the 90th percentile of the rounds, over the
-    median; `rounds`: how many there were."""
+    """The time of a call.
+
+    `us` is the median in microseconds; `spread` is the distance from the 10th to the 90th percentile of the rounds,
+    over the median; `rounds` is how many there were.
+    """
 
     us: float
     spread: float
@@ -27,8 +30,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the GPU itself does in the same run: bytes a second of torch's copy (read and written both counted), fill
-    and sum of 1 GiB and more, in GB/s (1e9); `fma` in TFLOP/s (a multiply-add is two), None if it could not run."""
+    """What the GPU itself does in the same run.
+
+    `copy` (read and written both counted), `fill` and `read` are torch's on 1 GiB and more, in GB/s (1e9); `fma` is in
+    TFLOP/s (a multiply-add is two), None if it could not run.
+    """
 
     copy: float
     fill: float
@@ -38,8 +44,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Machine:
-    """`driver` is its version, `versions` those of python, torch, its CUDA, cutlass DSL and cutegen; `clocks` in MHz,
-    empty where nothing could be read. `l2_bytes` and `memory_bytes` are sizes. `limits` is None until asked for."""
+    """A GPU and its software.
+
+    `driver` is its version, `versions` those of python, torch, its CUDA, cutlass DSL and cutegen; `clocks` are in MHz,
+    empty where nothing could be read. `l2_bytes` and `memory_bytes` are sizes. `limits` is None until asked for.
+    """
 
     gpu: str
     capability: str  # "9.0"
@@ -62,13 +71,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class Measured:
-    """One kernel at one shape.
+    """The figures of one kernel at one shape.
 
     `peers` holds those that were timed, in the order in which they are shown, `absent` why each other one was not.
-    `bytes`: each tensor moved once; `operations`: of the expression, a multiply-add as two. `limit_us`: the least time
-    by the machine's measured limits, None where they were not asked for. `error` is the largest difference from the
-    float64 reference, `bound` the largest that was allowed, `ratio` the largest error over its own element's bound;
-    all three are None where the result was not checked.
+    `bytes` counts each tensor moved once; `operations` are those of the expression, a multiply-add as two. `limit_us`
+    is the least time by the machine's measured limits, None where they were not asked for. `error` is the largest
+    difference from the float64 reference, `bound` the largest that was allowed, `ratio` the largest error over its own
+    element's bound; all three are None where the result was not checked.
     """
 
     shape: Mapping[str, int]
@@ -85,12 +94,12 @@ class Measured:
 
     @property
     def gbs(self) -> float:
-        """1e9 bytes a second."""
+        """The rate in 1e9 bytes a second."""
         return self.bytes / self.timing.us / 1e3
 
     @property
     def tflops(self) -> float:
-        """1e12 operations a second."""
+        """The rate in 1e12 operations a second."""
         return self.operations / self.timing.us / 1e6
 
     @property
@@ -99,7 +108,9 @@ class Measured:
         return None if self.limit_us is None else self.limit_us / self.timing.us
 
     def against(self, peer: str) -> float:
-        """How much faster than the peer: above 1, the kernel wins. KeyError for a peer that was not timed."""
+        """How many times as fast as the peer the kernel is: above 1, it wins. Raises KeyError for a peer that was not
+        timed.
+        """
         return self.peers[peer].us / self.timing.us
 
     @staticmethod
@@ -113,8 +124,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a figure is missing. `what` is the contender that it is about, the kernel itself or a peer; `shape` is None
-    where it is about all of them."""
+    """The reason why a figure is missing.
+
+    `what` is the contender that it is about, the kernel itself or a peer; `shape` is None where it is about all of
+    them.
+    """
 
     kind: Kind
     what: str
@@ -124,10 +138,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """One kernel: what was measured, and what could not be.
+    """What was measured of one kernel, and what could not be.
 
     `host` is the time that one call takes the CPU: `call` of the generated function, `compiled` of the bare compiled
-    function, `torch.add` of that with `out=`. Empty where it was not asked for.
+    function, `torch.add` of that with `out=`. It is empty where it was not asked for.
     """
 
     kernel: str
@@ -160,11 +174,11 @@ class KernelResult:
 
 @dataclass(frozen=True)
 class Request:
-    """One kernel to measure: the plan it was generated from, its file, the shapes (each with every mode's size).
+    """One kernel to measure: the plan it was generated from, its file, and the shapes, each with every mode's size.
 
-    `peers`: whether the peers that follow from the expression run too; `vs`: functions of the user's beside them,
-    `module:function` or `FILE.py:function`. `limits`: whether the GPU's own limits are measured, once a session.
-    `host`: whether the CPU's time for a call is. `check`: whether results are held to the float64 reference.
+    `peers` says whether the peers that follow from the expression run too; `vs` are functions of the user's beside
+    them, `module:function` or `FILE.py:function`. `limits` says whether the GPU's own limits are measured, once a
+    session; `host` whether the CPU's time for a call is; `check` whether results are held to the float64 reference.
     """
 
     plan: Plan
@@ -181,6 +195,6 @@ class Request:
 
 
 def time_text(value: float) -> str:
-    """Microseconds, to four digits or so; from ten thousand on as milliseconds."""
+    """A time in words, from microseconds: to four digits or so, from ten thousand on as milliseconds."""
     value, unit = (value / 1e3, "ms") if value >= 1e4 else (value, "us")
     return f"{value:.{max(0, 4 - len(str(int(value))))}f} {unit}"

@@ -1,4 +1,4 @@
-"""Which peers a kernel is measured against, chosen from its op and its expression. Nothing here needs a GPU."""
+"""The peers that a kernel may be measured against, and which expressions they compute. Nothing here needs a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cutegen.language.expressions import Binary, Expr, Literal_, MatMul, Name, Unary
+from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
 
 Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager"]
@@ -15,15 +15,27 @@ FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 @dataclass(frozen=True)
 class Peer:
-    """`name` as it is shown; `kind` says what runs."""
+    """Something to measure a kernel against, by the `name` that is shown.
+
+    `kind` says what runs, of `tensors`: the copied one, or the operands of arithmetic.
+    """
 
     name: str
     kind: Kind
+    tensors: tuple[str, ...] = ()
+    function: str = ""  # of torch, for arithmetic
+
+
+COMPILED = Peer("torch.compile", "compile")
+EAGER = Peer("torch eager", "eager")
+CUBLAS = Peer("cuBLAS", "cublas")
+CUBLAS_BEST = Peer("cuBLAS best layout", "cublas best")
+CUBLAS_EAGER = Peer("cuBLAS, then torch", "cublas eager")
 
 
 @dataclass(frozen=True)
 class Product:
-    """`alpha * (A @ B.T) + beta * addend`, as cuBLAS computes it in one call; without `addend` beta is 0."""
+    """A product as cuBLAS computes it in one call: `alpha * (A @ B.T) + beta * addend`. Without `addend` beta is 0."""
 
     alpha: float
     beta: float = 0.0
@@ -31,34 +43,28 @@ class Product:
 
 
 def choose(spec: KernelSpec) -> tuple[Peer, ...]:
-    """The peers of a kernel, the nearest first. None for a probe: it has nothing to be fast at."""
-    if spec.op == "probe":
-        return ()
-    if spec.op == "gemm":
-        if product_of(spec, dict.fromkeys((s.name for s in spec.scalars), 1)) is not None:
-            return (Peer("cuBLAS", "cublas"), Peer("cuBLAS best layout", "cublas best"))
-        return (Peer("cuBLAS, then torch", "cublas eager"), Peer("torch.compile", "compile"))
-    if _is_copy(spec):
-        return (Peer("torch copy_", "copy"),)
-    if (operation := arithmetic_of(spec)) is not None:
-        return (Peer(f"torch.{FUNCTIONS[operation[0]]}", "arithmetic"),)
-    return (Peer("torch.compile", "compile"), Peer("torch eager", "eager"))
+    """The peers of a kernel, the nearest first; no peers where it has nothing to be fast at."""
+    return spec.operation.peers(spec)
 
 
-def _is_copy(spec: KernelSpec) -> bool:
-    value = spec.compute.value
-    return isinstance(value, Name) and _like_output(spec, value) is not None
+def copy(spec: KernelSpec) -> Peer | None:
+    """The peer of `D = A`, both of one shape; None for any other expression."""
+    assignment = spec.compute.single
+    source = _like_output(spec, assignment.value) if assignment else None
+    return None if source is None else Peer("torch copy_", "copy", (source,))
 
 
-def arithmetic_of(spec: KernelSpec) -> tuple[str, str, str] | None:
-    """The operator and the two tensors of `C = A + B`, all of one dtype and shape; None for any other expression."""
-    value = spec.compute.value
+def arithmetic(spec: KernelSpec) -> Peer | None:
+    """The peer of `C = A + B` or another operator, all of one dtype and shape; None for any other expression."""
+    assignment = spec.compute.single
+    value = assignment.value if assignment else None
     if not isinstance(value, Binary) or value.op not in FUNCTIONS or not spec.output.dtype.is_float:
         return None
-    names = [_like_output(spec, side) for side in (value.left, value.right)]
-    if None in names or any(spec.tensor(n).dtype is not spec.output.dtype for n in names if n):
+    names = [name for side in (value.left, value.right) if (name := _like_output(spec, side)) is not None]
+    if len(names) < 2 or any(spec.tensor(name).dtype is not spec.output.dtype for name in names):
         return None
-    return value.op, str(names[0]), str(names[1])
+    function = FUNCTIONS[value.op]
+    return Peer(f"torch.{function}", "arithmetic", tuple(names), function)
 
 
 def _like_output(spec: KernelSpec, node: Expr) -> str | None:
@@ -75,7 +81,7 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
     if matmul is None:
         return None
     used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
-    terms = _terms(spec.compute.value, 1.0, scalars)
+    terms = _terms(spec.compute.values[-1], 1.0, scalars)
     if terms is None or not spec.output.dtype.is_float or any(t.dtype is not spec.output.dtype for t in used):
         return None
     products = [factor for factor, node in terms if isinstance(node, MatMul)]
@@ -92,7 +98,7 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
 
 
 def _terms(node: Expr, factor: float, scalars: Mapping[str, int | float | bool]) -> list[tuple[float, Expr]] | None:
-    """The expression as a sum of numbers times one matrix product or tensor each; None if it is no such sum."""
+    """An expression as a sum of numbers times one matrix product or tensor each; None if it is no such sum."""
     match node:
         case MatMul():
             return [(factor, node)]

@@ -11,8 +11,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from cutegen.errors import CutegenError
 from cutegen.measuring.model import Limits, Measured, Timing
-from cutegen.measuring.receipts import Gpu, Receipt, Verified, VerifiedCase
+from cutegen.measuring.receipt import Gpu, Receipt, Verified, VerifiedCase
 
 VERSION = 1
 MARK = "cutegen_receipt"  # the key that says that a file is a receipt, and of which version of them
@@ -20,9 +21,12 @@ _DIGITS = {"us": 5, "limit_us": 5, "copy": 5, "fill": 5, "read": 5, "fma": 5}
 _FEW_DIGITS = 3  # of errors, bounds and spreads
 
 
-class ReceiptError(Exception):
-    """The text is no receipt that could be relied on. `edited`: it is one, but not as it was written. `spec` is what it
-    says it is from, empty where that cannot be read."""
+class ReceiptError(CutegenError):
+    """Says that a text is no receipt that could be relied on.
+
+    `edited` says that it is one, but not as it was written. `spec` is what it says it is from, empty where that cannot
+    be read.
+    """
 
     def __init__(self, message: str, *, edited: bool = False, spec: str = "") -> None:
         super().__init__(message)
@@ -31,9 +35,10 @@ class ReceiptError(Exception):
 
 
 def text(receipt: Receipt) -> str:
-    """The file: the same receipt gives the same bytes, a line for each shape, figures rounded to what they are worth.
+    """Writes a receipt as text: the same receipt gives the same bytes.
 
-    Raises `ReceiptError` for one that no reader would accept.
+    Each shape has a line, and figures are rounded to what they are worth. Raises ReceiptError for a receipt that no
+    reader would accept.
     """
     data = _data(receipt)
     try:
@@ -45,7 +50,10 @@ def text(receipt: Receipt) -> str:
 
 
 def parse(data: bytes) -> Receipt:
-    """The inverse of `text`, whatever a formatter did to its spaces. Raises `ReceiptError`."""
+    """Reads a receipt from what `text` wrote, whatever a formatter did to its spaces.
+
+    Raises ReceiptError where that is impossible.
+    """
     found = _load(data)
     spec = found.get("spec", "") if isinstance(found, dict) else ""
     spec = spec if isinstance(spec, str) else ""
@@ -57,7 +65,7 @@ def parse(data: bytes) -> Receipt:
 
 
 def as_json(receipt: Receipt) -> dict[str, Any]:
-    """The file's content, without what makes it a file."""
+    """The content of a receipt's file as JSON, without its mark, its version and its digest."""
     return _data(receipt)
 
 
@@ -123,7 +131,7 @@ def _whole(value: Any) -> Any:
 
 
 def _lines(data: Mapping[str, Any]) -> str:
-    """JSON with a line for every key and for every item of a list, so that a shape is a line of a diff."""
+    """Data as JSON with a line for every key and for every item of a list, so that a shape is a line of a diff."""
     return f"{_value(data, 0, nested=True)}\n"
 
 

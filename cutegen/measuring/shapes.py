@@ -4,54 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
+from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
-from cutegen.verification.cases import whole_blocks
 
-MATRIX = 8192  # of both modes of an elementwise kernel
-CUBES = (4096, 8192)  # of all modes of a gemm
 _LARGEST = 2**31 - 1
 
 
-class ShapeError(ValueError):
-    """What was asked for is no shape of this kernel; `help` says what would be one."""
-
-    def __init__(self, message: str, help: str) -> None:
-        super().__init__(message)
-        self.help = help
+class ShapeError(CutegenError, ValueError):
+    """Says that what was asked for is no shape of this kernel."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """`modes` take each of `sizes` together."""
+    """Sizes that some modes take together, one after the other."""
 
     modes: tuple[str, ...]
     sizes: tuple[int, ...]
 
 
 def shapes_of(spec: KernelSpec) -> tuple[dict[str, int], ...]:
-    """The spec's own shapes; else 8192 x 8192, for other ranks powers of two with as many elements, for a gemm 4096
-    and 8192 cubed; with the sizes that are fixed, and as near to it as what is promised allows."""
+    """The shapes to measure a kernel at: the spec's own, else those of its op.
+
+    Those of the op are changed to what the spec fixes, and as little as possible to what it promises.
+    """
     if spec.bench.shapes:
         return tuple({mode: {**shape, **spec.static}[mode] for mode in spec.modes} for shape in spec.bench.shapes)
-    if spec.op == "gemm":
-        wanted = [dict.fromkeys(spec.modes, size) for size in CUBES]
-    else:
-        wanted = [_spread(spec, MATRIX * MATRIX)]
-    found = [_allowed(spec, sizes) for sizes in wanted]
+    found = [_allowed(spec, sizes) for sizes in spec.operation.bench_shapes(spec)]
     return tuple(sizes for i, sizes in enumerate(found) if sizes not in found[:i])
-
-
-def _spread(spec: KernelSpec, elements: int) -> dict[str, int]:
-    """Powers of two for the output's free modes that come to about that many elements, the last modes the largest."""
-    free = [m for m in spec.output.shape if m not in spec.static]
-    left = max(1, elements // prod(spec.static.get(m, 1) for m in spec.output.shape)).bit_length() - 1
-    sizes = dict.fromkeys(spec.modes, 1)
-    for number, mode in enumerate(free):
-        share = left // (len(free) - number)
-        sizes[mode], left = 1 << min(share, 30), left - share
-    return sizes
 
 
 def _allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -60,11 +40,11 @@ def _allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     for mode in spec.modes:
         step = spec.divisible.get(mode, 1)
         rounded[mode] = spec.static.get(mode, -(-sizes[mode] // step) * step)
-    return whole_blocks(spec, rounded) or rounded
+    return spec.family.accepted(spec, rounded) or rounded
 
 
 def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
-    """`M=4096,N=4096` as the size of every mode; the spec's fixed sizes may be left out. Raises ShapeError."""
+    """Reads `M=4096,N=4096` as the size of every mode; the spec's fixed sizes may be left out. Raises ShapeError."""
     sizes: dict[str, int] = {}
     for part in text.split(","):
         mode, equals, number = (x.strip() for x in part.partition("="))
@@ -81,7 +61,10 @@ def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
 
 
 def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
-    """With the fixed sizes filled in. Raises ShapeError for what the kernel refuses, or for a mode without a size."""
+    """The sizes with the fixed ones filled in.
+
+    Raises ShapeError for what the kernel refuses, or for a mode without a size.
+    """
     for mode, size in sizes.items():
         if mode not in spec.modes:
             raise ShapeError(f"{spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
@@ -100,9 +83,10 @@ def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
 
 
 def parse_sweep(text: str) -> Sweep:
-    """`M=1024..16384` (powers of two), `M=1024..16384:1024` (steps), `M=N=K=1024..8192` (modes together).
+    """Reads a sweep: `M=1024..16384` (powers of two), `M=1024..16384:1024` (steps) or `M=N=K=1024..8192` (modes
+    together).
 
-    Raises ShapeError.
+    Raises ShapeError for any other text.
     """
     form = "write it as M=1024..16384, M=1024..16384:1024 or M=N=K=1024..8192"
     *modes, rest = (part.strip() for part in text.split("="))
@@ -120,10 +104,7 @@ def parse_sweep(text: str) -> Sweep:
 
 
 def sweep_shapes(sweep: Sweep, spec: KernelSpec) -> tuple[dict[str, int], ...]:
-    """A shape for each size; modes that are not swept are as in the first of `shapes_of`.
-
-    Raises ShapeError.
-    """
+    """A shape for each size of a sweep, other modes as in the first of `shapes_of`. Raises ShapeError."""
     others = {m: s for m, s in shapes_of(spec)[0].items() if m not in sweep.modes}
     return tuple(complete({**others, **dict.fromkeys(sweep.modes, size)}, spec) for size in sweep.sizes)
 
@@ -141,7 +122,7 @@ def _number(text: str) -> int | None:
 
 
 def shape_text(shape: Mapping[str, int], spec_modes: Sequence[str] = ()) -> str:
-    """`8192 x 8192`, in the order of the modes; `4096 cubed` where a gemm's three are one."""
+    """A shape in words: `8192 x 8192`, in the order of the modes; `4096 cubed` where a gemm's three are one."""
     sizes = [shape[mode] for mode in (spec_modes or shape)]
     if len(sizes) == 3 and len(set(sizes)) == 1:
         return f"{sizes[0]} cubed"

@@ -1,46 +1,41 @@
-"""The process that has a device: a `Session` starts it with `main`.
+"""The worker process that has a device and measures on it; its jobs are `Job`s.
 
-Each line on stdin is the path of a pickled `Job`. Each line on stdout is one event in JSON, an object of one key:
-`machine`, `running` (what runs now), `shape` (where), `measured`, `failure`, `host`, `note`, and at the end of a job
-`done` (`ready` for the next one, or `retired`); before this process ends, `unusable` (the device could not be used at
-all) or `lost` (no longer). What libraries print goes to stderr.
+Events: `machine`, `running` (what runs now), `shape` (where), `measured`, `failure`, `host`, `note`. A job's result is
+null, or `{"lost": WHY}` where the device answers no more. What libraries print goes to stderr.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cutegen.line_process import served
 from cutegen.measuring.model import Failure, Limits, Machine, Request
+from cutegen.workers import Last, Tell, Unusable, serve
 
 LIMITS = "the GPU's own limits"  # what runs while they are measured
 
 
 @dataclass(frozen=True)
 class Job:
-    """`limits`: those that an earlier worker measured on this device."""
+    """A request, and the limits that an earlier worker measured on this device."""
 
     request: Request
     limits: Limits | None
 
 
 class Lost(Exception):
-    """The device answers no more; nothing that this process has is of use."""
+    """Says that the device answers no more, so that nothing that this process has is of use."""
 
 
 @dataclass
 class Worker:
     """Runs requests on the current device; `tell` writes an event."""
 
-    tell: Callable[[str, Any], None]
+    tell: Tell
     machine: Machine | None = None
     device: str = "cuda:0"  # the only one that this process sees
     limits_failed: bool = False
@@ -59,6 +54,7 @@ class Worker:
         self.machine = this_machine()
 
     def run(self, job: Job) -> None:
+        """Runs a request, and tells what it finds. Raises Lost where the device does not answer afterwards."""
         from cutegen.measuring.measure import Bench
         from cutegen.verification.executor import load_module
         from cutegen.verification.runner import describe
@@ -79,7 +75,7 @@ class Worker:
             self.host(request, module, bench.device)
 
     def shape(self, request: Request, module: ModuleType, shape: dict[str, int], bench: Any) -> None:
-        """Raises Lost where the device does not answer afterwards."""
+        """Measures a kernel at one shape. Raises Lost where the device does not answer afterwards."""
         import torch
 
         from cutegen.measuring.measure import Refused, measure_shape
@@ -101,6 +97,7 @@ class Worker:
         torch.cuda.empty_cache()
 
     def host(self, request: Request, module: ModuleType, device: str) -> None:
+        """Measures the CPU's time of a call. Raises Lost where the device does not answer afterwards."""
         import torch
 
         from cutegen.measuring.host import host_times
@@ -116,9 +113,11 @@ class Worker:
         self.alive()
 
     def fail(self, failure: Failure) -> None:
+        """Tells of a failure."""
         self.tell("failure", asdict(failure))
 
     def alive(self) -> None:
+        """Raises Lost where the device does not answer."""
         import torch
 
         try:
@@ -147,29 +146,26 @@ class Worker:
         self.tell("machine", self.machine.as_json())
 
 
-def main() -> int:
+def main() -> None:
+    """Measures for the process that started this one, until it asks for no more."""
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
-    jobs, events = served()
+    serve(start)
 
-    def tell(kind: str, data: Any) -> None:
-        print(json.dumps({kind: data}), file=events, flush=True)
 
+def start(tell: Tell) -> Callable[[Job], Any]:
+    """Looks at the device; returns the function that does a job. Raises Unusable where no device answers."""
     worker = Worker(tell)
-    for line in jobs:
-        job = pickle.loads(Path(line.rstrip("\n")).read_bytes())
-        assert isinstance(job, Job)
-        try:
-            if worker.machine is None:
-                worker.start()
-        except Exception as error:
-            tell("unusable", f"the device cannot be used: {type(error).__name__}: {str(error).splitlines()[0]}")
-            return 2
+    try:
+        worker.start()
+    except Exception as error:
+        why = f"the device cannot be used: {type(error).__name__}: {str(error).splitlines()[0]}"
+        raise Unusable(why) from error
+
+    def run(job: Job) -> Any:
         try:
             worker.run(job)
         except Lost as error:
-            tell("lost", str(error))
-            return 3
-        tell("done", "retired" if worker.watch.torn else "ready")
-        if worker.watch.torn:
-            return 0
-    return 0
+            return Last({"lost": str(error)})
+        return Last(None) if worker.watch.torn else None
+
+    return run

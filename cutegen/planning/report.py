@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cutegen.language.diagnostics import Diagnostic, Severity, Span, has_errors
-from cutegen.language.model import Path, Source
+from cutegen.language.kinds import Path
+from cutegen.language.model import Source
 
 
 @dataclass

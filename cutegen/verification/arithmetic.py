@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cutegen.language.dtypes import Dtype
+from cutegen.dtypes import Dtype
 from cutegen.verification.rounding import (
     Bounded,
     product_is_exact,
@@ -35,7 +35,7 @@ def negate(x: Bounded) -> Bounded:
 
 
 def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
-    """|(a' +- b') - (a +- b)| <= ea + eb."""
+    """The sum or difference: |(a' +- b') - (a +- b)| <= ea + eb."""
     value, error = a.value + sign * b.value, a.error + b.error
     if not dtype.is_float:
         return settle_integer(value, error, dtype)
@@ -45,7 +45,7 @@ def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
 
 
 def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
-    """|a'b' - ab| <= |a| eb + |b| ea + ea eb."""
+    """The product: |a'b' - ab| <= |a| eb + |b| ea + ea eb."""
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
@@ -57,7 +57,9 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
 
 def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
-    """|a'/b' - a/b| <= (ea + |a/b| eb) / (|b| - eb) where |b| > eb; correctly rounded, as IEEE 754 has it."""
+    """The quotient: |a'/b' - a/b| <= (ea + |a/b| eb) / (|b| - eb) where |b| > eb; correctly rounded, as IEEE 754 has
+    it.
+    """
     import torch
 
     value = a.value / b.value
@@ -69,7 +71,7 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
 
 def power(x: Bounded, exponent: int, dtype: Dtype) -> Bounded:
-    """exponent - 1 multiplications, one after the other: no other order of them amplifies more."""
+    """x to a whole power by exponent - 1 multiplications one after the other: no other order of them amplifies more."""
     result = x
     for _ in range(exponent - 1):
         result = multiply(result, x, dtype)
@@ -77,7 +79,9 @@ def power(x: Bounded, exponent: int, dtype: Dtype) -> Bounded:
 
 
 def compare(op: str, a: Bounded, b: Bounded) -> Bounded:
-    """0 or 1; error 1 where |a - b| <= ea + eb and that is not 0, so that the answer could be the other one."""
+    """A comparison, 0 or 1; its error is 1 where |a - b| <= ea + eb and that is not 0, as the answer could be the
+    other.
+    """
     import torch
 
     left, right = a.value, b.value
@@ -96,7 +100,7 @@ def compare(op: str, a: Bounded, b: Bounded) -> Bounded:
 
 
 def logical(op: str, a: Bounded, b: Bounded) -> Bounded:
-    """`and`, `or`: uncertain if an operand is, unless the other one decides alone."""
+    """The logical `and` or `or`, uncertain if an operand is, unless the other one decides alone."""
     import torch
 
     decides = 0 if op == "and" else 1
@@ -110,7 +114,7 @@ def invert(x: Bounded) -> Bounded:
 
 
 def where(condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
-    """The chosen side; if the condition could be the other way, the bound reaches over the other side too."""
+    """The side that the condition chooses; if it could be the other way, the bound reaches over the other side too."""
     import torch
 
     chosen = condition.value != 0
@@ -126,7 +130,7 @@ def where(condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
 
 
 def extremum(function: str, a: Bounded, b: Bounded) -> Bounded:
-    """minimum, maximum: |min(a', b') - min(a, b)| <= max(ea, eb), or the winner's alone if it surely wins.
+    """The minimum or maximum: |min(a', b') - min(a, b)| <= max(ea, eb), or the winner's error if it surely wins.
 
     NaN wins, as in torch.
     """
@@ -145,7 +149,7 @@ def extremum(function: str, a: Bounded, b: Bounded) -> Bounded:
 
 
 def relu(x: Bounded) -> Bounded:
-    """The error of x where x may be above 0. NaN stays NaN, as in torch."""
+    """x where it is above 0, else 0; the error of x counts where x may be above 0. NaN stays NaN, as in torch."""
     import torch
 
     if not x.dtype.is_float:
@@ -155,7 +159,7 @@ def relu(x: Bounded) -> Bounded:
 
 
 def absolute(x: Bounded) -> Bounded:
-    """||x'| - |x|| <= ex."""
+    """The absolute value: ||x'| - |x|| <= ex."""
     return (
         settle_integer(x.value.abs(), x.error, x.dtype)
         if not x.dtype.is_float
@@ -164,7 +168,7 @@ def absolute(x: Bounded) -> Bounded:
 
 
 def function(name: str, x: Bounded, dtype: Dtype) -> Bounded:
-    """exp, log, sqrt, rsqrt, tanh, sigmoid, gelu, silu of a float."""
+    """The value of exp, log, sqrt, rsqrt, tanh, sigmoid, gelu or silu, by name, of a float."""
     import torch
 
     if name == "gelu":
@@ -183,8 +187,10 @@ def function(name: str, x: Bounded, dtype: Dtype) -> Bounded:
 
 
 def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:
-    """A monotone function lies between its values at both ends of x. Then 8 ulp, and the smallest normal number for
-    implementations that flush subnormal intermediate results."""
+    """The result of a monotone function, which lies between its values at both ends of x.
+
+    To that come 8 ulp, and the smallest normal number for implementations that flush subnormal intermediate results.
+    """
     import torch
 
     up = torch.full_like(x.value, torch.inf)
@@ -201,8 +207,11 @@ def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtyp
 
 
 def _gelu(x: Bounded, dtype: Dtype) -> Bounded:
-    """x/2 (1 + erf(x / sqrt 2)); |gelu'| < 1.13 (largest at x = sqrt 2). For negative x the sum cancels, so that its
-    error is absolute: the allowance is 8 ulp of x rather than of the result."""
+    """The exact gelu, x/2 (1 + erf(x / sqrt 2)), with |gelu'| < 1.13 (largest at x = sqrt 2).
+
+    For negative x the sum cancels, so that its error is absolute: the allowance is 8 ulp of x rather than of the
+    result.
+    """
     import torch
 
     value = 0.5 * x.value * torch.erfc(-x.value * 0.5**0.5)
@@ -211,8 +220,10 @@ def _gelu(x: Bounded, dtype: Dtype) -> Bounded:
 
 
 def _silu(x: Bounded, dtype: Dtype) -> Bounded:
-    """x / (1 + exp(-x)); |silu'| < 1.1 (largest at x = 2.4). Where exp(-x) overflows the result is flushed: the floor
-    of the sigmoid's allowance times |x|."""
+    """The silu x / (1 + exp(-x)), with |silu'| < 1.1 (largest at x = 2.4).
+
+    Where exp(-x) overflows the result is flushed: the floor of the sigmoid's allowance times |x|.
+    """
     import torch
 
     value = x.value / (1 + torch.exp(-x.value))
@@ -230,5 +241,5 @@ def _nan(x: Bounded) -> torch.Tensor:
 
 
 def _certain(a: Bounded, b: Bounded) -> torch.Tensor:
-    """A result that is not finite is known to be where both operands are exact or one is NaN."""
+    """Where a result that is not finite is known: where both operands are exact, or one is NaN."""
     return (a.exact & b.exact) | _nan(a) | _nan(b)

@@ -1,16 +1,16 @@
-"""The independent reference: a spec's expression evaluated in float64 with a running bound on the kernel's error.
+"""The independent reference: a spec's statements evaluated in float64 with a running bound on the kernel's error.
 
-Works on the typed tree of `expressions.annotate`, never on anything that codegen printed.
+It works on the typed statements of `expressions.annotate`, never on anything that codegen printed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from cutegen.language import expressions as ex
-from cutegen.language.dtypes import Dtype
-from cutegen.language.model import GemmSchedule, KernelSpec, ProbeSchedule, Tensor
+from cutegen.dtypes import Dtype
+from cutegen.expressions import parsing as ex
+from cutegen.language.model import KernelSpec
 from cutegen.verification import arithmetic
 from cutegen.verification.rounding import (
     PRECISION,
@@ -26,19 +26,28 @@ if TYPE_CHECKING:
     import torch
 
 
+class Expected(NamedTuple):
+    """What an output must hold, and by how much a right kernel may differ from it. Both have the output's shape.
+
+    `value` is float64, or int64 for an integer or bool output; `bound` is float64, 0 where the result must be exact,
+    infinite where nothing can be said. The rounding to the output's dtype is included.
+    """
+
+    value: torch.Tensor
+    bound: torch.Tensor
+
+
 def evaluate(
     spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, int | float | bool]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the output must hold, and by how much a right kernel may differ from it.
+) -> dict[str, Expected]:
+    """What each output must hold, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
-    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Both
-    results have the output's logical shape and share no memory with the tensors; the first is float64,
-    or int64 for an integer or bool output; the second is float64, 0 where the result must be exact, infinite where
-    nothing can be said. The rounding to the output's dtype is included.
+    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. What
+    is expected shares no memory with the tensors.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
-    return Evaluator(spec, tensors, scalars).output()
+    return Evaluator(spec, tensors, scalars).outputs()
 
 
 class Evaluator:
@@ -52,6 +61,7 @@ class Evaluator:
     ) -> None:
         self.spec, self.tensors, self.scalars = spec, tensors, scalars
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
+        self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
             shape = spec.tensor(name).shape
@@ -60,27 +70,38 @@ class Evaluator:
             for mode, size in zip(shape, values.shape, strict=True):
                 if self.mode_sizes.setdefault(mode, size) != size:
                     raise ValueError(f"{name}: mode {mode} is {size} here and {self.mode_sizes[mode]} elsewhere")
-        schedule = spec.schedule
-        if isinstance(schedule, ProbeSchedule):
-            assert schedule.tv_layout is not None
-            sizes = _extents(schedule.tv_layout)
-            self.mode_sizes |= dict(zip(spec.output.shape, sizes, strict=True))
+        self.mode_sizes |= spec.operation.sizes(spec)
 
-    def output(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def outputs(self) -> dict[str, Expected]:
+        """Evaluates the statements in their order, each once."""
+        accumulator = self.spec.family.accumulator(self.spec)
+        types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
+        found = {}
+        for statement in ex.annotate(self.spec.compute, types, accumulator):
+            self.computed[statement.target] = computed = self.expr(statement.value)
+            if statement.stored is not None:
+                found[statement.target] = self._stored(statement, statement.stored, computed)
+        return found
+
+    def _stored(self, statement: ex.Typed, stored: ex.Expr, computed: Bounded) -> Expected:
+        """What the tensor holds that a statement assigns to: what was `computed`, in the tensor's type."""
         import torch
 
-        schedule = self.spec.schedule
-        accumulator = schedule.mma.accumulator if isinstance(schedule, GemmSchedule) else None
-        types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
-        result = self.expr(ex.annotate(self.spec.compute, types, accumulator))
-        missing = [m for m in self.spec.output.shape if m not in self.mode_sizes]
-        if missing:
-            raise ValueError(
-                f"the size of {missing[0]} follows from no tensor that is read: pass {self.spec.output.name}"
-            )
-        shape = tuple(self.mode_sizes[m] for m in self.spec.output.shape)
-        kind = torch.float64 if self.spec.output.dtype.is_float else torch.int64
-        return result.value.to(kind).expand(shape), result.error.expand(shape)
+        if isinstance(stored, ex.Cast) and stored.x is statement.value:
+            assert stored.dtype is not None
+            computed = cast(computed, stored.dtype)
+        elif stored is not statement.value:  # a number, written in the tensor's type
+            computed = self.expr(stored)
+        tensor = self.spec.tensor(statement.target)
+        shape = tuple(self._size(mode) for mode in tensor.shape)
+        kind = torch.float64 if tensor.dtype.is_float else torch.int64
+        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape))
+
+    def _size(self, mode: str) -> int:
+        if mode not in self.mode_sizes:
+            having = next(t.name for t in self.spec.outputs if mode in t.shape)
+            raise ValueError(f"the size of {mode} follows from no tensor that is read: pass {having}")
+        return self.mode_sizes[mode]
 
     def expr(self, node: ex.Expr) -> Bounded:
         dtype = node.dtype
@@ -90,6 +111,10 @@ class Evaluator:
                 return self._number(node.value, dtype)
             case ex.Name():
                 return self._name(node.id)
+            case ex.Local():
+                return self.computed[node.id]
+            case ex.Coord():
+                return self._coordinates(node.mode, dtype)
             case ex.MatMul():
                 return self._matmul(node, dtype)
             case ex.Unary(op="-"):
@@ -104,6 +129,7 @@ class Evaluator:
                 return arithmetic.power(self.expr(node.left), int(exponent), dtype)
             case ex.Binary():
                 return self._binary(node, dtype)
+        raise AssertionError(node)
 
     def _binary(self, node: ex.Binary, dtype: Dtype) -> Bounded:
         a, b = self.expr(node.left), self.expr(node.right)
@@ -148,29 +174,18 @@ class Evaluator:
         return cast(wide, dtype)
 
     def _name(self, name: str) -> Bounded:
-        """A tensor's elements with the output's modes in order, 1 for those that it lacks; or a scalar."""
+        """A tensor's elements, broadcastable to the output's shape; or a scalar."""
         if name in self.scalars:
             return self._number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
         tensor = self.spec.tensor(name)
-        values = _wide(self.tensors[name], tensor.dtype)
-        if isinstance(self.spec.schedule, ProbeSchedule) and tensor.shape != self.spec.output.shape:
-            return Bounded(self._gather(values, tensor, self.spec.schedule), self._zero(), tensor.dtype)
-        return Bounded(_placed(values, tensor.shape, self.spec.output.shape), self._zero(), tensor.dtype)
+        return self.spec.operation.elements(self.spec, tensor, _wide(self.tensors[name], tensor.dtype))
 
-    def _gather(self, values: torch.Tensor, tensor: Tensor, schedule: ProbeSchedule) -> torch.Tensor:
-        """[threads, values]: the element that the thread-value layout assigns. Its numbers count the tile's elements
-        with the tensor's first mode fastest."""
+    def _coordinates(self, mode: str, dtype: Dtype) -> Bounded:
+        """The coordinates 0, 1, 2, ... along a mode of the output."""
         import torch
 
-        assert schedule.tv_layout is not None and schedule.tiler is not None
-        threads, count = _extents(schedule.tv_layout)
-        flat = [[schedule.tv_layout(t, v) for v in range(count)] for t in range(threads)]
-        rest = torch.tensor(flat, dtype=torch.int64, device=values.device)
-        index = []
-        for mode in tensor.shape:
-            index.append(rest % schedule.tiler[mode])
-            rest = rest // schedule.tiler[mode]
-        return values[tuple(index)]
+        along = torch.arange(self._size(mode), dtype=torch.int64, device=self.device)
+        return exactly(placed(along, (mode,), self.spec.output.shape), dtype)
 
     def _matmul(self, node: ex.MatMul, dtype: Dtype) -> Bounded:
         """The sum over the modes that both operands have and the output lacks, accumulated in `dtype`.
@@ -193,7 +208,7 @@ class Evaluator:
         text = f"{_letters(left.shape, modes)},{_letters(right.shape, modes)}->{_letters(kept, modes)}"
 
         def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return _placed(torch.einsum(text, x, y), tuple(kept), self.spec.output.shape)
+            return placed(torch.einsum(text, x, y), tuple(kept), self.spec.output.shape)
 
         if not dtype.is_float:
             return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)
@@ -217,8 +232,10 @@ def _gamma(n: int, dtype: Dtype) -> float:
 def _exact_integer_product(
     a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """A @ B.T modulo 2^32 from float64 products of 16-bit halves, each exact for K below 2^21 (and wherever there is
-    no integer matrix product, as on a GPU)."""
+    """A @ B.T modulo 2^32 from float64 products of 16-bit halves, each of which is exact for K below 2^21.
+
+    It works wherever there is no integer matrix product, as on a GPU.
+    """
     import torch
 
     def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -236,7 +253,14 @@ def _wide(values: torch.Tensor, dtype: Dtype) -> torch.Tensor:
     return values.to(torch.float64 if dtype.is_float else torch.int64, copy=True)
 
 
-def _placed(values: torch.Tensor, shape: tuple[str, ...], onto: tuple[str, ...]) -> torch.Tensor:
+def exactly(values: torch.Tensor, dtype: Dtype) -> Bounded:
+    """Values that are known to the last bit."""
+    import torch
+
+    return Bounded(values, torch.zeros((), dtype=torch.float64, device=values.device), dtype)
+
+
+def placed(values: torch.Tensor, shape: tuple[str, ...], onto: tuple[str, ...]) -> torch.Tensor:
     """`values` with modes `shape`, permuted to the order of `onto` and with size 1 for the modes it lacks."""
     order = [shape.index(m) for m in onto if m in shape]
     if len(order) != len(shape):
@@ -250,10 +274,3 @@ def _placed(values: torch.Tensor, shape: tuple[str, ...], onto: tuple[str, ...])
 
 def _letters(shape: Iterable[str], modes: Mapping[str, str]) -> str:
     return "".join(modes[m] for m in shape)
-
-
-def _extents(tv_layout: object) -> tuple[int, int]:
-    """Threads and values of a thread-value layout."""
-    from tensor_layouts import mode, size  # type: ignore[import-untyped,unused-ignore]
-
-    return int(size(mode(tv_layout, 0))), int(size(mode(tv_layout, 1)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,22 @@ class Comparison:
         return self.count - self.unbounded
 
 
+def together(comparisons: Sequence[Comparison]) -> Comparison:
+    """The comparisons of several outputs of one run as one: the counts of all, the place and reason of the worst."""
+    if len(comparisons) == 1:
+        return comparisons[0]
+    worst = max(comparisons, key=lambda comparison: (not comparison.ok, comparison.ratio))
+    return replace(
+        worst,
+        count=sum(c.count for c in comparisons),
+        failed=sum(c.failed for c in comparisons),
+        unbounded=sum(c.unbounded for c in comparisons),
+        max_error=max(c.max_error for c in comparisons),
+        max_bound=max(c.max_bound for c in comparisons),
+        ratio=max(c.ratio for c in comparisons),
+    )
+
+
 def compare(
     actual: torch.Tensor,
     expected: torch.Tensor,
@@ -41,10 +58,10 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Comparison:
-    """Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives one.
+    """Compares a result with what is expected, element by element; all tensors have one shape and device.
 
-    NaN must meet NaN and an infinity the same infinity. All of one shape and device. Raises `ValueError` for another
-    shape.
+    Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives these.
+    NaN must meet NaN and an infinity the same infinity. Raises `ValueError` for another shape.
     """
     import numpy as np  # its unravel_index is there at once, torch's imports sympy
     import torch

@@ -10,18 +10,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cutegen.compiling.loading import load
+from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
 
 if TYPE_CHECKING:
     from cutegen.emulator import Emulated
 
 
-class CannotRun(Exception):
+class CannotRun(CutegenError):
     """Raised by an executor for a kernel that it is not able to run, right or wrong; the message says why."""
 
 
 def no_judge(by: str) -> None:
-    """For results that nobody looks at."""
+    """Accepts a result that nobody looks at."""
 
 
 class Executor(Protocol):
@@ -51,7 +52,7 @@ class Executor(Protocol):
         """
 
     def synchronize(self) -> None:
-        """Returns once what was run is done; raises what went wrong on the device."""
+        """Waits until everything that was run is done; raises what went wrong on the device."""
 
     def alive(self) -> bool:
         """Whether more can be run after an exception."""
@@ -136,7 +137,7 @@ class EmulatorExecutor:
     element_limit: int | None = 1 << 22
 
     def __init__(self, targets: Sequence[str] | None = None) -> None:
-        """`targets`: those of a module's that run, by default all whose code differs."""
+        """Takes the names of the module's targets that run; by default those are all whose code differs."""
         self._targets = targets
         self._installed: dict[ModuleType, Emulated] = {}
 
@@ -198,7 +199,7 @@ def gpu_available() -> bool:
 
 
 def make_executor(on: str) -> Executor:
-    """`gpu`, `cpu`, or any other one by its import path, `package.module:Class`.
+    """The executor for `gpu`, `cpu`, or any other one by its import path, `package.module:Class`.
 
     Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device.
     """

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from cutegen.language.dtypes import Dtype
+from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.bounds import evaluate
-from cutegen.verification.cases import WELL_ALIGNED, Case, block_rule, strides_for, tiles_of, whole_blocks
+from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.report import HostCheck
@@ -36,7 +36,7 @@ _OTHER_DTYPE = {
 
 @dataclass(frozen=True)
 class _Call:
-    """A call with something wrong (or, with `accepted`, nothing): `views` by tensor name."""
+    """A call with something wrong, or with nothing wrong if `accepted`; `views` are its tensors by name."""
 
     argument: str
     what: str
@@ -48,8 +48,11 @@ class _Call:
 def host_checks(
     spec: KernelSpec, module: ModuleType, executor: Executor, started: Callable[[str], None] = lambda name: None
 ) -> Iterator[HostCheck]:
-    """Makes every wrong call, a result at a time; `started` is told its name before. Arguments must be as they were
-    after each. Once the device does not answer, the rest is not run. Raises CannotRun."""
+    """Makes every wrong call and yields its result; `started` is told each call's name before.
+
+    Arguments must be as they were after each call. Once the device does not answer, the rest is not run. Raises
+    CannotRun.
+    """
     case = Case("host checks", "wrong calls", _sizes(spec), "padded", "integers")
     tensors = make_tensors(spec, case, executor.device)
     scalars = scalar_values(spec, case)
@@ -98,7 +101,7 @@ def _must_fail(
 
 
 def _bits(view: torch.Tensor) -> torch.Tensor:
-    """A copy of the elements that tells NaNs and zeros apart by their bytes."""
+    """The bytes of a tensor's elements, copied, so that different NaNs and the two zeros compare as different."""
     import torch
 
     return view.clone(memory_format=torch.contiguous_format).view(torch.uint8)
@@ -112,14 +115,16 @@ def _must_work(
     args: Sequence[object],
     scalars: Mapping[str, int | float | bool],
 ) -> str:
-    expected, bound = evaluate(spec, call.views, scalars)
+    expected = evaluate(spec, call.views, scalars)
     wrong: list[str] = []
 
     def judge(by: str) -> None:
         executor.synchronize()
-        result = compare(call.views[spec.output.name], expected, bound)
-        if not result.ok:
-            wrong.append(f"{by or 'it'} gives a wrong result: {result.reason}")
+        for name, wanted in expected.items():
+            result = compare(call.views[name], *wanted)
+            if not result.ok:
+                which = f" in {name}" * (len(expected) > 1)
+                wrong.append(f"{by or 'it'} gives a wrong result{which}: {result.reason}")
 
     try:
         executor.run(module, spec, args, 1, judge)
@@ -143,7 +148,7 @@ def _sizes(spec: KernelSpec) -> dict[str, int]:
     for i, mode in enumerate(spec.modes):
         step = max(1, spec.divisible.get(mode, 1))
         sizes[mode] = spec.static.get(mode, -(-(widest + 1) // step) * step + i * step)
-    return whole_blocks(spec, sizes) or sizes
+    return spec.family.accepted(spec, sizes) or sizes
 
 
 def _calls(spec: KernelSpec, case: Case, tensors: Sequence[Guarded], executor: Executor) -> Iterator[_Call]:
@@ -234,25 +239,20 @@ def _wrong_sizes(
             odd = {**case.sizes, mode: case.sizes[mode] + 1}
             what = f"{mode} is {odd[mode]}, which {step} does not divide"
             yield _Call(arguments[0], what, resized(names, odd), arguments)
-    threads = block_rule(spec)
-    if threads is not None:
-        for mode in (m for m in spec.output.shape if m not in spec.static):
-            more = {**case.sizes, mode: case.sizes[mode] + max(1, spec.divisible.get(mode, 1))}
-            if tiles_of(spec, more) % threads:
-                having = [t for t in spec.tensors if mode in t.shape]
-                what = f"{tiles_of(spec, more)} tiles, no multiple of {threads} threads"
-                yield _Call(
-                    spec.output.argument, what, resized([t.name for t in having], more), (spec.output.argument,)
-                )
-                break
+    for mode in (m for m in spec.output.shape if m not in spec.static):
+        more = {**case.sizes, mode: case.sizes[mode] + max(1, spec.divisible.get(mode, 1))}
+        refused = spec.family.refused(spec, more)
+        if refused is not None:
+            argument, names = spec.output.argument, [t.name for t in spec.tensors if mode in t.shape]
+            yield _Call(argument, refused, resized(names, more), (argument,))
+            break
 
 
 def _aliases(spec: KernelSpec, case: Case, views: Mapping[str, torch.Tensor], executor: Executor) -> Iterator[_Call]:
-    """The output over each other tensor: at the same address, and each of the two starting inside the other."""
-    out = next(t for t in spec.tensors if t.name == spec.output.name)
-    for other in spec.tensors:
-        if other.name == out.name:
-            continue
+    """Calls with each output over each other tensor: at the same address, and each of the two starting inside the
+    other.
+    """
+    for out, other in _pairs(spec):
         step = math.lcm(out.align or out.dtype.bytes, other.align or other.dtype.bytes)
         names = (out.argument, other.argument)
         for what, at in (
@@ -268,8 +268,16 @@ def _aliases(spec: KernelSpec, case: Case, views: Mapping[str, torch.Tensor], ex
             yield _Call(out.argument, f"overlaps {other.argument}, {what}", {**views, **made}, names)
 
 
+def _pairs(spec: KernelSpec) -> Iterator[tuple[Tensor, Tensor]]:
+    """All pairs of an output and another tensor; two outputs are paired once."""
+    done: list[str] = []
+    for out in spec.outputs:
+        done.append(out.name)
+        yield from ((out, other) for other in spec.tensors if other.name not in done)
+
+
 def _neighbours(spec: KernelSpec, case: Case, executor: Executor) -> _Call:
-    """All tensors side by side in one allocation, with no element in common: allowed."""
+    """A call that must be accepted: all tensors side by side in one allocation, with no element in common."""
     at, end = {}, 0
     for tensor in spec.tensors:
         align = math.lcm(tensor.align or 1, tensor.dtype.bytes)
@@ -286,7 +294,7 @@ def _bytes(tensor: Tensor, case: Case) -> int:
 
 
 def _slices(spec: KernelSpec, case: Case, at: Mapping[str, int], device: str) -> dict[str, torch.Tensor]:
-    """Views into one buffer, at byte positions that keep their alignment."""
+    """Views of the tensors into one buffer, each at its byte position in `at`, which keeps its alignment."""
     import torch
 
     room = max(start + _bytes(spec.tensor(name), case) for name, start in at.items())

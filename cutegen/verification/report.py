@@ -23,8 +23,11 @@ Reason = Literal[
 
 @dataclass(frozen=True)
 class CaseReport:
-    """`ratio` is the largest error relative to its bound; `message` says what failed or why the case did not run, and
-    `reason` what kind of thing that was. `orders` is in how many orders of blocks and warps it ran."""
+    """What came of one case.
+
+    `ratio` is the largest error relative to its bound; `message` says what failed or why the case did not run, and
+    `reason` what kind of thing that was. `orders` is in how many orders of blocks and warps it ran.
+    """
 
     name: str
     why: str
@@ -60,8 +63,11 @@ class HostCheck:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """`error` says what kept the kernel from being verified at all or to the end, `reason` what kind of thing that was
-    (None for an error of another kind)."""
+    """What came of all cases and host checks of one kernel.
+
+    `error` says what kept the kernel from being verified at all or to the end, `reason` what kind of thing that was
+    (None for an error of another kind).
+    """
 
     kernel: str
     module: str
@@ -78,29 +84,29 @@ class KernelReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing failed, and something ran."""
+        """Whether something ran and nothing failed."""
         results = [r.status for r in self.results]
         return not self.error and "failed" not in results and any(c.status == "passed" for c in self.cases)
 
     @property
     def complete(self) -> bool:
-        """Everything that was planned did run."""
+        """Whether everything that was planned did run."""
         return not self.error and all(r.status != "not run" for r in self.results)
 
     @property
     def orders(self) -> int:
-        """In how many orders of blocks and warps the passed case ran that ran in most of them."""
+        """The largest number of orders of blocks and warps that a passed case ran in."""
         return max((c.orders for c in self.cases if c.status == "passed"), default=1)
 
     @property
     def orders_text(self) -> str:
-        """For after the number of cases: ` (1 in 3 orders)`. Empty where nothing ran in several."""
+        """A remark to put after the number of cases, such as ` (1 in 3 orders)`; empty where no case ran in several."""
         several = sum(c.orders > 1 for c in self.cases if c.status == "passed")
         return f" ({several} in {self.orders} orders)" if several else ""
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """One line a failure; cases that failed with the same words share one."""
+        """The failures, one a line; cases that failed with the same words share a line."""
         lines = [self.error] if self.error else []
         alike: dict[str, list[CaseReport]] = {}
         for case in self.cases:
@@ -114,7 +120,7 @@ class KernelReport:
 
     @property
     def text(self) -> str:
-        """One line: the verdict, how much ran, the worst error and the first failure."""
+        """The report in one line: the verdict, how much ran, the worst error and the first failure."""
         passed = sum(c.status == "passed" for c in self.cases)
         refused = sum(h.status == "passed" for h in self.host_checks)
         idle = sum(r.status == "not run" for r in self.results)
@@ -136,7 +142,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def as_json(report: KernelReport) -> dict[str, Any]:
-    """Plain data; numbers that JSON lacks become "inf" and "nan"."""
+    """A report as plain data; numbers that JSON lacks become "inf" and "nan"."""
     data = {"ok": report.ok, "complete": report.complete, "orders": report.orders, **asdict(report)}
     return {k: _plain(v) for k, v in data.items()}
 
@@ -151,7 +157,7 @@ def case_from_json(data: Mapping[str, Any]) -> CaseReport:
 
 
 def from_json(data: Mapping[str, Any]) -> KernelReport:
-    """The inverse of `as_json`."""
+    """The report that `as_json` made data of."""
     rest = {k: v for k, v in data.items() if k not in ("ok", "complete", "orders", "cases", "host_checks")}
     cases = tuple(case_from_json(c) for c in data["cases"])
     return KernelReport(**rest, cases=cases, host_checks=tuple(HostCheck(**h) for h in data["host_checks"]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutegen.language.dtypes import Dtype
+from cutegen.dtypes import Dtype
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +28,10 @@ _SLACK = 1 + 2.0**-30
 
 @dataclass(frozen=True)
 class Bounded:
-    """`value`: float64, or int64 for integers and bool (0, 1). `error`: float64, same or broadcastable shape."""
+    """Values with a bound on how far a kernel's may be from them.
+
+    `value` is float64, or int64 for integers and bool (0, 1); `error` is float64 of the same or a broadcastable shape.
+    """
 
     value: torch.Tensor
     error: torch.Tensor
@@ -60,7 +63,7 @@ def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
 
 
 def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
-    """float64 to the nearest number of `dtype` (to f16 and bf16 by way of f32, see `cast`) and back."""
+    """float64 numbers rounded to the nearest of `dtype` and back (to f16 and bf16 by way of f32, see `cast`)."""
     import torch
 
     if dtype is Dtype.f64:

@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from cutegen.language.model import KernelSpec
-from cutegen.verification.bounds import evaluate
+from cutegen.planning.plan import Plan
+from cutegen.verification.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.compare import Comparison, compare
+from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, load_module
 from cutegen.verification.host_checks import host_checks
 from cutegen.verification.orders import ORDERS, case_for_orders
@@ -27,7 +28,7 @@ Progress = Callable[[str, CaseReport | HostCheck | None], None]
 
 
 class _Failure(Exception):
-    """A case's verdict; the message is for people."""
+    """Says that a case failed; the message is for people."""
 
     def __init__(self, message: str, comparison: Comparison | None = None) -> None:
         super().__init__(message)
@@ -35,20 +36,18 @@ class _Failure(Exception):
 
 
 def verify_kernel(
-    spec: KernelSpec,
-    tile: Mapping[str, int],
-    stages: int | None,
+    plan: Plan,
     module_path: Path,
     executor: Executor,
     progress: Progress | None = None,
 ) -> KernelReport:
-    """Every derived case and every host check of one generated module; one case in several orders of blocks and warps.
+    """Runs every derived case and every host check of one generated module, some cases in several orders of blocks and
+    warps.
 
-    `spec` is resolved, `tile` and `stages` are its plan's. `progress` is called with the name of what starts, and
-    again with its report once it is done. Raises nothing for a bad kernel: that is what the report is for. Once the
-    executor cannot go on, the rest is reported as not run.
+    `progress` is called with the name of what starts, and again with its report once it is done. Raises nothing for a
+    bad kernel: that is what the report is for. Once the executor cannot go on, the rest is reported as not run.
     """
-    start = time.perf_counter()
+    start, spec = time.perf_counter(), plan.spec
     tell = progress or (lambda name, report: None)
     report = KernelReport(spec.kernel, str(module_path), executor.name)
     try:
@@ -58,9 +57,9 @@ def verify_kernel(
         return replace(report, error=f"the module does not load: {describe(error)}", reason="not loaded")
     if missing:
         return replace(report, error=f"the module has no function {', '.join(missing)}", reason="not loaded")
-    planned = derive_cases(spec, tile, stages)
+    planned = derive_cases(plan)
     too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
-    in_orders = case_for_orders(spec, tile, stages, [case for case in planned if case.name not in too_large])
+    in_orders = case_for_orders(plan, [case for case in planned if case.name not in too_large])
     cases: list[CaseReport] = []
     reason: Reason | None = None
     why = ""
@@ -95,9 +94,12 @@ def verify_kernel(
 
 
 def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
-    """One case: run, in `orders` orders of blocks and warps where the executor can, compare with the bound and the
-    spec's tolerance, look at guards, gaps and inputs, and hold the module's own `reference` to the same bound. Raises
-    CannotRun."""
+    """Runs one case and judges it.
+
+    It runs in `orders` orders of blocks and warps where the executor can. Its result is compared with the bound and the
+    spec's tolerance; guards, gaps and inputs are looked at; the module's own `reference` is held to the same bound.
+    Raises CannotRun.
+    """
     start = time.perf_counter()
     comparison: Comparison | None = None
     try:
@@ -117,30 +119,26 @@ def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Exec
 def _run(
     spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, run: int, orders: int
 ) -> tuple[Comparison, int]:
-    """What came out, and in how many orders it ran."""
+    """Runs a case once: how its outputs compare, and in how many orders of blocks and warps it ran."""
     tensors = make_tensors(spec, case, executor.device, run)
     scalars = scalar_values(spec, case)
     views = {t.tensor.name: t.view for t in tensors}
-    expected, bound = evaluate(spec, views, scalars)
+    expected = evaluate(spec, views, scalars)
     args: list[object] = [*views.values(), *scalars.values()]
     if run == 0:
-        _check_reference(spec, module, args, tensors, expected, bound)
-    output = next(t for t in tensors if t.tensor.name == spec.output.name)
+        _check_reference(spec, module, args, tensors, expected)
     comparisons: list[Comparison] = []
 
     def judge(by: str) -> None:
         executor.synchronize()
-        comparison = compare(output.view, expected, bound, spec.verify.rtol, spec.verify.atol)
-        problems = [p for t in tensors if (p := t.problem())]
-        if unwritten := output.unwritten():
-            problems.append(unwritten)
-        elif not comparison.ok:
-            problems.append(f"{spec.output.name}{comparison.reason}")
-        elif comparison.count and not comparison.judged and case.data != "special":
-            problems.append("the bound says nothing about any element, so nothing was checked")
+        found, problems = [], [p for t in tensors if (p := t.problem())]
+        for output in (t for t in tensors if t.tensor.name in expected):
+            comparison, problem = _judge_output(spec, output, expected[output.tensor.name], case.data == "special")
+            found.append(comparison)
+            problems += [problem] if problem else []
         if problems:
-            raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), comparison)
-        comparisons.append(comparison)
+            raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), together(found))
+        comparisons.append(together(found))
 
     try:
         ran = executor.run(module, spec, args, orders, judge)
@@ -151,41 +149,75 @@ def _run(
     return max(comparisons, key=lambda comparison: comparison.ratio), ran
 
 
+def _judge_output(
+    spec: KernelSpec, output: Guarded, expected: Expected, may_be_unbounded: bool
+) -> tuple[Comparison, str]:
+    """An output against its bound and the spec's tolerance, and what is wrong with it, empty if nothing is."""
+    name, tolerance = output.tensor.name, spec.verify.tolerance
+    comparison = compare(output.view, *expected, tolerance.rtol, tolerance.atol)
+    if unwritten := output.unwritten():
+        return comparison, unwritten
+    if not comparison.ok:
+        return comparison, f"{name}{comparison.reason}"
+    if comparison.count and not comparison.judged and not may_be_unbounded:
+        which = f" of {name}" * (len(spec.outputs) > 1)
+        return comparison, f"the bound says nothing about any element{which}, so nothing was checked"
+    return comparison, ""
+
+
 def _check_reference(
     spec: KernelSpec,
     module: ModuleType,
     args: Sequence[object],
     tensors: Sequence[Guarded],
-    expected: torch.Tensor,
-    bound: torch.Tensor,
+    expected: Mapping[str, Expected],
 ) -> None:
-    """The module's `reference` gives a fresh tensor of the output's shape, dtype and device, within the same bound.
-    This is the one place where users' reference meets the independent one."""
+    """Holds the module's `reference` to the same bounds as the kernel. Raises _Failure.
+
+    It must give a fresh tensor like the output, or a tuple of one like each. This is the one place where users'
+    reference meets the independent one.
+    """
     import torch
 
-    output = next(t for t in tensors if t.tensor.name == spec.output.name).view
     try:
         result = module.reference(*args)
     except Exception as error:
         raise _Failure(f"reference raised {describe(error)}") from error
+    names = [tensor.name for tensor in spec.outputs]
+    several = len(names) > 1
+    if several and not (isinstance(result, tuple) and len(result) == len(names)):
+        what = f"{len(result)} results" if isinstance(result, tuple) else type(result).__name__
+        raise _Failure(f"reference returned {what}, not a tuple of {len(names)} tensors")
+    results = dict(zip(names, result if several else (result,), strict=True))
+    for name, given in results.items():
+        output = next(t for t in tensors if t.tensor.name == name).view
+        if problem := _unlike(given, output, tensors, f" as {name}" * several):
+            raise _Failure(f"reference returned {problem}")
+    if problem := next((p for t in tensors if (p := t.problem())), None):
+        raise _Failure(f"reference changed an argument: {problem}")
+    touched = next((t for t in tensors if not torch.equal(t.buffer, t.original)), None)
+    if touched is not None:
+        raise _Failure(f"reference wrote to {touched.tensor.name}")
+    for name, given in results.items():
+        comparison = compare(given, *expected[name])
+        if not comparison.ok:
+            raise _Failure(f"reference: {name}{comparison.reason}", comparison)
+
+
+def _unlike(result: object, output: torch.Tensor, tensors: Sequence[Guarded], place: str) -> str | None:
+    """How a result of `reference` differs from a fresh tensor like the output; `place` says which of several it is."""
+    import torch
+
     if not isinstance(result, torch.Tensor):
-        raise _Failure(f"reference returned {type(result).__name__}, not a tensor")
+        return f"{type(result).__name__}{place}, not a tensor"
     for what in ("shape", "dtype", "device"):
         found, wanted = getattr(result, what), getattr(output, what)
         if found != wanted:
-            raise _Failure(f"reference returned {what} {found}, the output has {wanted}")
-    if result.numel() and any(
-        t.view.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() for t in tensors
-    ):
-        raise _Failure("reference returned a view of an argument, not a fresh tensor")
-    if problem := next((p for t in tensors if (p := t.problem())), None):
-        raise _Failure(f"reference changed an argument: {problem}")
-    untouched = all(torch.equal(t.buffer, t.original) for t in tensors)
-    if not untouched:
-        raise _Failure(f"reference wrote to {spec.output.name}")
-    comparison = compare(result, expected, bound)
-    if not comparison.ok:
-        raise _Failure(f"reference: {spec.output.name}{comparison.reason}", comparison)
+            return f"{what} {found}{place}, the output has {wanted}"
+    storage = result.untyped_storage().data_ptr()
+    if result.numel() and any(t.view.untyped_storage().data_ptr() == storage for t in tensors):
+        return f"a view of an argument{place}, not a fresh tensor"
+    return None
 
 
 def _report(case: Case, status: Status, message: str, comparison: Comparison | None = None) -> CaseReport:
@@ -208,13 +240,13 @@ def _too_large(spec: KernelSpec, case: Case, limit: int | None) -> str:
     largest = max(math.prod(case.sizes[m] for m in t.shape) for t in spec.tensors)
     if largest > limit:
         return f"{largest} elements in a tensor; at most {limit} are run here"
-    work = math.prod(case.sizes.values())
-    if spec.compute.matmul is not None and work > 64 * limit:
+    work = spec.operation.multiply_adds(spec, case.sizes)
+    if work > 64 * limit:
         return f"{work} multiply-adds; at most {64 * limit} are run here"
     return ""
 
 
 def describe(error: BaseException) -> str:
-    """Type and message, in one line, without the advice that CUDA appends to every error."""
+    """An exception's type and message in one line, without the advice that CUDA appends to every error."""
     text = " ".join(str(error).split("\nCUDA kernel errors might be")[0].split())
     return f"{type(error).__name__}: {text[:600]}" if text else type(error).__name__

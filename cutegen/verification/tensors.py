@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutegen.language.dtypes import Dtype
+from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, Data, Layout, strides_for
 
@@ -30,7 +30,10 @@ _BOOL_POISONS = (0, 1)
 
 @dataclass(frozen=True)
 class Guarded:
-    """`view` lies `offset` bytes into `buffer`; `original` is the buffer before the run; `poison` is None for data."""
+    """A tensor between guard bands.
+
+    `view` lies `offset` bytes into `buffer`; `original` is the buffer before the run; `poison` is None for data.
+    """
 
     tensor: Tensor
     buffer: torch.Tensor
@@ -63,7 +66,7 @@ class Guarded:
         return f"{self.tensor.name}: wrote into a gap between rows at byte {inside}: {values}{others}"
 
     def unwritten(self) -> str | None:
-        """The first element of a float output that still holds its poison, or None. Integers: see `poisons`."""
+        """The first element of a float output that still holds its poison, or None. For integers see `poisons`."""
         import torch
 
         if self.poison is None or self.view.numel() == 0:
@@ -154,7 +157,9 @@ def guarded(
 
 
 def data_for(tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int) -> torch.Tensor:
-    """Values on the CPU. Integers of i32 stay within 1000, so that products of two are far from overflow."""
+    """Test data for a tensor, on the CPU. Integers of i32 stay within 1000, so that products of two are far from
+    overflow.
+    """
     import torch
 
     dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype

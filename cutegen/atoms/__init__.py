@@ -1,0 +1,1 @@
+"""Tables of what the hardware offers: copy atoms, mma atoms, targets and the GPUs that stand for them."""

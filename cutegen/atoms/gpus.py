@@ -1,0 +1,56 @@
+"""A GPU of each target to judge balance and grids by: figures of NVIDIA's datasheets, at the boost clock they assume.
+
+Where a datasheet gives no rate for f64, it is 1/64 of that for f32, as the architecture's whitepaper says (GA102,
+AD102, GB202). The SMs of B200 and B300 are what their driver reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cutegen.dtypes import Dtype
+
+Unit = Literal["cuda_cores"]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A kind of arithmetic, for which a GPU has a rate: the unit that does it, and the type that it computes in."""
+
+    unit: Unit
+    dtype: Dtype
+
+
+CUDA_F32, CUDA_F64 = Arithmetic("cuda_cores", Dtype.f32), Arithmetic("cuda_cores", Dtype.f64)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """`flops`: operations a second by kind of arithmetic, of which a multiply-add is two; `bandwidth` of its memory in
+    bytes a second."""
+
+    name: str
+    sms: int
+    flops: Mapping[Arithmetic, float]
+    bandwidth: float
+
+    def balance(self, arithmetic: Arithmetic) -> float:
+        """Operations a byte at which that arithmetic takes as long as the memory."""
+        return self.flops[arithmetic] / self.bandwidth
+
+
+def _gpu(name: str, sms: int, f32: float, f64: float, bandwidth: float) -> Gpu:
+    return Gpu(name, sms, {CUDA_F32: f32 * 1e12, CUDA_F64: f64 * 1e12}, bandwidth * 1e9)
+
+
+GPUS: Mapping[str, Gpu] = {
+    "sm_80": _gpu("A100-SXM4-80GB", 108, 19.5, 9.7, 2039),
+    "sm_86": _gpu("RTX A6000", 84, 38.7, 38.7 / 64, 768),
+    "sm_89": _gpu("L40S", 142, 91.6, 91.6 / 64, 864),
+    "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800),
+    "sm_100a": _gpu("HGX B200", 148, 75, 37, 7700),
+    "sm_103a": _gpu("HGX B300", 148, 75, 1.25, 8000),
+    "sm_120a": _gpu("GeForce RTX 5090", 170, 104.8, 104.8 / 64, 1792),
+}

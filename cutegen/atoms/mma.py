@@ -1,0 +1,23 @@
+"""Mma atoms: the multiply-accumulate instructions that a product's schedule can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from cutegen.dtypes import Dtype
+
+MmaAtomName = Literal["fma"]
+
+
+@dataclass(frozen=True)
+class MmaAtom:
+    """One multiply-accumulate instruction, with the types that it can sum products in."""
+
+    name: MmaAtomName
+    says: str
+    accumulators: tuple[Dtype, ...]
+
+
+ATOMS = {atom.name: atom for atom in (MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),)}
+MMA_ATOMS: tuple[MmaAtomName, ...] = get_args(MmaAtomName)

@@ -1,0 +1,83 @@
+"""Compiling the modules of a project, and holding them to what their specs expect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutegen.building.failures import compile_failures
+from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, check, compile_all
+from cutegen.language.diagnostics import Diagnostic
+from cutegen.project.sources import Unit
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """How one unit compiled, by target, and an error for everything that its spec does not accept of that."""
+
+    outcomes: Mapping[str, Outcome]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def compile_units(
+    units: Sequence[Unit],
+    *,
+    workers: int | None,
+    cache: Cache | None,
+    on_start: Callable[[int], None],
+    on_done: Callable[[str, Outcome], None],
+    target: str | None = None,
+) -> list[Compilation]:
+    """Compiles every unit for every target of its spec, or for one of them if `target` is given.
+
+    `on_start` gets the number of those that the cache does not answer, if there are any; `on_done` gets `kernel for
+    target` as each of them ends.
+
+    Raises OSError where no worker process can be started.
+    """
+    wanted = [[t for t in unit.module.spec.targets if target in (None, t)] for unit in units]
+    jobs = [Job(unit.module.text, unit.kernel, t) for unit, targets in zip(units, wanted, strict=True) for t in targets]
+    known = {number: hit for number, job in enumerate(jobs) if (hit := _cached(job, cache)) is not None}
+    rest = [job for number, job in enumerate(jobs) if number not in known]
+    if rest:
+        on_start(len(rest))
+    compiled = iter(
+        compile_all(
+            rest,
+            workers=workers,
+            cache=cache,
+            on_done=lambda job, outcome: on_done(f"{job.kernel} for {job.target}", outcome),
+        )
+        if rest
+        else []
+    )
+    outcomes = iter([known[number] if number in known else next(compiled) for number in range(len(jobs))])
+    found = []
+    for unit, targets in zip(units, wanted, strict=True):
+        mine = {t: next(outcomes) for t in targets}
+        unexpected = [d for o in mine.values() if isinstance(o, Compiled) for d in _unexpected(unit, o.artefact)]
+        found.append(Compilation(mine, (*compile_failures(unit, mine), *unexpected)))
+    return found
+
+
+def _cached(job: Job, cache: Cache | None) -> Compiled | None:
+    """What the cache has for a job, if anything."""
+    start = time.perf_counter()
+    found = None if cache is None else cache.get(job)
+    return None if found is None else Compiled(found, time.perf_counter() - start, cached=True)
+
+
+def _unexpected(unit: Unit, artefact: Artefact) -> list[Diagnostic]:
+    """An error for each expectation of the spec that the compiled kernel does not meet."""
+    return [
+        unit.diagnostic(
+            "CG401",
+            f"{failure.kernel} on {failure.target}: {failure.key.removeprefix('expect.')}: "
+            f"wanted {failure.wanted}, found {failure.found}",
+            *failure.path,
+            notes=(failure.hint,) if failure.hint else (),
+            help=failure.help or None,
+        )
+        for failure in check(unit.module.spec.expect, artefact)
+    ]

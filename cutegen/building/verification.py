@@ -1,0 +1,134 @@
+"""Running the kernels of a project on their verification plans."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from cutegen.console import Progress
+from cutegen.language.diagnostics import Diagnostic
+from cutegen.project.paths import shown
+from cutegen.project.sources import Unit
+from cutegen.verification import Job, KernelReport, verify_all
+
+_SHOWN_FAILURES = 8
+_SHOWN_REASON = 300  # characters
+
+Verdict = Literal["passed", "failed", "not executed"]
+Where = Literal["gpu", "cpu"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a kernel is right.
+
+    `why` says why it was not executed, if it was not; there may be a report of the attempt.
+    """
+
+    verdict: Verdict
+    why: str = ""
+    report: KernelReport | None = None
+
+
+def run_verification(
+    units: Sequence[Unit], on: Where, jobs: int | None, progress: Progress
+) -> tuple[list[Verification], list[Diagnostic]]:
+    """Runs every unit's verification plan on `on`; gives the verifications, and an error for each kernel that did not
+    pass.
+
+    `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator.
+    """
+    from cutegen.verification.pool import WORKERS
+    from cutegen.workers import processors
+
+    workers = jobs or (WORKERS if on == "gpu" else processors())
+    progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
+    try:
+        reports = verify_units(units, on, workers=workers, on_done=lambda report: progress.step(_ended_line(report)))
+    finally:
+        progress.stop()
+    verifications = [_verification(report) for report in reports]
+    found = [
+        diagnostic
+        for unit, verification, report in zip(units, verifications, reports, strict=True)
+        if verification.verdict == "failed"
+        for diagnostic in verification_failures(unit, report)
+    ]
+    return verifications, found
+
+
+def _verification(report: KernelReport) -> Verification:
+    """The verdict that follows from a report."""
+    if report.ok:
+        return Verification("passed", "", report)
+    why = why_unexecuted(report)
+    return Verification("not executed" if why else "failed", why, report)
+
+
+def _ended_line(report: KernelReport) -> str:
+    """A line about a kernel that has ended."""
+    why = why_unexecuted(report)
+    return f"not executed: {report.kernel} on {report.executor}: {why}" if why else report.text
+
+
+def verify_units(
+    units: Sequence[Unit], on: str, *, workers: int, on_done: Callable[[KernelReport], None]
+) -> list[KernelReport]:
+    """Runs every unit's verification plan on `on`; gives their reports. `on_done` is called as each kernel ends."""
+    with tempfile.TemporaryDirectory(prefix="cutegen-modules-") as folder:
+        jobs = []
+        for number, unit in enumerate(units):
+            # A folder each: units of several output folders may have one name. Modules run from files only.
+            path = Path(folder, str(number), unit.module.name)
+            path.parent.mkdir()
+            path.write_bytes(unit.module.text.encode())
+            jobs.append(Job(unit.module.plan, path, on))
+        reports = verify_all(jobs, workers=workers, done=on_done)
+    return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
+
+
+def emulator_missing() -> str | None:
+    """The reason why kernels cannot run on the CPU emulator, or None if they can.
+
+    This imports neither torch nor the compiler.
+    """
+    try:
+        for package in ("torch", "cutlass"):
+            if importlib.util.find_spec(package) is None:
+                return f"the package {package} is not installed"
+        from cutegen import emulator
+
+        emulator.install  # noqa: B018 imports what it needs
+    except Exception as error:
+        return f"the emulator does not load: {type(error).__name__}: {error}"
+    return None
+
+
+def why_unexecuted(report: KernelReport) -> str:
+    """The reason why a report says nothing about its kernel: what should have run it could not.
+
+    Empty where it says something.
+    """
+    if any(case.status == "passed" for case in report.cases) or any(r.status == "failed" for r in report.results):
+        return ""
+    if report.reason in ("no executor", "cannot run"):
+        return report.error[:_SHOWN_REASON]
+    if report.cases and not report.error and all(case.reason == "too large" for case in report.cases):
+        return f"every case is too large: {report.cases[0].message}"
+    return ""
+
+
+def verification_failures(unit: Unit, report: KernelReport) -> list[Diagnostic]:
+    """Makes an error, `CG403`, if the kernel failed its verification or if nothing of it could be run."""
+    if report.ok:
+        return []
+    failures = report.failures or ("not one case ran",)
+    more = len(failures) - _SHOWN_FAILURES
+    notes = failures[:_SHOWN_FAILURES] + ((f"and {more} more",) if more > 0 else ())
+    return [
+        unit.diagnostic("CG403", f"{unit.kernel} failed its verification on {report.executor}", "kernel", notes=notes)
+    ]

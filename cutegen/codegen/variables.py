@@ -1,0 +1,38 @@
+"""Names of variables that generated code may take: no other name in a kernel or in its host side is the same."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain, count
+
+from cutegen.language.model import KernelSpec
+from cutegen.language.names import RESERVED_ARGUMENTS, derived_from
+
+_TEMPORARY = re.compile(r"x\d+")  # what printers call parts of an expression
+
+
+class Variables:
+    """Gives out names that are free in the functions of one module."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        named = [t.name for t in spec.tensors] + list(spec.modes)
+        self._spec = {spec.kernel, *named, *(t.argument for t in spec.tensors), *(s.name for s in spec.scalars)}
+        self._others = {spec.kernel, *named}
+        self._taken: set[str] = set()
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names that were given out."""
+        return frozenset(self._taken)
+
+    def free(self, *wanted: str) -> str:
+        """The first of `wanted` that nothing else is called; else the last with a number behind it."""
+        numbered = (f"{wanted[-1]}_{number}" for number in count(1))
+        name = next(name for name in chain(wanted, numbered) if self._is_free(name))
+        self._taken.add(name)
+        return name
+
+    def _is_free(self, name: str) -> bool:
+        if name in self._spec or name in self._taken or name in RESERVED_ARGUMENTS or _TEMPORARY.fullmatch(name):
+            return False
+        return derived_from(name, self._others) is None

@@ -1,0 +1,35 @@
+"""Types of arrays and of functions on them; and packed values, two in one word, taken apart and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+"""An array of any type."""
+
+Function: TypeAlias = Callable[..., Any]
+"""Computes one typed array, or a tuple of them, from typed arrays. Shapes broadcast against each other."""
+
+
+def halves(bits: Array, dtype: Any) -> Array:
+    """The two values of each word of `bits` (uint32 or uint64) along a new last axis, the low one first."""
+    return np.ascontiguousarray(bits)[..., None].view(dtype)
+
+
+def packed(values: Array) -> Array:
+    """The inverse of `halves`: puts the two values along the last axis into words twice as wide."""
+    values = np.ascontiguousarray(values)
+    return values.view(np.dtype(f"u{values.dtype.itemsize * 2}"))[..., 0]
+
+
+def elementwise(function: Function, dtype: Any) -> Function:
+    """Makes a function of packed values from one of single values, which are seen as `dtype`."""
+
+    def on_halves(*arguments: Array) -> Array:
+        return packed(function(*[halves(np.asarray(a), dtype) for a in arguments]))
+
+    return on_halves

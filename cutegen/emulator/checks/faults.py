@@ -1,0 +1,139 @@
+"""Faults: what the emulator finds wrong with a kernel, as data, as text and as exceptions."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cutegen.emulator.ptx.model import Instruction
+from cutegen.errors import CutegenError
+
+Kind = Literal[
+    "out-of-bounds",  # a global or shared access outside of what the tensor or the block owns
+    "misaligned",  # an address that is no multiple of the access's size
+    "write-to-input",
+    "never-written",  # what nothing wrote, or PTX leaves open, decides an address, a branch or a result
+    "output-not-written",
+    "in-flight",  # bytes that a cp.async still has to deliver are read or written, or written that it still has to read
+    "race",  # two threads, one shared word, one of them writes, no barrier between
+    "unordered",  # the same for global memory
+    "non-coherent",  # ld.global.nc of what the kernel writes
+    "barrier",  # not every thread reaches it
+    "deadlock",
+    "runaway",  # more instructions than any loop over the tensors needs
+    "converged",  # a warp-wide instruction without all the threads that it names, at this one place of the code
+    "trap",
+    "order-dependent",  # another order of blocks and warps gives another result: a race that no detector has seen
+    "target-dependent",  # the code for another target gives another result, though PTX says every bit of both
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault, and where it was seen. What is not known is None or empty.
+
+    `line` and `text` are of the PTX; `source_file`, `source_line` and `source_text` are of the module that the PTX was
+    generated from, if it carries line information. `block` and `thread` are (x, y, z). `address` is a byte address in
+    the global space, or a byte's offset in shared memory; `element` is the index into `tensor` that it means. `seed` is
+    the order of blocks and warps in which the fault showed: a launch with that seed, in one order, runs the same.
+    """
+
+    kind: Kind
+    explanation: str
+    kernel: str = ""
+    line: int | None = None
+    text: str = ""
+    source_file: str | None = None
+    source_line: int | None = None
+    source_text: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    address: int | None = None
+    tensor: str | None = None
+    element: tuple[int, ...] | None = None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        where = "ptx"
+        if self.source_file and self.source_line:
+            where = f"{self.source_file}:{self.source_line}"
+        elif self.line:
+            where = f"ptx:{self.line}"
+        lines = [f"{where}: fault[{self.kind}]: {self.explanation}"]
+        if self.source_text:
+            lines.append(f"{self.source_line:>6} | {self.source_text}")
+        if self.line is not None:
+            lines.append(f"   ptx | {self.line}: {self.text}")
+        at = []
+        if self.block is not None:
+            at.append(f"block {_triple(self.block)}")
+        if self.thread is not None:
+            at.append(f"thread {_triple(self.thread)}")
+        if self.address is not None:
+            at.append(f"address {self.address:#x}")
+        if self.tensor is not None:
+            index = "" if self.element is None else str(list(self.element))
+            at.append(f"{self.tensor}{index}")
+        if self.seed:
+            at.append(f"in the order of seed {self.seed}")
+        if at:
+            lines.append(f"       = {', '.join(at)}")
+        if self.kernel:
+            lines.append(f"       = kernel {self.kernel if len(self.kernel) < 80 else self.kernel[:77] + '...'}")
+        return "\n".join(lines)
+
+
+class FaultError(CutegenError):
+    """A kernel that was run did something wrong; `fault` says what.
+
+    Deliberately no RuntimeError: generated functions take those for arguments that do not fit.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+class Stop(Exception):
+    """A fault as a lane (thread, block) of a batch sees it; `host.launching` makes a `Fault` of it.
+
+    The other arguments are as the fields of `Fault`. Where `instruction` is None, the schedule adds it.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        explanation: str,
+        instruction: Instruction | None = None,
+        lane: tuple[int, int] | None = None,
+        *,
+        address: int | None = None,
+        tensor: str | None = None,
+        element: tuple[int, ...] | None = None,
+    ) -> None:
+        super().__init__(explanation)
+        self.kind, self.explanation, self.instruction, self.lane = kind, explanation, instruction, lane
+        self.address, self.tensor, self.element = address, tensor, element
+
+
+def located(fault: Fault, kernel: str, instruction: Instruction | None, source_file: str | None) -> Fault:
+    """The fault with its kernel, and the place of `instruction` in the PTX and in the module that it comes from."""
+    if instruction is None:
+        return replace(fault, kernel=kernel)
+    number = instruction.source_line
+    text = linecache.getline(source_file, number).strip() if source_file and number else ""
+    return replace(
+        fault,
+        kernel=kernel,
+        line=instruction.line,
+        text=instruction.text,
+        source_file=source_file if number else None,
+        source_line=number,
+        source_text=text,
+    )
+
+
+def _triple(at: tuple[int, int, int]) -> str:
+    """Three numbers without spaces: `(1,2,3)`."""
+    return f"({at[0]},{at[1]},{at[2]})"

@@ -1,0 +1,179 @@
+"""Poison: which bits of a register mean nothing because they were never written, and how operations spread them.
+
+Poison is kept for each bit: an array like the register's own, whose ones mark bits that mean nothing. So a half that is
+packed with a known one, and thrown away later, taints nothing but itself. Operations that only move bits move their
+poison along; in all others one poisoned bit of a source poisons the whole result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.instructions.pure_op import PureOp
+from cutegen.emulator.ptx.model import Guard, Instruction
+from cutegen.emulator.ptx.types import STORAGE
+
+Poison = Array | None
+"""The bits of a register that mean nothing, as ones in an array like the register's; None if there is no such bit."""
+
+Rule = Callable[[Sequence[Poison], Sequence[Array]], list[Poison]]
+"""A function from the poison of each source and the values of the sources to the poison of each destination."""
+_WHOLE = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64")
+_MOVES: dict[str, tuple[int, ...]] = {
+    "shl": (0,),
+    "shr": (0,),
+    "brev": (0,),
+    "bfe": (0,),
+    "bfi": (0, 1),
+    "shf": (0, 1),
+    "prmt": (0, 1),
+}
+"""Opcodes that only move bits -> the numbers of the sources that are moved; the other sources say where to."""
+
+
+def all_ones(width: int) -> Array:
+    """Poison of every bit of a register that is `width` bits wide; True for a predicate."""
+    return np.asarray(True) if width == 1 else np.asarray((1 << width) - 1, STORAGE[width])
+
+
+def poison_whole(lanes: Array, width: int) -> Array:
+    """Poison of every bit of a register that is `width` bits wide, in the lanes of a mask."""
+    return lanes if width == 1 else np.where(lanes, all_ones(width), STORAGE[width].type(0))
+
+
+def poisoned_lanes(poison: Array) -> Array:
+    """The mask of the lanes that have a poisoned bit."""
+    return poison if poison.dtype == np.bool_ else np.asarray(poison != 0)
+
+
+def rule_for(instruction: Instruction, op: PureOp) -> Rule:
+    """How poison spreads through an instruction, whose semantics are `op`: as exactly as its opcode allows."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    widths = [d.width or 32 for d in op.destinations]
+    plain = not any(isinstance(o, Guard) for o in instruction.operands)
+    if opcode == "selp":
+        return _without_empty(_selected(widths[0]))
+    if opcode in ("and", "or") and plain:
+        return _without_empty(_masked(opcode == "and"))
+    if opcode in ("xor", "not") and plain:
+        return _without_empty(_either)
+    if opcode == "lop3":
+        return _without_empty(lambda poison, values: _either(poison[:3], values))
+    if opcode == "mov" or (opcode == "cvt" and len(modifiers) == 2 and set(modifiers) <= set(_WHOLE)):
+        return _without_empty(_moved(op, range(len(op.sources))))
+    if opcode in _MOVES:
+        return _without_empty(_moved(op, _MOVES[opcode]))
+    if opcode == "cvt" and len(op.sources) == 2:
+        return _without_empty(_joined(widths[0]))
+    if op.parts > 1:
+        return _without_empty(_partwise(widths[0], op.parts))
+    return _without_empty(_any_bit(widths))
+
+
+def _without_empty(rule: Rule) -> Rule:
+    """A rule like the given one, with None for a destination that has no poison left."""
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        return [None if p is None or not np.any(p) else p for p in rule(poison, values)]
+
+    return spread
+
+
+def _union(poison: Sequence[Poison]) -> Array:
+    """The mask of the lanes in which any source has a poisoned bit."""
+    lanes: Array = np.asarray(False)
+    for one in poison:
+        if one is not None:
+            lanes = lanes | poisoned_lanes(one)
+    return lanes
+
+
+def _any_bit(widths: Sequence[int]) -> Rule:
+    """The rule that one poisoned bit of any source poisons all destinations, which have these widths in bits."""
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        lanes = _union(poison)
+        return [poison_whole(lanes, width) for width in widths]
+
+    return spread
+
+
+def _as_array(poison: Poison, value: Array) -> Array:
+    """Poison as an array of the type of the value that it belongs to: zero where there is none."""
+    return np.zeros((), np.asarray(value).dtype) if poison is None else poison
+
+
+def _selected(width: int) -> Rule:
+    """The rule of selp: the poison of the source that is taken, or of every bit where the predicate is poisoned."""
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        yes, no = _as_array(poison[0], values[0]), _as_array(poison[1], values[1])
+        taken = np.where(values[2], yes, no)
+        return [taken if poison[2] is None else np.where(poison[2], all_ones(width), taken)]
+
+    return spread
+
+
+def _masked(conjunction: bool) -> Rule:
+    """The rule of `and` (of `or` without `conjunction`): a known 0 (a known 1) decides a bit alone."""
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        first, second = _as_array(poison[0], values[0]), _as_array(poison[1], values[1])
+        a, b = (values[0], values[1]) if conjunction else (~np.asarray(values[0]), ~np.asarray(values[1]))
+        return [np.asarray((first | second) & (first | a) & (second | b))]
+
+    return spread
+
+
+def _either(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+    """The rule that a bit of the destination is poisoned where that bit of any source is."""
+    total: Poison = None
+    for one in poison:
+        if one is not None:
+            total = one if total is None else total | one
+    return [total]
+
+
+def _moved(op: PureOp, data: Sequence[int]) -> Rule:
+    """The rule of operations that move bits: the operation itself, done with the poison of the sources in `data`.
+
+    Where one of the other sources, which say where to, is poisoned, every bit is.
+    """
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        steering = [p for i, p in enumerate(poison) if i not in data]
+        moved = op([_as_array(poison[i], v) if i in data else v for i, v in enumerate(values)])
+        if all(p is None for p in steering):
+            return list(moved)
+        lost = _union(steering)
+        return [np.where(lost, all_ones(d.width or 32), m) for d, m in zip(op.destinations, moved, strict=True)]
+
+    return spread
+
+
+def _joined(width: int) -> Rule:
+    """The rule of cvt of two numbers into the halves of one register; the first source is the upper half."""
+    low = all_ones(width // 2).astype(STORAGE[width])
+    high = low << STORAGE[width].type(width // 2)
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        upper, lower = (np.asarray(False) if p is None else poisoned_lanes(p) for p in poison)
+        return [poison_whole(upper, width) & high | poison_whole(lower, width) & low]
+
+    return spread
+
+
+def _partwise(width: int, parts: int) -> Rule:
+    """The rule of operations on each of the `parts` of a register by itself: each part is poisoned as a whole."""
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        (total,) = _either(poison, values)
+        if total is None:
+            return [None]
+        split = np.ascontiguousarray(total)[..., None].view(STORAGE[width // parts])
+        return [np.ascontiguousarray(poison_whole(split != 0, width // parts)).view(STORAGE[width])[..., 0]]
+
+    return spread

@@ -1,0 +1,68 @@
+"""CPU tensors that say that they are on a CUDA device, and how they are passed to host code."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cutegen.emulator.host.capture import TensorArgument
+from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, bind, place
+
+if TYPE_CHECKING:
+    import torch
+
+_KINDS = {
+    "float64": ("f", 64),
+    "float32": ("f", 32),
+    "float16": ("f", 16),
+    "bfloat16": ("V", 16),
+    "int64": ("i", 64),
+    "int32": ("i", 32),
+    "int16": ("i", 16),
+    "int8": ("i", 8),
+    "uint8": ("u", 8),
+    "bool": ("b", 8),
+}
+
+
+def on_device(argument: Any) -> Any:
+    """A view of a CPU tensor that says that it is on the first CUDA device; anything else as it is."""
+    import torch
+
+    if not isinstance(argument, torch.Tensor) or argument.device.type != "cpu":
+        return argument
+    return argument.as_subclass(_device_tensor())
+
+
+@lru_cache(maxsize=1)
+def _device_tensor() -> Any:
+    """The class of tensors that say that they are on the first CUDA device; torch is imported only for it."""
+    import torch
+
+    class DeviceTensor(torch.Tensor):
+        """A tensor in the CPU's memory that says that it is on the first CUDA device."""
+
+        @property
+        def is_cuda(self) -> bool:  # type: ignore[override]
+            return True
+
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device("cuda", 0)
+
+        def get_device(self) -> int:
+            return 0
+
+    return DeviceTensor
+
+
+def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) -> tuple[BoundTensor, TensorArgument]:
+    """A tensor argument as a launch and as host code get it; `number` tells the tensors of a call apart.
+
+    Raises TypeError for a type of elements that DLPack has not.
+    """
+    kind = _KINDS.get(str(argument.dtype).removeprefix("torch."))
+    if kind is None:
+        raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
+    tensor = bind(argument, name, role, place(argument.data_ptr(), number))
+    return tensor, TensorArgument(tensor.at, tensor.shape, tensor.strides, *kind, bool(argument.is_cuda))

@@ -1,0 +1,165 @@
+"""Stands in for the compiled function of a generated module: runs its builds on CPU tensors and compares them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.checks.faults import Fault, FaultError
+from cutegen.emulator.host.builds import Build
+from cutegen.emulator.host.capture import Launch, TensorArgument
+from cutegen.emulator.host.device_tensors import bind_argument
+from cutegen.emulator.host.launching import Report, launch
+from cutegen.emulator.lanes import WARP
+from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
+
+WORKSPACE = "workspace"
+"""What faults call a tensor that is not an argument of the public function, before its number."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the code for one target has left in the tensors that it may write, as bytes, gaps included.
+
+    `exact` says that PTX gives every bit of it.
+    """
+
+    target: str
+    exact: bool
+    outputs: tuple[tuple[BoundTensor, bytes], ...]
+
+    def restore(self) -> None:
+        """Writes the bytes to the tensors again."""
+        for tensor, data in self.outputs:
+            tensor.bytes()[:] = np.frombuffer(data, np.uint8)
+
+
+class Emulated:
+    """Stands in for a module's compiled function: call it with that function's arguments, tensors `on_device`.
+
+    Each of `builds` runs on the same data. Those builds for which PTX gives every bit of the results must agree; the
+    others, whose code is approximate or may be contracted (`Report.exact`), may have last bits of their own. After a
+    call the tensors hold the results of the last build, and `outcomes` has those of each, in order.
+
+    `names` are the function's arguments; `roles` says what the kernel does with those that are tensors. A tensor
+    without a role is `inout`: the kernel may write it and need not, so that nothing is demanded of such an output.
+    Raises ValueError for a role of what is no argument.
+
+    Where a call launches several kernels, each one may touch the tensors that it is given and no others. An output that
+    only one of them is given must be written whole by it; one that several are given is `inout`. Tensors beyond `names`
+    are workspaces: the first kernel that is given one must write it whole and not read it before, and those after that
+    may only read it.
+
+    A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
+    be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, and what the host code
+    raises for arguments that it refuses.
+    """
+
+    def __init__(
+        self,
+        builds: Sequence[Build],
+        names: Sequence[str],
+        roles: Mapping[str, Role] | None = None,
+        *,
+        seed: int = 0,
+        orders: int = 1,
+    ) -> None:
+        self.builds, self.names, self.roles = tuple(builds), tuple(names), dict(roles or {})
+        self.seed, self.orders = seed, orders
+        self.reports: list[Report] = []
+        self.outcomes: list[Outcome] = []
+        if strange := set(self.roles) - set(self.names):
+            raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
+
+    def __call__(self, *arguments: Any) -> None:
+        """Runs all builds. Raises FaultError for a fault, and what the host code raises for arguments it refuses."""
+        bound: list[BoundTensor] = []
+        passed: list[TensorArgument | bool | int | float] = []
+        as_is: list[TensorArgument | bool | int | float] = []
+        spaces = len(arguments) - len(self.names)
+        names = (*self.names, *(f"{WORKSPACE} {i + 1}" for i in range(spaces)))
+        for number, (name, argument) in enumerate(zip(names, arguments, strict=True)):
+            if not hasattr(argument, "data_ptr"):
+                passed.append(argument)
+                as_is.append(argument)
+                continue
+            unsaid: Role = "inout" if name in self.names else "out"
+            tensor, given = bind_argument(argument, name, self.roles.get(name, unsaid), number)
+            bound.append(tensor)
+            passed.append(given)
+            as_is.append(replace(given, address=argument.data_ptr()))
+        for made in self.builds:  # host code may refuse tensors that share memory; where they are placed they do not
+            made.host(*as_is)
+        outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
+        before = _outcome("", True, outputs)
+        self.outcomes.clear()
+        for made in self.builds:
+            before.restore()
+            exact = self._run(made, passed, bound)
+            outcome = _outcome(made.target, exact, outputs)
+            _check_same(next((o for o in self.outcomes if o.exact), outcome), outcome)
+            self.outcomes.append(outcome)
+
+    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> bool:
+        """Runs the launches of one build on the tensors, and returns whether PTX gives every bit of their results."""
+        exact = True
+        launches = made.host(*passed)
+        for asked, tensors in zip(launches, self._given(launches, bound), strict=True):
+            single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
+            report = launch(
+                made.ptx,
+                asked.kernel,
+                asked.grid,
+                asked.block,
+                asked.parameters,
+                tensors,
+                asked.shared,
+                seed=self.seed,
+                orders=1 if single_warp else self.orders,
+            )
+            self.reports.append(report)
+            report.check()
+            exact &= report.exact
+        return exact
+
+    def _given(self, launches: Sequence[Launch], bound: Sequence[BoundTensor]) -> list[list[BoundTensor]]:
+        """The tensors that each launch may touch, with the role that they have in it."""
+        if len(launches) == 1:
+            return [list(bound)]
+        given = [[t for t in bound if t.at in _words(asked.parameters)] for asked in launches]
+        first: dict[str, int] = {}
+        for number, tensors in enumerate(given):
+            first = {t.name: number for t in tensors} | first
+        several = {name for name, count in Counter(t.name for some in given for t in some).items() if count > 1}
+
+        def role(tensor: BoundTensor, number: int) -> Role:
+            if tensor.name not in self.names:
+                return "out" if number == first[tensor.name] else "in"
+            return "inout" if tensor.role == "out" and tensor.name in several else tensor.role
+
+        return [[replace(t, role=role(t, number)) for t in some] for number, some in enumerate(given)]
+
+
+def _words(parameters: bytes) -> set[int]:
+    """All aligned 8-byte words in the parameter space, among which are the pointers."""
+    return set(np.frombuffer(parameters[: len(parameters) // 8 * 8], "<u8").tolist())
+
+
+def _outcome(target: str, exact: bool, outputs: Sequence[BoundTensor]) -> Outcome:
+    """The outcome for a target, of what the outputs hold now."""
+    return Outcome(target, exact, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
+
+
+def _check_same(one: Outcome, other: Outcome) -> None:
+    """Raises FaultError if two outcomes that are exact differ."""
+    if not (one.exact and other.exact):
+        return
+    for (tensor, data), (_, others) in zip(one.outputs, other.outputs, strict=True):
+        if data != others:
+            text = f"the code for {other.target} gives another {tensor.name} than that for {one.target}"
+            raise FaultError(Fault("target-dependent", text, tensor=tensor.name))

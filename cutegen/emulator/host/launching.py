@@ -1,0 +1,295 @@
+"""Launches one kernel of PTX on the CPU: checks the launch, runs it in one order or several, and reports faults."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from operator import index
+
+import numpy as np
+
+from cutegen.atoms.targets import TARGETS
+from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Stop, located
+from cutegen.emulator.host.freed_memory import keep_freed_memory
+from cutegen.emulator.lanes import WARP
+from cutegen.emulator.machine.machine import Machine, Triple
+from cutegen.emulator.machine.program import Program
+from cutegen.emulator.machine.program_builder import build_program
+from cutegen.emulator.memory.arenas import Arena, GlobalMemory
+from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
+from cutegen.emulator.ptx.errors import UnsupportedInstruction
+from cutegen.emulator.ptx.model import Module
+from cutegen.emulator.ptx.parser import parse
+
+_LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread
+_GRID, _BLOCK, _THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024  # CUDA programming guide, all targets
+_SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a launch did. `faults` is empty if nothing was wrong; a launch stops at its first fault.
+
+    `shared` is how much shared memory a block had, in bytes. `seed` to `seed + orders - 1` are the orders of blocks and
+    warps that ran, `instructions` counts what was executed by all threads in all orders, and `seconds` is the time that
+    it took. `approximate` names the instructions of the kernel whose results PTX only bounds, and `contractible` the
+    float products and sums that PTX lets the assembler fuse into one instruction that rounds once, which is not done
+    here.
+    """
+
+    kernel: str
+    grid: Triple
+    block: Triple
+    shared: int
+    seed: int
+    orders: int
+    faults: tuple[Fault, ...]
+    instructions: int
+    seconds: float
+    approximate: tuple[str, ...] = ()
+    contractible: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no fault was found."""
+        return not self.faults
+
+    @property
+    def exact(self) -> bool:
+        """Whether PTX says every bit of the result."""
+        return not self.approximate and not self.contractible
+
+    def check(self) -> None:
+        """Raises FaultError for the first fault."""
+        if self.faults:
+            raise FaultError(self.faults[0])
+
+    def __str__(self) -> str:
+        head = (
+            f"{'ok' if self.ok else 'FAULT'}: {self.kernel[:60]} {self.grid} x {self.block}, "
+            f"{self.instructions} instructions in {self.seconds:.3f} s"
+        )
+        return "\n".join((head, *map(str, self.faults)))
+
+
+_keep_memory = lru_cache(maxsize=1)(keep_freed_memory)
+
+
+@lru_cache(maxsize=64)
+def module_of(ptx: str) -> Module:
+    """The parsed PTX, kept for the next call. Raises PtxSyntaxError or UnsupportedInstruction."""
+    return parse(ptx)
+
+
+@lru_cache(maxsize=64)
+def program_of(ptx: str, kernel: str | None) -> Program:
+    """The program of a kernel, or with None of the only one, kept for the next call.
+
+    Raises what `module_of` raises, UnsupportedInstruction, and KeyError if there is no such kernel.
+    """
+    module = module_of(ptx)
+    return build_program(module, module.kernel(kernel))
+
+
+def launch(
+    ptx: str,
+    kernel: str | None,
+    grid: Triple | int,
+    block: Triple | int,
+    parameters: bytes,
+    tensors: Sequence[BoundTensor],
+    shared: int = 0,
+    *,
+    seed: int = 0,
+    orders: int = 1,
+    limit: int | None = None,
+    source_file: str | None = None,
+) -> Report:
+    """Runs one kernel and writes its results to the tensors.
+
+        ptx = r'''
+        .version 8.0
+        .target sm_80
+        .address_size 64
+        .visible .entry twice(.param .u64 x) {
+        .reg .b32 %r<3>; .reg .b64 %rd<4>;
+        ld.param.u64 %rd0, [x];       mov.u32 %r0, %tid.x;
+        mul.wide.u32 %rd1, %r0, 4;    add.s64 %rd2, %rd0, %rd1;
+        ld.global.b32 %r1, [%rd2];    add.s32 %r2, %r1, %r1;
+        st.global.b32 [%rd2], %r2;    ret; }'''
+        x = numpy.arange(64, dtype="int32")
+        tensor = bind(x, "x", "inout", place(x.ctypes.data, 0))
+        print(launch(ptx, "twice", 1, 64, struct.pack("<Q", tensor.at), [tensor]))
+
+    `kernel` may be None if the PTX has only one. `grid` and `block` are three numbers each, or the first of them.
+    `parameters` is the parameter space as bytes; pointers in it are addresses of `tensors` (`BoundTensor.at`), which
+    are all the memory that there is. `shared` is dynamic shared memory in bytes. `limit` bounds the instructions of a
+    thread; by default it follows from the tensors' sizes. `source_file` is where PTX line information points (by
+    default the file that the PTX names).
+
+    `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
+    the same. With `orders` above 1 the seeds that follow run too, on the same data, and must give the same bits. Races
+    are found in any one order, so this is a second net behind them, of another make.
+
+    After a fault the tensors hold what the first order has written, until the fault if it is that order's. Raises
+    PtxSyntaxError, UnsupportedInstruction (before anything runs), KeyError for an unknown kernel, TypeError for
+    tensors that are not bound, ValueError for a launch that no device takes. The first call makes this process keep
+    memory that it has freed (`keep_freed_memory`), for speed.
+    """
+    if seed < 0 or orders < 1:
+        raise ValueError(f"no orders: seed {seed}, {orders} of them")
+    start = time.perf_counter()
+    _keep_memory()
+    program = program_of(ptx, kernel)
+    module = module_of(ptx)
+    grid, block = _triple("grid", grid), _triple("block", block)
+    _check_launch(program, module.target, grid, block, shared)
+    _check_arguments(program, parameters, tensors)
+    extra = _variables(program)
+    if limit is None:
+        limit = _LEAST_LIMIT + _PER_ELEMENT * sum(t.elements for t in tensors)
+    file = source_file or module.source
+    first: GlobalMemory | None = None
+    faults: list[Fault] = []
+    instructions = 0
+    for order in range(seed, seed + orders):
+        memory = GlobalMemory([*tensors, *extra], program.unit)
+        machine = Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit)
+        try:
+            machine.run()
+        except Stop as stop:
+            faults.append(_fault(stop, machine, program, file))
+        else:
+            faults += _unwritten(memory, program.kernel.name)
+        instructions += machine.instructions
+        if first is None:
+            first = memory
+        elif not faults:
+            faults += _differences(first, memory, program.kernel.name)
+        if faults:
+            break
+    assert first is not None
+    for arena in first.arenas:
+        arena.copy_back()
+    return Report(
+        program.kernel.name,
+        grid,
+        block,
+        program.placement.static + shared,
+        seed,
+        order - seed + 1,
+        tuple(replace(fault, seed=order) for fault in faults),
+        instructions,
+        time.perf_counter() - start,
+        tuple(dict.fromkeys(i.name for i in program.approximate)),
+        tuple(dict.fromkeys(i.name for i in program.contractible)),
+    )
+
+
+def _triple(name: str, sizes: Triple | int) -> Triple:
+    """Sizes as three whole numbers; `name` is what the ValueError for anything else calls them."""
+    try:
+        x, y, z = map(index, sizes if isinstance(sizes, Iterable) else (sizes, 1, 1))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected one whole number or three, got {sizes}") from None
+    return x, y, z
+
+
+def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:
+    """Raises ValueError for a launch that no device takes, or that the kernel is not compiled for.
+
+    Raises UnsupportedInstruction for a kernel with a barrier for only some of the threads of this block.
+    """
+    for name, sizes, most in (("grid", grid, _GRID), ("block", block, _BLOCK)):
+        if any(not 1 <= size <= limit for size, limit in zip(sizes, most, strict=True)):
+            raise ValueError(f"{name} {sizes}: expected sizes from 1 to {most}")
+    if prod(block) > _THREADS:
+        raise ValueError(f"block {block}: {prod(block)} threads, at most {_THREADS} are launched")
+    kernel, total = program.kernel, program.placement.static + shared
+    if kernel.required_threads not in (None, block):
+        raise ValueError(f"block {block}: the kernel is compiled for {kernel.required_threads}")
+    if kernel.max_threads is not None and prod(block) > prod(kernel.max_threads):
+        raise ValueError(f"block {block}: the kernel is compiled for {prod(kernel.max_threads)} threads at most")
+    room = TARGETS[target].smem_per_block if target in TARGETS else _SHARED
+    if shared < 0 or total > room:
+        raise ValueError(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
+    for end in (b.end for b in program.blocks):
+        if end.instruction is not None and end.threads not in (None, -(-prod(block) // WARP) * WARP):
+            at = end.instruction
+            raise UnsupportedInstruction(at.name, at.line, at.text, f"{end.threads} of {prod(block)} threads")
+
+
+def _check_arguments(program: Program, parameters: bytes, tensors: Sequence[BoundTensor]) -> None:
+    """Raises TypeError for tensors that are not bound, ValueError for wrong parameters and for shared addresses."""
+    strange = next((t for t in tensors if not isinstance(t, BoundTensor)), None)
+    if strange is not None:
+        raise TypeError(f"tensors: expected what `bind` returns, got {type(strange).__name__}")
+    size = max((p.offset + p.size for p in program.kernel.parameters), default=0)
+    if len(parameters) != size:
+        raise ValueError(f"the kernel has {size} bytes of parameters, got {len(parameters)}")
+    spans = sorted((t.at, t.at + t.span, t.name) for t in tensors)
+    for (_, end, first), (start, _, second) in zip(spans, spans[1:], strict=False):
+        if start < end:
+            raise ValueError(
+                f"{first} and {second} share addresses; give each tensor its own, with emulator.place, so that an "
+                "access that leaves one cannot look like one of the other"
+            )
+
+
+def _variables(program: Program) -> list[BoundTensor]:
+    """The variables in global and constant memory as tensors, with the values that they have at first."""
+    tensors = []
+    for name, place in program.placement.places.items():
+        variable = place.variable
+        if variable.space == "shared":
+            continue
+        data = np.frombuffer((variable.data or b"").ljust(variable.size, b"\0"), np.uint8).copy()
+        role: Role = "in" if variable.space == "const" else "inout"
+        tensors.append(BoundTensor(name, int(data.ctypes.data), (variable.size,), (1,), 1, role, place.address, data))
+    return tensors
+
+
+def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> Fault:
+    """What a lane has seen, with the lane's block and thread, and the place in the PTX and in the file."""
+    block = thread = None
+    if stop.lane is not None:
+        block, thread = machine.coordinates(stop.lane)
+    fault = Fault(
+        stop.kind,
+        stop.explanation,
+        block=block,
+        thread=thread,
+        address=stop.address,
+        tensor=stop.tensor,
+        element=stop.element,
+    )
+    return located(fault, program.kernel.name, stop.instruction, file)
+
+
+def _unwritten(memory: GlobalMemory, kernel: str) -> list[Fault]:
+    """A fault for each output of which some elements were never written."""
+    faults = []
+    for arena in memory.arenas:
+        count, offset = arena.unwritten() if arena.role == "out" else (0, 0)
+        if count:
+            text = f"{count} of {arena.tensor.elements} elements of {arena.name} were never written"
+            faults.append(_in_tensor("output-not-written", text, kernel, arena, arena.tensor.at + offset))
+    return faults
+
+
+def _differences(first: GlobalMemory, second: GlobalMemory, kernel: str) -> list[Fault]:
+    """A fault for the first tensor that two orders of the same launch leave different; none if there is no such."""
+    for one, other in zip(first.arenas, second.arenas, strict=True):
+        different = one.bytes != other.bytes
+        if different.any():
+            text = f"{one.name} is another one in this order of blocks and warps than in the first"
+            return [_in_tensor("order-dependent", text, kernel, one, one.start + int(different.argmax()))]
+    return []
+
+
+def _in_tensor(kind: Kind, text: str, kernel: str, arena: Arena, address: int) -> Fault:
+    """A fault at an address in a tensor."""
+    return Fault(kind, text, kernel, address=address, tensor=arena.name, element=arena.element(address))

@@ -1,0 +1,79 @@
+"""Runs generated modules on the emulator: the PTX that they compile to, launched as their compiled host code would.
+
+A module offers `TARGETS`, `compile(arch, options)` and one public function of the kernel's name. `run` takes the place
+of its compiled function only. After `install`, the module's public function itself can be called with tensors on the
+CPU: all that its Python does is done, its host-side checks included, up to the compiled function. For that the tensors
+say that they are on a CUDA device, and the module's table of compiled functions (`_compiled`, filled by `_load`) holds
+an emulated one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from cutegen.emulator.host.builds import builds
+from cutegen.emulator.host.device_tensors import on_device
+from cutegen.emulator.host.emulated import Emulated
+from cutegen.emulator.host.launching import Report
+from cutegen.emulator.memory.bound_tensors import Role
+
+
+def run(
+    module: ModuleType,
+    *arguments: Any,
+    kernel: str | None = None,
+    target: str | None = None,
+    roles: Mapping[str, Role] | None = None,
+    seed: int = 0,
+    orders: int = 1,
+) -> list[Report]:
+    """Runs a generated module's kernel on CPU tensors, without the checks of its Python function.
+
+    `kernel` is the name of the public function, by default that of the module. `target` is one of the module's TARGETS;
+    by default the code for all targets that differ runs, and the tensors hold the results of the last one. `roles` maps
+    arguments to `in` (must not be written), `out` (must be written whole, and not be read before) or `inout`, which is
+    what arguments without a role are. `seed` and `orders` are as for `launch`. Raises FaultError for a fault.
+    """
+    signature = _signature(module, kernel or module.__name__.rpartition(".")[2])
+    given = signature.bind(*arguments)
+    given.apply_defaults()
+    made = builds(module, None if target is None else [target])
+    emulated = Emulated(made, list(signature.parameters), roles, seed=seed, orders=orders)
+    arguments = tuple(map(on_device, given.args))
+    with_workspaces = getattr(module, "_arguments", None)
+    emulated(*(arguments if with_workspaces is None else with_workspaces(*arguments)))
+    return emulated.reports
+
+
+def install(
+    module: ModuleType,
+    kernel: str,
+    targets: Iterable[str] | None = None,
+    *,
+    roles: Mapping[str, Role] | None = None,
+) -> Emulated:
+    """Makes the module's public function run on the emulator from now on; its arguments must be `on_device`.
+
+    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`. What is returned has
+    the reports of what ran, and its orders can be changed. Raises TypeError for what is no generated module.
+    """
+    table, load = getattr(module, "_compiled", None), getattr(module, "_load", None)
+    if not isinstance(table, dict) or not callable(load):
+        raise TypeError(f"{module.__name__} has no _compiled and _load, which generated modules have")
+    emulated = Emulated(builds(module, targets), list(_signature(module, kernel).parameters), roles)
+
+    def emulated_load(device: Any) -> Callable[..., None]:
+        """Does what the module's own function does: makes the compiled function of a device once, and keeps it."""
+        return table.setdefault(device.index, emulated)  # type: ignore[no-any-return]
+
+    table.clear()
+    module._load = emulated_load  # type: ignore[attr-defined]
+    return emulated
+
+
+def _signature(module: ModuleType, kernel: str) -> inspect.Signature:
+    """The signature of the module's public function of that name."""
+    return inspect.signature(getattr(module, kernel))

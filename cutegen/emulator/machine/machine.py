@@ -1,0 +1,91 @@
+"""Runs a program: all blocks of a launch, in batches of lanes, each of which a `Schedule` runs to its end."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.global_races import Epochs
+from cutegen.emulator.machine.orders import Order
+from cutegen.emulator.machine.program import Program
+from cutegen.emulator.machine.schedule import Schedule
+from cutegen.emulator.memory.arenas import GlobalMemory
+from cutegen.emulator.memory.global_access import GlobalAccess
+from cutegen.emulator.memory.shared_memory import SharedMemory
+from cutegen.emulator.operations.special_registers import special_values
+from cutegen.emulator.operations.state import Lanes
+
+Triple = tuple[int, int, int]
+_LANES = 8192  # at once: about what a core's second-level cache holds of a matrix product
+
+
+class Machine:
+    """One launch of a program, in the order that `seed` stands for.
+
+    `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
+    the most instructions that a thread may execute, and `lanes` about how many threads run at once. `instructions`
+    counts what was executed, over all threads.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Triple,
+        block: Triple,
+        parameters: bytes,
+        memory: GlobalMemory,
+        shared: int,
+        *,
+        seed: int,
+        limit: int,
+        lanes: int = _LANES,
+    ) -> None:
+        self.program, self.grid, self.block = program, grid, block
+        self.parameters, self.memory = parameters, memory
+        self.dynamic, self.limit = shared, limit
+        self.order = Order(seed)
+        self.threads = prod(block)
+        self.at_once = max(1, lanes // self.threads)
+        self.instructions = 0
+        self._numbers: Array = np.zeros(0, np.int64)
+
+    def run(self) -> None:
+        """Runs all blocks. Raises Stop for the first fault."""
+        for numbers in self.order.groups(prod(self.grid), self.at_once):
+            self._run_batch(numbers)
+
+    def coordinates(self, lane: tuple[int, int]) -> tuple[Triple, Triple]:
+        """The block and the thread, both (x, y, z), of a lane (thread, block) of the batch that ran last."""
+        return _coordinates(int(self._numbers[lane[1]]), self.grid), _coordinates(lane[0], self.block)
+
+    def _run_batch(self, numbers: Array) -> None:
+        """Runs the blocks with these numbers side by side. Raises Stop for the first fault."""
+        self._numbers = numbers
+        shape = (self.threads, len(numbers))
+        epochs = Epochs(len(numbers))
+        placement = self.program.placement
+        size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
+        shared = SharedMemory(size, self.program.shared_unit, shape, variables)
+        ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
+        access = GlobalAccess(self.memory, ids, self.threads, epochs)
+        specials = special_values(numbers, self.grid, self.block, placement.static, self.dynamic)
+        lanes = Lanes(list(self.program.widths), shape, shared, access, self.parameters, specials)
+        schedule = Schedule(self.program, lanes, self.order, epochs, self.limit)
+
+        def underflow(kind: str, flag: int) -> None:
+            lanes.underflow = True
+
+        try:
+            with np.errstate(all="ignore"), np.errstate(under="call", call=underflow):
+                schedule.run()
+        finally:
+            self.instructions += schedule.instructions
+        shared.barrier()
+
+
+def _coordinates(number: int, extents: Triple) -> Triple:
+    """The (x, y, z) of a number that counts along x first."""
+    x, rest = number % extents[0], number // extents[0]
+    return x, rest % extents[1], rest // extents[1]

@@ -1,0 +1,65 @@
+"""A kernel that is ready to run, as data: basic blocks, the operations of each, and what ends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cutegen.emulator.memory.placement import Placement
+from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.ptx.model import Instruction, Kernel
+
+
+@dataclass(frozen=True)
+class End:
+    """How a basic block ends, and where its lanes go from there.
+
+    `branch`: lanes in which the guard holds go to the block with the number `target`, the others to the next block.
+    `exit` and `trap`: lanes in which the guard holds exit, or stop the launch with a fault; the others go on.
+    `barrier`: lanes wait at the barrier with the number `barrier` until `threads` of their block are there (None: all
+    of them), then go on. `aligned` says that the threads of a warp must come together.
+    `fall`: all lanes go on to the next block.
+
+    `guard` is the slot of the predicate, or None where the instruction has none; `negated` inverts it. `label` is the
+    name of a branch's target in the PTX.
+    """
+
+    kind: Literal["branch", "exit", "barrier", "trap", "fall"]
+    instruction: Instruction | None = None
+    guard: int | None = None
+    negated: bool = False
+    label: str = ""
+    target: int = 0
+    barrier: int = 0
+    threads: int | None = None
+    aligned: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A basic block: one operation for each of its instructions, without the one that ends it."""
+
+    operations: tuple[Operation, ...]
+    instructions: tuple[Instruction, ...]
+    end: End
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel that is ready to run.
+
+    `slots` numbers the registers by name, and `widths` gives the width in bits of each. `unit` and `shared_unit` are
+    the smallest accesses to global and to shared memory, in bytes. `approximate` are the instructions for whose results
+    PTX gives a bound only. `contractible` are the float products and sums without a rounding modifier, of those types
+    that have both: PTX lets the assembler fuse such a pair into one multiply-add.
+    """
+
+    kernel: Kernel
+    blocks: tuple[Block, ...]
+    slots: dict[str, int]
+    widths: tuple[int, ...]
+    unit: int
+    shared_unit: int
+    approximate: tuple[Instruction, ...]
+    contractible: tuple[Instruction, ...]
+    placement: Placement

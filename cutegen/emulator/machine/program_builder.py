@@ -1,0 +1,175 @@
+"""Makes a kernel ready to run: cuts it into basic blocks and compiles each instruction to an operation on the lanes.
+
+Everything that can be refused about an instruction is refused here, before anything runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cutegen.emulator.instructions.opcodes import compile_pure
+from cutegen.emulator.instructions.pure_op import PureOp
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.machine.program import Block, End, Program
+from cutegen.emulator.memory.placement import place_variables
+from cutegen.emulator.operations.addresses import address_conversion, prefetch
+from cutegen.emulator.operations.async_copies import async_copy_operation
+from cutegen.emulator.operations.loads_stores import load_operation, store_operation
+from cutegen.emulator.operations.multiply_adds import gather_multiply_adds
+from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.operations.registers import register_operation
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.errors import UnsupportedInstruction
+from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module
+from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation
+from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
+from cutegen.emulator.warps.tensor_cores import compile_mma
+
+
+def build_program(module: Module, kernel: Kernel) -> Program:
+    """The program of a kernel of the module. Raises UnsupportedInstruction for what is not emulated."""
+    return _Builder(module, kernel).build()
+
+
+class _Builder:
+    """Builds the program of one kernel, and collects what holds of all its instructions on the way."""
+
+    def __init__(self, module: Module, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.slots = {name: i for i, name in enumerate(kernel.registers)}
+        self.placement = place_variables(module, kernel)
+        self.sizes: dict[str, list[int]] = {"global": [16], "shared": [8]}
+        self.approximate: list[Instruction] = []
+        self.contractible: list[tuple[Instruction, str]] = []
+
+    def build(self) -> Program:
+        """The whole program."""
+        instructions = self.kernel.instructions
+        ends = {i: end for i, instruction in enumerate(instructions) if (end := self._end(instruction)) is not None}
+        starts = {0, *self.kernel.labels.values(), *(i + 1 for i in ends)}
+        order = sorted(i for i in starts if i <= len(instructions))
+        if order[-1] != len(instructions):
+            order.append(len(instructions))
+        number = {start: i for i, start in enumerate(order)}
+        blocks = []
+        for start, stop in zip(order, [*order[1:], len(instructions)], strict=True):
+            end = ends.get(stop - 1) if stop > start else None
+            body = instructions[start : stop - 1] if end is not None else instructions[start:stop]
+            if start == len(instructions):
+                end = End("exit")  # running off the end returns
+            elif end is None:
+                end = End("fall")
+            elif end.kind == "branch":
+                end = replace(end, target=number[self.kernel.labels[end.label]])
+            blocks.append(Block(gather_multiply_adds([self._operation(i) for i in body]), tuple(body), end))
+        return Program(
+            self.kernel,
+            tuple(blocks),
+            self.slots,
+            tuple(self.kernel.registers.values()),
+            min(self.sizes["global"]),
+            min(self.sizes["shared"]),
+            tuple(self.approximate),
+            self._contractible_pairs(),
+            self.placement,
+        )
+
+    def _contractible_pairs(self) -> tuple[Instruction, ...]:
+        """The contractible instructions of those types of which the kernel has both a product and a sum.
+
+        Whether the sum adds that very product is not looked at.
+        """
+        kinds = [{kind for i, kind in self.contractible if (i.opcode == "mul") == product} for product in (True, False)]
+        return tuple(i for i, kind in self.contractible if kind in kinds[0] & kinds[1])
+
+    def _end(self, instruction: Instruction) -> End | None:
+        """The end that an instruction makes of a basic block, or None if it is not one of control flow."""
+        guard = None if instruction.guard is None else self.slots[instruction.guard.register.name]
+        negated = instruction.guard is not None and instruction.guard.negated
+        reader, opcode = InstructionReader(instruction), instruction.opcode
+        if opcode == "bra":
+            reader.flag("uni")
+            (label,) = reader.operands(1)
+            if not isinstance(label, Label):
+                reader.fail("no label")
+            return End("branch", instruction, guard, negated, label.name)
+        if opcode in ("ret", "exit", "trap"):
+            if opcode == "ret":
+                reader.flag("uni")
+            reader.operands(0)
+            return End("trap" if opcode == "trap" else "exit", instruction, guard, negated)
+        if opcode in ("bar", "barrier"):
+            return self._barrier(reader)
+        return None
+
+    def _barrier(self, reader: InstructionReader) -> End:
+        """The end that bar.sync or barrier.sync makes. Raises UnsupportedInstruction for the other barriers."""
+        reader.leads("cta")
+        reader.choice("sync")
+        aligned = reader.instruction.opcode == "bar" or reader.flag("aligned")
+        numbers = [n.bits for n in reader.operands(1, 2) if isinstance(n, Immediate) and n.width is None]
+        if len(numbers) != len(reader.instruction.operands):
+            reader.fail("a number or count that is no constant")
+        if reader.instruction.guard is not None:
+            reader.fail("a barrier under a guard")
+        first, threads = numbers[0], numbers[1] if len(numbers) > 1 else None
+        if first > 15:
+            reader.fail(f"barrier {first} of 0 to 15")
+        return End("barrier", reader.instruction, barrier=first, threads=threads, aligned=aligned)
+
+    def _operation(self, instruction: Instruction) -> Operation:
+        """The operation of an instruction under its guard. Raises UnsupportedInstruction if it is not emulated."""
+        opcode = instruction.opcode
+        operation: Operation | None = None
+        slots, places = self.slots, self.placement.places
+        if opcode == "ld":
+            operation = load_operation(instruction, slots, places, self._note_size, self.kernel)
+        elif opcode == "st":
+            operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp":
+            operation = async_copy_operation(instruction, slots, places, self._note_size)
+        elif opcode in ("prefetch", "prefetchu"):
+            operation = prefetch(instruction)
+        elif opcode == "cvta":
+            operation = address_conversion(instruction, slots, places)
+        elif opcode in EXCHANGES:
+            operation = exchange_operation(instruction, slots)
+        elif opcode == "mma":
+            mma = compile_mma(instruction)
+            if mma.approximate:
+                self.approximate.append(instruction)
+            operation = multiply_operation(mma, instruction, slots)
+        elif opcode in ("ldmatrix", "stmatrix"):
+            operation = matrix_copy_operation(instruction, slots, places, self._note_size)
+        else:
+            op = compile_pure(instruction)
+            if op is not None:
+                self._note_arithmetic(instruction, op)
+                operation = register_operation(instruction, op, slots, places)
+        if operation is None:
+            raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text)
+        return operation if instruction.guard is None else self._guarded(operation, instruction)
+
+    def _note_arithmetic(self, instruction: Instruction, op: PureOp) -> None:
+        """Notes whether the results of an instruction on registers are exact."""
+        if op.approximate:
+            self.approximate.append(instruction)
+        if op.contractible:
+            self.contractible.append((instruction, op.contractible))
+
+    def _guarded(self, operation: Operation, instruction: Instruction) -> Operation:
+        """The operation, for those lanes only in which the guard of the instruction holds."""
+        assert instruction.guard is not None
+        slot, negated = self.slots[instruction.guard.register.name], instruction.guard.negated
+
+        def guarded(lanes: Lanes, mask: Mask) -> None:
+            inner = lanes.guard(slot, negated, mask, instruction)
+            if inner is not False:
+                operation(lanes, inner)
+
+        return guarded
+
+    def _note_size(self, space: str, size: int) -> None:
+        """Notes an access of `size` bytes to global or shared memory."""
+        self.sizes[space].append(size)

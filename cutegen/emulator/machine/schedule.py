@@ -1,0 +1,249 @@
+"""Runs the lanes of a batch to their end: which of them are at which basic block, barriers, exits, and limits.
+
+Lanes wait at basic blocks. Those at the earliest block go first, so that threads that parted come together again where
+their ways meet. A barrier holds the threads of a block until all of them are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.global_races import Epochs
+from cutegen.emulator.lanes import WARP, Mask, both, first_lane
+from cutegen.emulator.machine.orders import Order
+from cutegen.emulator.machine.program import End, Program
+from cutegen.emulator.machine.steps import Steps
+from cutegen.emulator.operations.state import Lanes
+
+
+@dataclass
+class _Waiting:
+    """Lanes that wait at the barrier with the number `number`, and go on at the basic block `following`.
+
+    `end` is the end of the basic block that brought them there.
+    """
+
+    number: int
+    following: int
+    lanes: Array
+    end: End
+
+
+class Schedule:
+    """Runs the lanes of a batch, in `order`, until all of them have exited.
+
+    `epochs` counts the barriers that each block passes. `limit` is the most instructions that a thread may execute;
+    `instructions` counts what all threads together have executed.
+    """
+
+    def __init__(self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int) -> None:
+        self.program, self.lanes, self.order, self.epochs, self.limit = program, lanes, order, epochs, limit
+        self.instructions = 0
+        self._waiting: list[_Waiting] = []
+        self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
+        self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
+        self._steps = Steps(lanes.shape)
+
+    def run(self) -> None:
+        """Runs until all lanes have exited. Raises Stop for the first fault."""
+        """Runs until all lanes have exited. Raises Stop for the first fault."""
+        self._start({0: None})
+        while True:
+            while self._ready:
+                number = min(self._ready)
+                self._execute(number, self._ready.pop(number))
+            if self._later:
+                self._ready = self._later.pop()
+            elif self._waiting:
+                self._release()
+            else:
+                return
+
+    def _start(self, places: dict[int, Mask]) -> None:
+        """Lets lanes go on: all in step, or one part of the warps of each block after the other, as `order` has them.
+
+        `places` gives the lanes that go on at each basic block.
+        """
+        if self.order.in_step:
+            self._ready = places
+            return
+        threads = self.lanes.shape[0]
+        for warps in reversed(self.order.parts(-(-threads // WARP))):
+            part = np.repeat(warps, WARP)[:threads, None]
+            some: dict[int, Mask] = {}
+            for place, mask in places.items():
+                mine = both(self.lanes.active(mask), part)
+                assert mine is not None
+                if mine.any():
+                    some[place] = mine
+            if some:
+                self._later.append(some)
+        self._ready = self._later.pop()
+
+    def _execute(self, number: int, mask: Mask) -> None:
+        """Runs the lanes of the mask through the basic block with that number, and sends them on from its end."""
+        block, lanes = self.program.blocks[number], self.lanes
+        index = 0
+        try:
+            for index, operation in enumerate(block.operations):  # noqa: B007
+                operation(lanes, mask)
+        except Stop as stop:
+            if stop.instruction is None:
+                stop.instruction = block.instructions[index]
+            raise
+        self._count(block.instructions, mask, block.end)
+        end = block.end
+        if end.kind == "fall":
+            self._go(number + 1, mask)
+            return
+        assert end.instruction is not None or end.kind == "exit"
+        taken: Mask | bool = mask
+        if end.guard is not None and end.instruction is not None:
+            taken = lanes.guard(end.guard, end.negated, mask, end.instruction)
+        if taken is False:
+            self._go(number + 1, mask)
+            return
+        if end.guard is not None and taken is not mask:
+            assert isinstance(taken, np.ndarray)
+            rest = both(lanes.active(mask), ~taken)
+            assert rest is not None
+            if rest.any():
+                self._go(number + 1, rest)
+        chosen: Mask = taken if isinstance(taken, np.ndarray) else None
+        if end.kind == "branch":
+            self._go(end.target, chosen)
+        elif end.kind == "exit":
+            self._exit(chosen)
+        elif end.kind == "trap":
+            here = lanes.active(chosen)
+            lane = first_lane(np.ones((1, 1), np.bool_) if here is None else here, lanes.shape)
+            raise Stop("trap", "the kernel executes a trap", end.instruction, lane)
+        else:
+            self._arrive(end, number + 1, chosen)
+
+    def _count(self, instructions: Sequence[object], mask: Mask, end: End) -> None:
+        """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many."""
+        count = len(instructions) + 1
+        share = 1.0 if mask is None else float(np.count_nonzero(mask)) / mask.size
+        self.instructions += int(count * prod(self.lanes.shape) * share)
+        late = self._steps.add(count, self.lanes.active(mask), self.limit)
+        if late is not None:
+            text = f"more than {self.limit} instructions, more than any loop over these tensors takes"
+            raise Stop("runaway", text, end.instruction, first_lane(late, self.lanes.shape))
+
+    def _go(self, number: int, mask: Mask) -> None:
+        """Adds the lanes of the mask to those that wait at the basic block with that number."""
+        if mask is not None and number in self._ready:
+            other = self._ready[number]
+            mask = None if other is None else other | mask
+        if mask is not None and self.order.in_step and self._everyone(mask):
+            mask = None
+        self._ready[number] = mask
+
+    def _everyone(self, mask: Array) -> bool:
+        """Whether the mask has every lane that is alive."""
+        alive = self.lanes.alive
+        return bool(mask.all() if alive is None else (mask | ~alive).all())
+
+    def _exit(self, mask: Mask) -> None:
+        """Lets the lanes of the mask exit."""
+        lanes = self.lanes
+        gone = lanes.active(mask)
+        left = np.zeros(lanes.shape, np.bool_) if gone is None else np.broadcast_to(~gone, lanes.shape)
+        lanes.alive = left if lanes.alive is None else lanes.alive & left
+
+    def _arrive(self, end: End, following: int, mask: Mask) -> None:
+        """Brings the lanes of the mask to a barrier, from which they go on at the basic block `following`."""
+        lanes = self.lanes
+        if mask is None and lanes.alive is None and not self._waiting:
+            self._passed(None)
+            self._start({following: None})
+            return
+        here = lanes.active(mask)
+        whole = np.ones(lanes.shape, np.bool_) if here is None else np.broadcast_to(here, lanes.shape)
+        self._waiting.append(_Waiting(end.barrier, following, whole, end))
+
+    def _release(self) -> None:
+        """Opens each barrier that all threads of a block have reached. It is called when no lane can go on otherwise.
+
+        Raises Stop if there is no such barrier, and as `_check_aligned` does.
+        """
+        lanes = self.lanes
+        numbers = {w.number for w in self._waiting}
+        opened = np.zeros((1, lanes.shape[1]), np.bool_)
+        for number in numbers:
+            arrived = np.zeros(lanes.shape, np.bool_)
+            for waiting in self._waiting:
+                if waiting.number == number:
+                    arrived |= waiting.lanes
+            opened |= arrived.all(axis=0, keepdims=True)
+        if not opened.any():
+            raise self._stuck()
+        self._check_aligned(opened)
+        self._passed(opened)
+        places: dict[int, Mask] = {}
+        kept = []
+        for waiting in self._waiting:
+            free = waiting.lanes & opened
+            if free.any():
+                before = places.get(waiting.following)
+                places[waiting.following] = free if before is None else before | free
+            rest = waiting.lanes & ~opened
+            if rest.any():
+                kept.append(_Waiting(waiting.number, waiting.following, rest, waiting.end))
+        self._waiting = kept
+        if self.order.in_step:
+            places = {p: None if m is not None and self._everyone(m) else m for p, m in places.items()}
+        self._start(places)
+
+    def _passed(self, blocks: Mask) -> None:
+        """Notes that the blocks in the mask, shape (1, blocks), have passed a barrier. Raises Stop for a race."""
+        self.lanes.shared.barrier(blocks)
+        self.epochs.advance(blocks)
+
+    def _check_aligned(self, opened: Array) -> None:
+        """Raises Stop if some threads of a warp wait at an aligned barrier instruction and others at another one.
+
+        `opened`, shape (1, blocks), says whose barriers are looked at.
+        """
+        threads = self.lanes.shape[0]
+        warps = -(-threads // WARP)
+        for waiting in self._waiting:
+            if not waiting.end.aligned:
+                continue
+            padded = np.zeros((warps * WARP, self.lanes.shape[1]), np.bool_)
+            padded[:threads] = waiting.lanes & opened
+            some = padded.reshape(warps, WARP, -1).any(axis=1, keepdims=True)
+            absent = (some & ~padded.reshape(warps, WARP, -1)).reshape(warps * WARP, -1)[:threads]
+            if absent.any():
+                lane = first_lane(absent, self.lanes.shape)
+                text = "this thread waits at another barrier than the other threads of its warp"
+                raise Stop("barrier", text, waiting.end.instruction, lane)
+
+    def _stuck(self) -> Stop:
+        """The fault of a barrier that never opens: a thread has exited, or waits at another barrier."""
+        lanes = self.lanes
+        waiting = self._waiting[0]
+        column = int(waiting.lanes.any(axis=0).argmax())
+        there = waiting.lanes[:, column]
+        missing = np.ones(lanes.shape[0], np.bool_)
+        for other in self._waiting:
+            if other.number == waiting.number:
+                missing &= ~other.lanes[:, column]
+        thread = int(missing.argmax())
+        exited = lanes.alive is not None and not lanes.alive[thread, column]
+        count = int(np.count_nonzero(there))
+        if exited:
+            text = (
+                f"{count} threads of the block wait at this barrier, and {int(missing.sum())} never reach it: this one "
+                "has exited"
+            )
+            return Stop("barrier", text, waiting.end.instruction, (thread, column))
+        text = f"{count} threads of the block wait at this barrier, and this one at another, forever"
+        return Stop("deadlock", text, waiting.end.instruction, (thread, column))

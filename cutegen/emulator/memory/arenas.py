@@ -1,0 +1,141 @@
+"""Global memory: one arena for each tensor, with what is known about each of its bytes.
+
+A tensor owns its elements and nothing else: gaps between rows are as far out of bounds as anything beyond its ends.
+An arena is a copy of the tensor, so that no access of a kernel ever reaches the memory of this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutegen.emulator.checks.global_races import TouchRecord
+from cutegen.emulator.checks.reads_in_flight import PendingReads
+from cutegen.emulator.memory.bound_tensors import BoundTensor
+
+GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
+_LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
+_BY_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}  # complex: just 16 bytes
+
+
+class Arena:
+    """The bytes of one tensor while a kernel runs, and what is known about them.
+
+    `start` is the address of `bytes[0]`, and `offset` the index of the tensor's first byte, whose address is `low`;
+    `high` is the address after its last byte. `flags` has GAP and UNWRITTEN for each byte, or is None if every byte may
+    be read.
+
+    The tensor is divided into units, of `unit` bytes if the kernel makes no smaller access. `touched` says who wrote
+    and read each unit, and is None for an input. `reading` says which units asynchronous copies still read, and
+    `constant` which ld.global.nc has read; both are None until there is such a read.
+    """
+
+    def __init__(self, tensor: BoundTensor, unit: int) -> None:
+        self.tensor = tensor
+        self.name, self.role = tensor.name, tensor.role
+        self.offset = tensor.at % _LINE
+        self.start = tensor.at - self.offset
+        self.span = tensor.span
+        size = -(-(self.offset + self.span) // _LINE) * _LINE if self.span else 0
+        self.bytes: NDArray[np.uint8] = np.zeros(size, np.uint8)
+        self.low, self.high = tensor.at, tensor.at + self.span
+        if self.span:
+            self.bytes[self.offset : self.offset + self.span] = tensor.bytes()
+        owned = self._owned()
+        flags = np.where(owned, UNWRITTEN if tensor.role == "out" else 0, GAP).astype(np.uint8)
+        inside = flags[self.offset : self.offset + self.span]
+        self.flags: NDArray[np.uint8] | None = flags if inside.any() else None
+        self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
+        self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit)
+        self.reading: PendingReads | None = None
+        self.constant: NDArray[np.bool_] | None = None
+
+    def _owned(self) -> NDArray[np.bool_]:
+        """Which bytes of the arena belong to elements of the tensor."""
+        owned = np.zeros(len(self.bytes), np.bool_)
+        if self.span:
+            owned_view = _elements(owned[self.offset :], self.tensor)
+            owned_view[...] = True
+        return owned
+
+    def view(self, size: int) -> NDArray[Any]:
+        """The bytes as an array whose entries have `size` bytes each: 1, 2, 4, 8 or 16."""
+        return self.bytes.view(_BY_SIZE[size])
+
+    def copy_back(self) -> None:
+        """Writes the elements back to the tensor in this process, unless it is an input. Gaps stay as they are."""
+        if self.role == "in" or not self.span:
+            return
+        _elements(self.tensor.bytes(), self.tensor)[...] = _elements(self.bytes[self.offset :], self.tensor)
+
+    def unwritten(self) -> tuple[int, int]:
+        """How many elements nothing has written, and the byte offset of the first of them in the tensor."""
+        if self.touched is None or not self.span:
+            return 0, 0
+        missing = np.repeat(~self.touched.written(), self.unit)
+        elements = _elements(missing[self.offset :], self.tensor).any(axis=-1)
+        count = int(elements.sum())
+        if not count:
+            return 0, 0
+        index = np.unravel_index(int(elements.argmax()), self.tensor.shape)
+        return count, sum(int(i) * s for i, s in zip(index, self.tensor.strides, strict=True)) * self.tensor.itemsize
+
+    def element(self, address: int) -> tuple[int, ...] | None:
+        """The index of the element that holds the byte at `address`, or None if the strides do not tell.
+
+        For an address outside of the tensor the index lies outside of the shape.
+        """
+        strides = self.tensor.strides
+        left = (address - self.tensor.at) // self.tensor.itemsize
+        index = [0] * len(strides)
+        order = sorted((i for i, n in enumerate(self.tensor.shape) if n > 1), key=lambda i: -strides[i])
+        for position, i in enumerate(order):
+            if strides[i] <= 0:
+                return None
+            index[i] = left // strides[i]
+            # what is outside only because of an outer mode is said of the outermost
+            if position == 0 or left >= 0:
+                left -= index[i] * strides[i]
+        return tuple(index) if left == 0 else None
+
+    def describe(self, address: int, size: int) -> str:
+        """Says where an access of `size` bytes that is out of bounds lies relative to the tensor."""
+        if self.span == 0:
+            return f"{self.name} has no elements"
+        if address < self.low:
+            return f"{self.low - address} bytes before the start of {self.name}"
+        if address + size > self.high:
+            past = address + size - self.high
+            return f"{past} bytes past the end of {self.name}, which has {self.span} bytes"
+        return f"in a gap between the rows of {self.name}, {address - self.low} bytes from its start"
+
+
+def _elements(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:
+    """A view of those bytes of a flat array that are elements of the tensor, of shape (*shape, itemsize)."""
+    strides = (*(s * tensor.itemsize for s in tensor.strides), 1)
+    return np.lib.stride_tricks.as_strided(flat, (*tensor.shape, tensor.itemsize), strides)
+
+
+class GlobalMemory:
+    """The arenas of all tensors of a launch, in the order of their addresses; `unit` is the least access in bytes."""
+
+    def __init__(self, tensors: Sequence[BoundTensor], unit: int) -> None:
+        self.arenas = sorted((Arena(t, unit) for t in tensors), key=lambda a: a.start)
+
+    def around(self, low: int, high: int) -> Arena | None:
+        """The arena of the tensor that has all addresses from `low` to before `high`, or None."""
+        for arena in self.arenas:
+            if arena.low <= low and high <= arena.high:
+                return arena
+        return None
+
+    def nearest(self, address: int) -> Arena | None:
+        """The arena whose tensor has the address, or else is nearest to it; None if there are no tensors."""
+        return min(
+            self.arenas,
+            key=lambda a: 0 if a.low <= address < a.high else min(abs(a.low - address), abs(a.high - address)),
+            default=None,
+        )

@@ -1,0 +1,97 @@
+"""The tensors that a launch is given: where they lie in this process, and the addresses that the kernel is told."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Role = Literal["in", "out", "inout"]
+"""What a kernel does with a tensor: reads it, writes all of it, or both (see `BoundTensor`)."""
+
+_ROOM = 1 << 40  # bytes between the address ranges of two tensors
+
+
+@dataclass(frozen=True)
+class BoundTensor:
+    """A tensor that a kernel may touch: memory of this process, and the address by which the kernel knows it.
+
+    `pointer` is where the elements lie in this process; `shape` and `strides` (in elements of `itemsize` bytes) say
+    which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
+    be written, an `out` tensor must not be read before it is written and must be written whole. `owner` is kept alive.
+    Raises ValueError for another role.
+    """
+
+    name: str
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+    role: Role = "inout"
+    address: int = -1
+    owner: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise ValueError(f"{self.name}: the role is one of {', '.join(get_args(Role))}, not {self.role!r}")
+
+    @property
+    def at(self) -> int:
+        """The byte address by which the kernel knows the first element."""
+        return self.pointer if self.address < 0 else self.address
+
+    @property
+    def span(self) -> int:
+        """How many bytes there are from the first byte of the first element to the last byte of the last one."""
+        if 0 in self.shape:
+            return 0
+        return (1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))) * self.itemsize
+
+    @property
+    def elements(self) -> int:
+        """How many elements there are."""
+        return prod(self.shape)
+
+    def bytes(self) -> NDArray[np.uint8]:
+        """The memory itself as an array of `span` bytes, which shares it; gaps between the elements are in it too."""
+        if not self.span:
+            return np.zeros(0, np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * self.span).from_address(self.pointer))
+
+
+def bind(tensor: Any, name: str, role: Role = "inout", address: int = -1) -> BoundTensor:
+    """Binds a torch tensor in the CPU's memory, or a numpy array, for a launch.
+
+    `name` is what faults call it; `role` and `address` are as for `BoundTensor`. Raises TypeError for anything else,
+    and ValueError for negative strides, for strides that are not whole elements, for a tensor without memory or in
+    another device's memory, and for a read-only array unless the role is `in`.
+    """
+    if isinstance(tensor, np.ndarray):
+        if not tensor.flags.writeable and role != "in":
+            raise ValueError(f"{name}: a read-only array that the kernel may write ({role})")
+        size = tensor.itemsize
+        if any(s % size for s in tensor.strides):
+            raise ValueError(f"{name}: strides {tensor.strides} bytes are not whole elements of {size} bytes")
+        strides, pointer = tuple(s // size for s in tensor.strides), int(tensor.ctypes.data)
+    elif hasattr(tensor, "data_ptr") and hasattr(tensor, "element_size"):
+        if tensor.is_sparse or tensor.untyped_storage().device.type != "cpu":
+            raise ValueError(f"{name}: expected a tensor in the CPU's memory")
+        size, strides, pointer = int(tensor.element_size()), tuple(tensor.stride()), int(tensor.data_ptr())
+    else:
+        raise TypeError(f"{name}: expected a torch tensor or a numpy array, got {type(tensor).__name__}")
+    if any(s < 0 for s in strides):
+        raise ValueError(f"{name}: expected strides that are not negative, got {strides}")
+    return BoundTensor(name, pointer, tuple(tensor.shape), strides, size, role, address, tensor)
+
+
+def place(pointer: int, number: int) -> int:
+    """The address to tell a kernel for the tensor with that number, which really lies at `pointer`.
+
+    Each number has a range of addresses of its own, far from all others, so that an address that has left its tensor
+    never looks like one of another tensor. The alignment of `pointer` is kept up to a megabyte.
+    """
+    return (number + 1) * _ROOM + _ROOM // 2 + pointer % (1 << 20)

@@ -1,0 +1,124 @@
+"""How accesses of a tensor that the kernel may write can disturb each other.
+
+Two accesses that nothing orders, a write to what an asynchronous copy still reads, and a write to what ld.global.nc
+takes for constant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Kind, Stop
+from cutegen.emulator.checks.global_races import Clash, Epochs
+from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
+from cutegen.emulator.memory.arenas import Arena
+from cutegen.emulator.ptx.model import Instruction
+
+
+class Hazards:
+    """Finds hazards between the accesses of the lanes of one batch and all earlier ones of the launch.
+
+    `lanes`, `threads` and `epochs` are as for `GlobalAccess`. Accesses are given as `cells`, the index of each in the
+    arena in steps of `size` bytes, which is also how many it touches, shape (accesses, 1); and `keep`, which picks the
+    lanes that make them from those of the batch.
+    """
+
+    def __init__(self, lanes: Array, threads: int, epochs: Epochs) -> None:
+        self.lanes, self.threads, self.epochs = lanes, threads, epochs
+
+    def read(
+        self,
+        arena: Arena,
+        cells: Array,
+        size: int,
+        keep: Array | slice,
+        instruction: Instruction,
+        constant: bool,
+        flights: list[Flight] | None,
+    ) -> None:
+        """Notes reads. Raises Stop if one of them meets an unordered write or, with `constant`, any write.
+
+        `constant` says that ld.global.nc reads: the memory must never be written. `flights` is given for asynchronous
+        copies: they read until what is appended there has landed.
+        """
+        assert arena.touched is not None
+        units = _units(arena, cells, size)
+        clash = arena.touched.read(units, *self._who(keep), self.threads)
+        if clash is not None:
+            raise self._unordered(arena, clash, "reads", keep, instruction)
+        if constant:
+            written = arena.touched.written(units)
+            if written.any():
+                text = f"reads {arena.name} as if it never changed, where the kernel has written"
+                raise self._first(arena, units, written, keep, "non-coherent", text, instruction)
+            if arena.constant is None:
+                arena.constant = np.zeros(len(arena.bytes) // arena.unit, np.bool_)
+            arena.constant[units] = True
+        if flights is not None:
+            if arena.reading is None:
+                arena.reading = PendingReads(len(arena.bytes) // arena.unit)
+            arena.reading.begin(units, instruction.line)
+            flights.append(Flight(arena.reading, units, self._numbers(keep)))
+
+    def write(self, arena: Arena, cells: Array, size: int, keep: Array | slice, instruction: Instruction) -> None:
+        """Notes writes. Raises Stop if one meets an unordered access, a read in flight or one that wants a constant."""
+        assert arena.touched is not None
+        units = _units(arena, cells, size)
+        clash = arena.touched.write(units, *self._who(keep), self.threads)
+        if clash is not None:
+            raise self._unordered(arena, clash, "writes", keep, instruction)
+        if arena.reading is not None and (busy := arena.reading.busy(units)).any():
+            line = arena.reading.line(units[busy][0])
+            text = (
+                f"writes {arena.name} where a cp.async (PTX line {line}) still reads: the thread that issued it has "
+                "not waited for its group"
+            )
+            raise self._first(arena, units, busy, keep, "in-flight", text, instruction)
+        if arena.constant is not None and (read := arena.constant[units]).any():
+            text = f"writes {arena.name} where an ld.global.nc has read, as if it never changed"
+            raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
+
+    def _who(self, keep: Array | slice) -> tuple[Array, Array]:
+        """The numbers of the lanes that are kept, and how many barriers their blocks have passed."""
+        me = self.lanes[keep].reshape(-1, 1)
+        return me, np.broadcast_to(self.epochs.passed, self.lanes.shape)[keep].reshape(-1, 1)
+
+    def _numbers(self, keep: Array | slice) -> Array:
+        """The numbers of the lanes that are kept, counted in the batch only."""
+        return np.arange(self.lanes.size).reshape(self.lanes.shape)[keep].reshape(-1)
+
+    def _first(
+        self,
+        arena: Arena,
+        units: Array,
+        bad: Array,
+        keep: Array | slice,
+        kind: Kind,
+        text: str,
+        instruction: Instruction,
+    ) -> Stop:
+        """The fault of the first access that has a unit for which `bad`, which has the shape of `units`, is True."""
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        return self._stop(arena, int(units[row, column]), row, keep, kind, text, instruction)
+
+    def _unordered(self, arena: Arena, clash: Clash, verb: str, keep: Array | slice, instruction: Instruction) -> Stop:
+        """The fault of an access that clashes with an earlier one."""
+        text = f"{verb} {arena.name} where {clash.whom(self.threads)} {clash.done}, and nothing orders the two"
+        return self._stop(arena, clash.unit, clash.row, keep, "unordered", text, instruction)
+
+    def _stop(
+        self, arena: Arena, unit: int, row: int, keep: Array | slice, kind: Kind, text: str, instruction: Instruction
+    ) -> Stop:
+        """The fault of access number `row` among those of the lanes that are kept, at a unit of the arena."""
+        lane = divmod(int(self._numbers(keep)[row]), self.lanes.shape[1])
+        where = arena.start + unit * arena.unit
+        element = arena.element(where)
+        return Stop(kind, text, instruction, lane, address=where, tensor=arena.name, element=element)
+
+
+def _units(arena: Arena, cells: Array, size: int) -> Array:
+    """The units that accesses of `size` bytes touch, shape (accesses, units of one)."""
+    if size < arena.unit:
+        return np.asarray(cells * size // arena.unit)
+    return np.asarray(cells * (size // arena.unit) + np.arange(size // arena.unit))

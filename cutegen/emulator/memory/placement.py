@@ -1,0 +1,81 @@
+"""Where the variables of a kernel lie: the addresses that the kernel knows them by.
+
+In shared memory the variables of fixed size come first, then the dynamic ones, which are as large as the launch says.
+Between two variables is room that belongs to nobody, so that an access that leaves one does not look like one of the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutegen.emulator.ptx.model import Kernel, Module, Variable
+
+BASE = 1024
+"""The shared address of a block's first byte; the system keeps the addresses below for itself."""
+
+WINDOW = 1 << 60
+"""What is added to a shared address to make it a generic one."""
+
+_VARIABLES = 1 << 58  # address of the first variable in global and constant memory
+_ROOM = 1 << 40  # bytes from one of those to the next
+_APART = 4096  # bytes at least between two shared variables
+
+
+@dataclass(frozen=True)
+class Place:
+    """A variable and the address of its first byte, in its state space."""
+
+    variable: Variable
+    address: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where all variables of a kernel lie; `places` has them by name.
+
+    `static` is how many bytes of a block's shared memory the variables of fixed size take on a device, one after the
+    other. `dynamic` is the offset in bytes, in shared memory as it is emulated, of what the launch adds.
+    """
+
+    places: Mapping[str, Place]
+    static: int
+    dynamic: int
+
+    def shared(self, extra: int) -> list[tuple[str, int, int]]:
+        """The shared variables in order: the name of each, the offset of its first byte, and that after its last byte.
+
+        `extra` is how many bytes of dynamic shared memory the launch adds.
+        """
+        found = []
+        for name, place in self.places.items():
+            if place.variable.space == "shared":
+                start = place.address - BASE
+                found.append((name, start, start + (extra if place.variable.dynamic else place.variable.size)))
+        return found
+
+
+def place_variables(module: Module, kernel: Kernel) -> Placement:
+    """Places the variables of a module and of one of its kernels."""
+    variables = {v.name: v for v in (*module.variables, *kernel.variables)}
+    places: dict[str, Place] = {}
+    static = end = 0
+    for number, variable in enumerate(variables.values()):
+        if variable.space != "shared":
+            places[variable.name] = Place(variable, _VARIABLES + number * _ROOM)
+        elif not variable.dynamic:
+            start = _aligned(end + _APART if end else 0, variable.align)
+            places[variable.name] = Place(variable, BASE + start)
+            end = start + variable.size
+            static = _aligned(static, variable.align) + variable.size
+    dynamic = [v for v in variables.values() if v.space == "shared" and v.dynamic]
+    widest = max((v.align for v in dynamic), default=1)
+    start = _aligned(end + _APART if end and dynamic else end, widest)
+    places |= {v.name: Place(v, BASE + start) for v in dynamic}
+    return Placement(places, _aligned(static, widest), start)
+
+
+def _aligned(offset: int, align: int) -> int:
+    """The first multiple of `align` that is not below `offset`."""
+    return -(-offset // align) * align

@@ -1,0 +1,322 @@
+"""Shared memory of the blocks that run at once: its bytes, what is known about them, and copies on their way to it.
+
+The memory is an array of shape (units, blocks); a unit is the smallest access that the kernel makes. Where the threads
+of all blocks use the same offsets, as they nearly always do, one access moves whole rows.
+
+Until the wait for an asynchronous copy its destination is in flight: to touch it is a fault at once. The bytes arrive
+at the wait, which is as late as they may. Races are found by `checks.shared_races`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.poison import Poison, poison_whole
+from cutegen.emulator.checks.reads_in_flight import Flight
+from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
+from cutegen.emulator.lanes import Mask, first_lane, value_at
+from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
+from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.ptx.model import Instruction
+
+_UNWRITTEN, _IN_FLIGHT, _NOBODYS = 1, 2, 4  # flags of a unit
+_UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class SharedMemory:
+    """The shared memory of the blocks of `shape` = (threads, blocks): `size` bytes for each, in units of `unit` bytes.
+
+    `variables` are what lies there, in order: the name of each, the offset of its first byte, and that after its last
+    byte. Without any variables, all of the memory may be used.
+    """
+
+    def __init__(
+        self, size: int, unit: int, shape: tuple[int, int], variables: Sequence[tuple[str, int, int]] = ()
+    ) -> None:
+        self.size, self.unit, self.shape, self.variables = size, unit, shape, tuple(variables)
+        self.rows = -(-size // unit)
+        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), _UNITS[unit])
+        self._dirty = np.full(self.rows, _NOBODYS if variables else _UNWRITTEN, np.uint8)  # flags of any block
+        for _, start, end in variables:
+            self._dirty[start // unit : -(-end // unit)] = _UNWRITTEN
+        self._flags = np.repeat(self._dirty[:, None], shape[1], axis=1)
+        self._log = AccessLog(self.rows, unit, shape)
+        self._pending = CopyGroups(shape)
+        self._blocks = np.arange(shape[1])[None, :]
+        self._known: tuple[Array, int, int, int] | None = None
+
+    # --------------------------------------------------------------------------------------------------- accesses
+
+    def load(
+        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+    ) -> tuple[list[Array], list[Poison]]:
+        """Loads `count` values of `size` bytes from `address` + `offset`, in the lanes of the mask.
+
+        Returns the values, and the poison of each: the bits that were never written. Raises Stop for a fault.
+        """
+        access = self._access(address, offset, size * count, mask, instruction)
+        self._log.reads.append(access)
+        rows, inside = self._inside(access)
+        each = size // self.unit
+        units = [self._take(rows, j) for j in range(count * each)]
+        poison: list[Poison] = [None] * count
+        if self._dirty.take(self._span(rows, access.count)).any():
+            poison = self._inspect(access, rows, inside, each, count)
+        if each == 1:
+            return units, poison
+        return [join_units(units[i * each : (i + 1) * each]) for i in range(count)], poison
+
+    def store(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        values: Sequence[Array],
+        poison: Sequence[Poison],
+        mask: Mask,
+        instruction: Instruction,
+    ) -> None:
+        """Stores values of `size` bytes, with the poison of each, to `address` + `offset`, in the lanes of the mask.
+
+        Raises Stop for a fault.
+        """
+        access = self._access(address, offset, size * len(values), mask, instruction)
+        self._check_free(access, "writes")
+        self._log.writes.append(access)
+        each = size // self.unit
+        for i, value in enumerate(values):
+            bits = poison[i]
+            marks = [None] * each if bits is None else [p != 0 for p in _split(bits, each, _UNITS[self.unit])]
+            for j, part in enumerate(_split(value, each, _UNITS[self.unit])):
+                self._put(access, i * each + j, part, marks[j])
+
+    def _access(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> SharedAccess:
+        """The access of the lanes in the mask, in units. Raises Stop if it is out of bounds or misaligned in one."""
+        shape = self.shape
+        address = np.asarray(address)
+        if mask is None:
+            if self._known is None or self._known[0] is not address:
+                bits = int(np.bitwise_or.reduce(address, axis=None))
+                self._known = (address, int(address.min()), int(address.max()), bits)
+            _, low, high, bits = self._known
+        else:
+            used = np.broadcast_to(address, np.broadcast_shapes(address.shape, mask.shape))[
+                np.broadcast_to(mask, np.broadcast_shapes(address.shape, mask.shape))
+            ]
+            low, high, bits = int(used.min()), int(used.max()), int(np.bitwise_or.reduce(used))
+        low, high = low + offset - BASE, high + offset - BASE
+        signed = None
+        if low < 0 or high + size > self.size:
+            signed = address.astype(np.int64) + offset
+            bad = (signed < BASE) | (signed + size > BASE + self.size)
+            lane = first_lane(bad if mask is None else bad & mask, shape)
+            where = value_at(signed, lane, shape) - BASE
+            how = f"{-where} bytes before its start" if where < 0 else f"bytes {where} to {where + size - 1}"
+            raise Stop(
+                "out-of-bounds",
+                f"{instruction.opcode} of {size} bytes of shared memory at {how}; the block has {self.size} bytes",
+                instruction,
+                lane,
+                address=where,
+            )
+        if (bits | offset) & (size - 1):
+            signed = address.astype(np.int64) + offset
+            bad = np.asarray(signed % size != 0)
+            if mask is not None:
+                bad = np.asarray(bad & mask)
+            if bad.any():
+                lane = first_lane(bad, shape)
+                where = value_at(signed, lane, shape) - BASE
+                raise Stop(
+                    "misaligned",
+                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {size}",
+                    instruction,
+                    lane,
+                    address=where,
+                )
+        rows = (address.astype(np.int64) + (offset - BASE)) // self.unit
+        rows = rows.reshape((1,) * (2 - rows.ndim) + rows.shape)
+        return SharedAccess(rows, size // self.unit, mask, instruction, low // self.unit, (high + size) // self.unit)
+
+    def _inside(self, access: SharedAccess) -> tuple[Array, Mask]:
+        """The rows of an access, with those of lanes outside of the mask brought in bounds; and the mask."""
+        if access.mask is None:
+            return access.rows, None
+        mask: Array = access.mask
+        if access.rows.shape[1] == 1 and mask.ndim == 2 and mask.shape[1] > 1:
+            mask = np.asarray(mask.any(axis=1, keepdims=True))
+        return np.where(mask, access.rows, 0), access.mask
+
+    def _take(self, rows: Array, j: int) -> Array:
+        """The units that lie `j` after the given rows, which broadcast to the lanes."""
+        if rows.shape[1] == 1:
+            return np.asarray(self.data.take(rows[:, 0] + j, axis=0))
+        return np.asarray(self.data.reshape(-1).take((rows + j) * self.shape[1] + self._blocks))
+
+    @staticmethod
+    def _span(rows: Array, count: int) -> Array:
+        """The rows of all `count` units of accesses that begin at the given rows."""
+        return rows[..., None] + np.arange(count) if count > 1 else rows
+
+    def _inspect(self, access: SharedAccess, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
+        """The poison of each of the `count` values of a load. Raises Stop for what is in flight or nobody's."""
+        flags = [self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
+        self._refuse(access, flags, mask, "reads")
+        poison: list[Poison] = []
+        for i in range(count):
+            parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
+            bits = [poison_whole(part, self.unit * 8) for part in parts]
+            value = bits[0] if each == 1 else join_units(bits)
+            poison.append(value if value.any() else None)
+        return poison
+
+    def _wide(self, rows: Array) -> tuple[int, int]:
+        """The shape of the rows once each block has its own."""
+        return rows.shape[0], self.shape[1]
+
+    def _check_free(self, access: SharedAccess, verb: str) -> None:
+        """Raises Stop if an access that writes touches what is in flight or nobody's."""
+        rows, mask = self._inside(access)
+        if (self._dirty.take(self._span(rows, access.count)) & (_IN_FLIGHT | _NOBODYS)).any():
+            flags = [
+                self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)
+            ]
+            self._refuse(access, flags, mask, verb)
+
+    def _refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
+        """Raises Stop if an access touches what is in flight or nobody's; `flags` are those of its units."""
+        for j, flag in enumerate(flags):
+            for reason in (_NOBODYS, _IN_FLIGHT):
+                bad = (flag & reason) != 0
+                bad = bad if mask is None else bad & mask
+                if bad.any():
+                    lane = first_lane(bad, self.shape)
+                    row = value_at(access.rows, lane, self.shape) + j
+                    raise (self._astray if reason == _NOBODYS else self._flying)(access, lane, row, verb)
+
+    def _astray(self, access: SharedAccess, lane: tuple[int, int], row: int, verb: str) -> Stop:
+        """The fault of a lane that touches a row between two variables."""
+        byte = row * self.unit
+        name, start, end = max((v for v in self.variables if v[2] <= byte), key=lambda v: v[2])
+        text = f"{verb} shared memory {byte - end} bytes past the end of {name}, which has {end - start} bytes"
+        return Stop("out-of-bounds", text, access.instruction, lane, address=byte)
+
+    def _flying(self, access: SharedAccess, lane: tuple[int, int], row: int, verb: str) -> Stop:
+        """The fault of a lane that touches a row which an asynchronous copy still writes."""
+        line = next(
+            (c.access.instruction.line for c in self._pending.unfinished() if self._covers(c.access, row, lane[1])), 0
+        )
+        return Stop(
+            "in-flight",
+            f"{verb} shared memory that a cp.async (PTX line {line}) still writes: the thread that issued it has not "
+            "waited for its group",
+            access.instruction,
+            lane,
+            address=row * self.unit,
+        )
+
+    def _covers(self, access: SharedAccess, row: int, block: int) -> bool:
+        """Whether a thread of the block touches that row in an access."""
+        rows = np.broadcast_to(access.rows, self.shape)[:, block]
+        there = (rows <= row) & (row < rows + access.count)
+        return bool(
+            (there if access.mask is None else there & np.broadcast_to(access.mask, self.shape)[:, block]).any()
+        )
+
+    def _put(self, access: SharedAccess, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
+        """Writes unit `j` of an access in every lane of its mask, or only the unit's flags where `value` is None.
+
+        `poison` is the mask of the lanes in which the value is poison, and `flag` is set for all of them.
+        """
+        rows, mask = access.rows + j, access.mask
+        threads, blocks = self.shape
+        if rows.shape[1] == 1 and (mask is None or mask.ndim < 2 or mask.shape[1] == 1):
+            keep: Array | slice = slice(None)
+            wide_rows = np.broadcast_to(rows, (threads, 1))[:, 0]
+            if mask is not None:
+                keep = np.broadcast_to(mask, (threads, 1))[:, 0]
+                wide_rows = wide_rows[keep]
+            if value is not None:
+                self.data[wide_rows] = np.broadcast_to(value, self.shape)[keep]
+            if poison is None:
+                self._flags[wide_rows] = flag
+                self._dirty[wide_rows] = flag
+            else:
+                self._flags[wide_rows] = np.where(np.broadcast_to(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
+                self._dirty[wide_rows] = self._flags[wide_rows].max(axis=1)
+            return
+        wide = np.broadcast_to(rows, self.shape)
+        columns = np.broadcast_to(self._blocks, self.shape)
+        if mask is not None:
+            whole = np.broadcast_to(mask, self.shape)
+            wide, columns = wide[whole], columns[whole]
+            value = None if value is None else np.broadcast_to(value, self.shape)[whole]
+            poison = None if poison is None else np.broadcast_to(poison, self.shape)[whole]
+        if value is not None:
+            self.data[wide, columns] = value
+        self._flags[wide, columns] = flag if poison is None else np.where(poison, flag | _UNWRITTEN, flag)
+        touched = np.unique(wide)
+        self._dirty[touched] = self._flags[touched].max(axis=1, initial=0)
+
+    # --------------------------------------------------------------------------------------- asynchronous copies
+
+    def copy(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        values: Sequence[Array],
+        poison: Sequence[Mask],
+        flights: Sequence[Flight],
+        mask: Mask,
+        instruction: Instruction,
+    ) -> None:
+        """Begins a cp.async of `size` bytes to `address` + `offset`, in the lanes of the mask.
+
+        `values` has one value for each unit, and `poison` the lanes in which that value was never written. `flights`
+        are the reads that go on until the copy arrives. Raises Stop for a fault.
+        """
+        access = self._access(address, offset, size, mask, instruction)
+        self._check_free(access, "writes")
+        for j in range(access.count):
+            self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
+        self._log.writes.append(access)
+        self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights)))
+
+    def commit(self, mask: Mask) -> None:
+        """Executes cp.async.commit_group in the lanes of the mask."""
+        self._pending.commit(mask)
+
+    def wait(self, left: int, mask: Mask) -> None:
+        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive."""
+        for copy in self._pending.wait(left, mask):
+            for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
+                self._put(copy.access, j, value, poison)
+            copy.arrive(self.shape)
+
+    def barrier(self, blocks: Mask = None) -> None:
+        """Notes that all threads of the blocks in the mask, shape (1, blocks), have come to a barrier.
+
+        Copies in flight go on writing after it. Raises Stop for a race between the last barrier and this one.
+        """
+        self._log.barrier(blocks, [copy.access for copy in self._pending.unfinished()])
+
+
+def join_units(parts: Sequence[Array]) -> Array:
+    """Units, the lowest first, as one value as wide as all of them."""
+    stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
+    return stacked.view(_UNITS[stacked.shape[-1] * stacked.dtype.itemsize])[..., 0]
+
+
+def _split(value: Array, each: int, unit: Any) -> list[Array]:
+    """A value as `each` units of the type `unit`, the lowest first; high bits beyond those are dropped."""
+    size = each * np.dtype(unit).itemsize
+    value = np.ascontiguousarray(np.asarray(value).astype(_UNITS[size]))
+    parts = value[..., None].view(unit)
+    return [parts[..., j] for j in range(each)]

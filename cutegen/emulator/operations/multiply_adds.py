@@ -1,0 +1,212 @@
+"""fma.rn.f32 as an operation on the lanes' state: one at a time, or many at once, as a matrix product has them.
+
+The values stay float64 from one multiply-add to the next. `fma_f32` says why rounding the float64 sum gives the right
+result where that sum is no midpoint between two float32 numbers and the float32 result is normal or exact. The
+processor reports an underflow where it is neither. All other cases are left to `fma_f32`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.fma import fma_f32
+from cutegen.emulator.checks.poison import Poison, poison_whole, poisoned_lanes
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.operations.state import Lanes
+
+FEWEST = 8
+"""So many independent multiply-adds in a row are worth being done at once."""
+
+MOST_LANES = 1024
+"""With more lanes than these the arithmetic takes longer than the calls that are saved by doing many at once."""
+
+_LAST_29, _HALF = np.uint64(0x1FFFFFFF), np.uint64(0x10000000)
+_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
+
+
+def _inexact(lanes: Lanes, total: Array) -> bool:
+    """Whether rounding a float64 sum to float32 may give another number than rounding the exact sum does."""
+    return lanes.underflow or bool(np.count_nonzero((total.view(np.uint64) & _LAST_29) == _HALF))
+
+
+def _wide(lanes: Lanes, slot: int) -> Array:
+    """The float32 values of a register as float64, which are kept for the next multiply-add."""
+    value = lanes.wide[slot]
+    if value is None:
+        value = np.asarray(lanes.get(slot)).view(np.float32).astype(np.float64)
+        lanes.wide[slot] = value
+    return value
+
+
+def _number(lanes: Lanes, slot: int) -> Array | None:
+    """The float32 values of a register as float64, or None if it was never written or has a NaN.
+
+    A NaN is left out because float64 does not keep its bits.
+    """
+    value, bits = lanes.wide[slot], lanes.bits[slot]
+    if value is not None or bits is None:
+        return value
+    narrow: Array = np.asarray(bits).view(np.float32)
+    return None if np.isnan(narrow).any() else narrow.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class MultiplyAdd:
+    """The operation target = a * b + c on float32, rounded once. Each field is the slot of a register."""
+
+    target: int
+    a: int
+    b: int
+    c: int
+
+    def __call__(self, lanes: Lanes, mask: Mask) -> None:
+        x, y, z = (_wide(lanes, slot) for slot in (self.a, self.b, self.c))
+        poison: Poison = None
+        if lanes.poison:
+            for slot in (self.a, self.b, self.c):
+                found = lanes.poison.get(slot)
+                if found is not None:
+                    poison = poisoned_lanes(found) if poison is None else poison | poisoned_lanes(found)
+            if poison is not None:
+                poison = poison_whole(poison, 32)
+        lanes.underflow = False
+        total: Array = np.asarray(x * y + z)
+        result: Array = total.astype(np.float32)
+        if total.ndim == 0 or _inexact(lanes, total):
+            result = np.asarray(fma_f32(x.astype(np.float32), y.astype(np.float32), z.astype(np.float32)))
+        target = self.target
+        if mask is None:
+            lanes.wide[target], lanes.bits[target] = result.astype(np.float64), None
+            if lanes.poison:
+                if poison is None:
+                    lanes.poison.pop(target, None)
+                else:
+                    lanes.poison[target] = poison
+            return
+        kept = _number(lanes, target) if poison is None and target not in lanes.poison else None
+        if kept is None:
+            lanes.put(target, np.where(np.isnan(result), _NAN, result).view(np.uint32), mask, poison)
+        else:
+            lanes.wide[target], lanes.bits[target] = np.where(mask, result.astype(np.float64), kept), None
+
+
+class MultiplyAdds:
+    """Several multiply-adds at once, none of which reads what another one writes: as many calls of numpy as for one."""
+
+    def __init__(self, each: Sequence[MultiplyAdd]) -> None:
+        self.each = tuple(each)
+        self.factors = list(dict.fromkeys(slot for one in each for slot in (one.a, one.b)))
+        place = {slot: i for i, slot in enumerate(self.factors)}
+        self.a, self.b = np.array([place[one.a] for one in each]), np.array([place[one.b] for one in each])
+        self.addends, self.targets = [one.c for one in each], [one.target for one in each]
+        self.read = frozenset((*self.factors, *self.addends))
+
+    def __call__(self, lanes: Lanes, mask: Mask) -> None:
+        before = [] if mask is None else [_number(lanes, target) for target in self.targets]
+        results = self._results(lanes, mask, before)
+        if results is None:
+            for one in self.each:
+                one(lanes, mask)
+            return
+        new = mask is not None and before[0] is None
+        for target, result in zip(self.targets, results, strict=True):
+            lanes.wide[target], lanes.bits[target] = result, None
+        if mask is None:
+            if lanes.poison:
+                for target in self.targets:
+                    lanes.poison.pop(target, None)
+        elif new:
+            lanes.poison.update(dict.fromkeys(self.targets, poison_whole(~mask, 32)))
+        elif lanes.poison:
+            self._clear_poison(lanes, mask)
+
+    def _clear_poison(self, lanes: Lanes, mask: Array) -> None:
+        """Takes the poison of the targets away in the lanes of the mask.
+
+        Most targets share one array of poison, which is looked at once.
+        """
+        left: dict[int, Poison] = {}
+        for target in self.targets:
+            before = lanes.poison.get(target)
+            if before is None:
+                continue
+            if id(before) not in left:
+                merged = np.where(mask, np.uint32(0), before)
+                left[id(before)] = merged if merged.any() else None
+            after = left[id(before)]
+            if after is None:
+                del lanes.poison[target]
+            else:
+                lanes.poison[target] = after
+
+    def _results(self, lanes: Lanes, mask: Mask, before: Sequence[Array | None]) -> Array | None:
+        """The results as float64, shape (multiply-adds, threads, blocks), or None if they must be computed one by one.
+
+        `before` is what `_number` says of each target, and is empty where the mask is None.
+        """
+        threads, blocks = lanes.shape
+        if threads * blocks > MOST_LANES or not self.read.isdisjoint(lanes.poison):
+            return None
+        kept = [value for value in before if value is not None]
+        if kept and len(kept) != len(before):
+            return None
+        if not kept and any(lanes.bits[target] is not None for target in self.targets if before):
+            return None  # a NaN is there
+        factors = _stacked([_wide(lanes, slot) for slot in self.factors], lanes.shape)
+        addends = _stacked([_wide(lanes, slot) for slot in self.addends], lanes.shape)
+        lanes.underflow = False
+        total = factors[self.a]
+        total *= factors[self.b]
+        total += addends
+        results: Array = total.astype(np.float32).astype(np.float64)
+        if _inexact(lanes, total):
+            return None
+        if mask is None or not kept:
+            return results
+        return np.where(mask, results, _stacked(kept, lanes.shape))
+
+
+def _stacked(values: Sequence[Array], shape: tuple[int, int]) -> Array:
+    """Values that broadcast to `shape`, along a new first axis."""
+    whole = [value if value.shape == shape else np.broadcast_to(value, shape) for value in values]
+    return np.concatenate(whole).reshape(len(values), *shape)
+
+
+def _nothing(lanes: Lanes, mask: Mask) -> None:
+    """Does nothing. It stands where a multiply-add stood that `MultiplyAdds` now does earlier in the basic block."""
+
+
+def gather_multiply_adds(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """The operations of a basic block, with independent multiply-adds done at once where there are enough in a row.
+
+    There are as many operations as before, so that each keeps its instruction's place: the first of such a row does all
+    of it, and the others do nothing.
+    """
+    found: list[Operation] = []
+    row: list[MultiplyAdd] = []
+    written: set[int] = set()
+
+    def end_row() -> None:
+        if len(row) >= FEWEST:
+            found.extend([MultiplyAdds(row), *[_nothing] * (len(row) - 1)])
+        else:
+            found.extend(row)
+        row.clear()
+        written.clear()
+
+    for operation in operations:
+        if not isinstance(operation, MultiplyAdd):
+            end_row()
+            found.append(operation)
+            continue
+        if not written.isdisjoint((operation.target, operation.a, operation.b, operation.c)):
+            end_row()
+        row.append(operation)
+        written.add(operation.target)
+    end_row()
+    return tuple(found)

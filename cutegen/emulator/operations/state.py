@@ -1,0 +1,139 @@
+"""The state of the lanes that run at once: their registers, what is known about them, and their memories.
+
+A register holds an array of raw bits that broadcasts to the lanes and is never changed in place. What was never
+written is poison (`checks.poison`): it may be moved and computed with, as kernels do that read ahead, but it must not
+decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.poison import Poison, all_ones, poison_whole, poisoned_lanes
+from cutegen.emulator.lanes import Mask, both, first_lane
+from cutegen.emulator.memory.global_access import GlobalAccess
+from cutegen.emulator.memory.shared_memory import SharedMemory
+from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.ptx.types import STORAGE
+
+_NAN32 = np.uint32(0x7FFFFFFF)
+
+
+class Lanes:
+    """All state of the blocks that run at once. `shape` is (threads of a block, blocks).
+
+    `widths` are those of the registers in bits. `bits[i]` is what register i holds, as raw bits; `wide[i]` is the same
+    as float64 where a multiply-add of float32 has written it. One of the two may be None where the other one is not;
+    both are None for a register that was never written. `poison[i]` has a one for each bit that means nothing; it is
+    missing where there is none.
+
+    `alive` is the mask of the lanes that have not exited; where an operation gets None as its mask, all of those are
+    meant. `parameters` are the bytes of the parameter space, and `specials` the values of the special registers.
+    `underflow` is set by numpy's arithmetic when it underflows. `open` is the last instruction whose result PTX left
+    open for the operands that it had.
+    """
+
+    def __init__(
+        self,
+        widths: list[int],
+        shape: tuple[int, int],
+        shared: SharedMemory,
+        access: GlobalAccess,
+        parameters: bytes,
+        specials: Mapping[str, Array],
+    ) -> None:
+        self.widths, self.shape = widths, shape
+        self.bits: list[Array | None] = [None] * len(widths)
+        self.wide: list[Array | None] = [None] * len(widths)
+        self.poison: dict[int, Array] = {}
+        self.alive: Mask = None
+        self.shared, self.access = shared, access
+        self.parameters, self.specials = parameters, specials
+        self.underflow = False
+        self.open: Instruction | None = None
+
+    def get(self, slot: int) -> Array:
+        """The raw bits of a register. One that was never written reads as zeros, all of whose bits are poison."""
+        bits = self.bits[slot]
+        if bits is not None:
+            return bits
+        wide = self.wide[slot]
+        if wide is None:
+            bits = np.zeros((), STORAGE[self.widths[slot]])
+            self.poison[slot] = all_ones(self.widths[slot])
+        else:
+            narrow = wide.astype(np.float32)
+            bits = narrow.view(np.uint32)
+            nan = np.isnan(narrow)
+            if nan.any():
+                bits = np.where(nan, _NAN32, bits)
+        self.bits[slot] = bits
+        return bits
+
+    def put(self, slot: int, bits: Array, mask: Mask, poison: Poison = None) -> None:
+        """Writes a register in the lanes of the mask.
+
+        `poison` has a one for each bit that means nothing, or is a mask of the lanes of which that holds of every bit.
+        """
+        if poison is not None and poison.dtype == np.bool_:
+            poison = poison_whole(poison, self.widths[slot])
+        if mask is None:
+            self.bits[slot], self.wide[slot] = bits, None
+            if poison is not None:
+                self.poison[slot] = poison
+            elif self.poison:
+                self.poison.pop(slot, None)
+            return
+        if self.bits[slot] is None and self.wide[slot] is None:
+            self.bits[slot] = bits
+            outside = poison_whole(~mask, self.widths[slot])
+            self.poison[slot] = outside if poison is None else outside | poison
+            return
+        old = self.get(slot)
+        self.bits[slot], self.wide[slot] = np.where(mask, bits, old), None
+        before = self.poison.get(slot)
+        if before is not None or poison is not None:
+            zero = np.zeros((), STORAGE[self.widths[slot]])
+            merged = np.where(mask, zero if poison is None else poison, zero if before is None else before)
+            if merged.any():
+                self.poison[slot] = merged
+            else:
+                self.poison.pop(slot, None)
+
+    def active(self, mask: Mask) -> Mask:
+        """The lanes of the mask that have not exited; None only if those are all lanes of the batch."""
+        return self.alive if mask is None else mask
+
+    def guard(self, slot: int, negated: bool, mask: Mask, instruction: Instruction) -> Any:
+        """The lanes of the mask in which a predicate holds: the mask itself for all of them, False for none of them.
+
+        `negated` inverts the predicate. Raises Stop if the predicate depends on what was never written.
+        """
+        value = self.get(slot)
+        if slot in self.poison:
+            self.refuse(self.poison[slot], mask, "a predicate", instruction)
+        held = np.count_nonzero(value)
+        size = value.size if isinstance(value, np.ndarray) else 1
+        if held == (0 if negated else size):
+            return mask
+        if held == (size if negated else 0):
+            return False
+        lanes = both(self.active(mask), ~value if negated else value)
+        assert lanes is not None
+        return lanes if lanes.any() else False
+
+    def refuse(self, poison: Array, mask: Mask, what: str, instruction: Instruction) -> None:
+        """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""
+        bad = both(self.active(mask), poisoned_lanes(poison))
+        assert bad is not None
+        if bad.any():
+            lane = first_lane(bad, self.shape)
+            text = f"{what} depends on a register or on memory that was never written"
+            if self.open is not None:
+                text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
+            raise Stop("never-written", text, instruction, lane)

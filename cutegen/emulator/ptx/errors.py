@@ -1,0 +1,27 @@
+"""What is raised for text that is not PTX, or that is PTX but not emulated."""
+
+from __future__ import annotations
+
+from cutegen.errors import CutegenError
+
+
+class UnsupportedInstruction(CutegenError):
+    """Raised for an opcode, modifier, operand or directive that is not emulated.
+
+    `name` says which, `line` counts from 1 in the PTX, and `text` is that line.
+    """
+
+    def __init__(self, name: str, line: int, text: str, why: str = "") -> None:
+        """`name` is the instruction with its modifiers, or the directive; `why` says what about it is not emulated."""
+        super().__init__(f"PTX line {line}: {name} is not emulated{': ' + why if why else ''}: {text}")
+        self.name = name
+        self.line = line
+        self.text = text
+
+
+class PtxSyntaxError(CutegenError):
+    """Raised for text that is not PTX as the parser knows it. `line` counts from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(f"PTX line {line}: {message}")
+        self.line = line

@@ -1,0 +1,297 @@
+"""Reads the body of a kernel: declarations, labels, instructions and their operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
+from cutegen.emulator.ptx.lexer import Token, Tokens, read_number
+from cutegen.emulator.ptx.model import (
+    Address,
+    Guard,
+    Immediate,
+    Instruction,
+    Label,
+    Operand,
+    Register,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
+from cutegen.emulator.ptx.variables import TYPE_BYTES, read_variable
+
+_BRANCHES = frozenset(("bra",))
+
+
+@dataclass
+class Scope:
+    """The names that are declared between a pair of braces.
+
+    `number` tells scopes apart; 0 is that of the body itself. `names` are registers and variables; `labels` maps each
+    label to a name that is unique in the body.
+    """
+
+    number: int
+    parent: Scope | None
+    names: dict[str, Register | Symbol] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> Register | Symbol | None:
+        """What a name means in this scope, or None if neither it nor one around it declares the name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def label(self, name: str) -> str | None:
+        """The unique name of a label that is seen from this scope, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.labels:
+                return scope.labels[name]
+            scope = scope.parent
+        return None
+
+
+class Body:
+    """A kernel's body, which is read from its first brace to its last one.
+
+    `outer` are the names of the variables and parameters around it. `file` is the number of that .file directive whose
+    lines count as source lines; with None those of any file do. Raises PtxSyntaxError and UnsupportedInstruction.
+    """
+
+    def __init__(self, tokens: Tokens, outer: set[str], file: int | None) -> None:
+        self.tokens = tokens
+        self.file = file
+        self.scope = Scope(0, None, {name: Symbol(name) for name in outer})
+        self.scopes = 1
+        self.registers: dict[str, int] = {}
+        self.variables: list[Variable] = []
+        self.labels: dict[str, int] = {}
+        self.instructions: list[Instruction] = []
+        self.jumps: list[tuple[int, Scope]] = []
+        self.source_line: int | None = None
+        self._read()
+
+    def _read(self) -> None:
+        """Reads the whole body."""
+        tokens = self.tokens
+        tokens.expect("{")
+        while True:
+            token = tokens.next
+            if tokens.accept("}"):
+                if self.scope.parent is None:
+                    break
+                self.scope = self.scope.parent
+            elif tokens.accept("{"):
+                self.scope = Scope(self.scopes, self.scope)
+                self.scopes += 1
+            elif token.kind == "directive":
+                self._directive()
+            elif token.kind == "word" and tokens.peek().text == ":":
+                self._label(tokens.take())
+                tokens.expect(":")
+            elif not tokens.accept(";"):
+                self._instruction()
+        self._resolve_labels()
+
+    def _resolve_labels(self) -> None:
+        """Gives the operands of branches the unique names of the labels that they mean, now that all are known."""
+        for index, scope in self.jumps:
+            instruction = self.instructions[index]
+            operands: list[Operand] = []
+            for operand in instruction.operands:
+                if isinstance(operand, Label):
+                    name = scope.label(operand.name)
+                    if name is None:
+                        raise PtxSyntaxError(f"no label {operand.name}", instruction.line)
+                    operand = Label(name)
+                operands.append(operand)
+            self.instructions[index] = replace(instruction, operands=tuple(operands))
+
+    def _unique(self, name: str, taken: dict[str, int]) -> str:
+        """A name that is not among those `taken`: the name itself, or with the number of its scope.
+
+        Inline assembly declares the same names in scope after scope.
+        """
+        return name if name not in taken else f"{name}#{self.scope.number}"
+
+    def _label(self, token: Token) -> None:
+        """Notes a label before the next instruction."""
+        if token.text in self.scope.labels:
+            raise PtxSyntaxError(f"label {token.text} is there twice", token.line)
+        name = self._unique(token.text, self.labels)
+        self.scope.labels[token.text] = name
+        self.labels[name] = len(self.instructions)
+
+    def _directive(self) -> None:
+        """Reads a directive of the body, whose token comes next."""
+        tokens = self.tokens
+        token = tokens.next
+        if token.text == ".loc":
+            self._location()
+        elif token.text == ".reg":
+            tokens.take()
+            self._declare_registers()
+        elif token.text == ".pragma":
+            tokens.take()
+            while not tokens.accept(";"):
+                tokens.take()
+        elif token.text == ".shared":
+            variable = read_variable(tokens)
+            self.variables.append(variable)
+            self.scope.names[variable.name] = Symbol(variable.name)
+        else:
+            raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line), "inside a kernel")
+
+    def _location(self) -> None:
+        """Reads .loc, which gives the source line of the instructions that follow."""
+        tokens = self.tokens
+        tokens.take()
+        place = [(tokens.integer(), tokens.integer(), tokens.integer())]
+        while tokens.accept(","):
+            # , function_name label[+offset], inlined_at file line column: the caller's place, which is what counts.
+            word = tokens.word().text
+            if word == "function_name":
+                tokens.word()
+                if tokens.accept("+"):
+                    tokens.integer()
+                if tokens.next.text == "inlined_at":
+                    word = tokens.take().text
+            if word == "inlined_at":
+                place.append((tokens.integer(), tokens.integer(), tokens.integer()))
+        known = [line for file, line, _ in place if self.file in (None, file)]
+        self.source_line = known[0] if known and known[0] > 0 else None
+
+    def _declare_registers(self) -> None:
+        """Reads the rest of .reg: a type, and names of registers such as `%p` or `%r<8>`."""
+        tokens = self.tokens
+        kind = tokens.take()
+        if kind.text == ".pred":
+            width = 1
+        elif kind.text == ".b128":
+            width = 128
+        elif kind.text in TYPE_BYTES:
+            width = max(8 * TYPE_BYTES[kind.text], 16)
+        else:
+            raise UnsupportedInstruction(f".reg {kind.text}", kind.line, tokens.text_of(kind.line))
+        while True:
+            name = tokens.word()
+            if tokens.accept("<"):
+                count = tokens.integer()
+                tokens.expect(">")
+                for index in range(count):
+                    self._declare(f"{name.text}{index}", width, name.line)
+            else:
+                self._declare(name.text, width, name.line)
+            if not tokens.accept(","):
+                break
+        tokens.expect(";")
+
+    def _declare(self, name: str, width: int, line: int) -> None:
+        """Declares one register in the scope."""
+        if name in self.scope.names and isinstance(self.scope.names[name], Register):
+            raise PtxSyntaxError(f"register {name} is declared twice", line)
+        unique = self._unique(name, self.registers)
+        self.scope.names[name] = Register(unique, width)
+        self.registers[unique] = width
+
+    def _instruction(self) -> None:
+        """Reads one instruction, with its guard."""
+        tokens = self.tokens
+        guard = None
+        first = tokens.next
+        if tokens.accept("@"):
+            negated = tokens.accept("!")
+            guard = Guard(self._register(tokens.word(), 1), negated)
+        opcode = tokens.word()
+        parts = opcode.text.split(".")
+        text = tokens.text_of(first.line)
+        branch = parts[0] in _BRANCHES
+        operands: list[Operand] = []
+        if tokens.next.text == "(" or parts[0] == "call":
+            raise UnsupportedInstruction(opcode.text, opcode.line, text, "calls of functions")
+        while not tokens.accept(";"):
+            operands.append(self._operand(branch, opcode, text))
+            if not (tokens.accept(",") or tokens.accept("|")) and tokens.next.text != ";":
+                raise PtxSyntaxError(f"unexpected {tokens.next.text!r} in {text}", tokens.next.line)
+        if branch:
+            self.jumps.append((len(self.instructions), self.scope))
+        self.instructions.append(
+            Instruction(parts[0], tuple(parts[1:]), guard, tuple(operands), first.line, self.source_line, text)
+        )
+
+    def _register(self, token: Token, width: int) -> Register:
+        """The register of `width` bits that a token names."""
+        found = self.scope.find(token.text)
+        if not isinstance(found, Register) or found.width != width:
+            raise PtxSyntaxError(f"{token.text} is no register of {width} bits", token.line)
+        return found
+
+    def _operand(self, branch: bool, opcode: Token, text: str) -> Operand:
+        """Reads an operand of the instruction in the line `text`; names are labels if it is a `branch`."""
+        tokens = self.tokens
+        token = tokens.next
+        if tokens.accept("["):
+            return self._address(opcode, text)
+        if tokens.accept("{"):
+            items: list[Register | Immediate] = []
+            while not tokens.accept("}"):
+                item = self._single(False)
+                if not isinstance(item, (Register, Immediate)):
+                    raise UnsupportedInstruction(opcode.text, opcode.line, text, f"{token.text} in a vector")
+                items.append(item)
+                tokens.accept(",")
+            return Vector(tuple(items))
+        if tokens.accept("!"):
+            return Guard(self._register(tokens.word(), 1), True)
+        return self._single(branch)
+
+    def _single(self, branch: bool) -> Operand:
+        """Reads an operand that is neither an address nor a vector nor a negated predicate."""
+        tokens = self.tokens
+        negative = tokens.accept("-") or (tokens.accept("+") and False)
+        token = tokens.take()
+        if token.kind == "number":
+            return read_number(token, negative)
+        if token.kind != "word" or negative:
+            raise PtxSyntaxError(f"unexpected {token.text!r} in {tokens.text_of(token.line)}", token.line)
+        if branch:
+            return Label(token.text)
+        if token.text == "_":
+            return Register("_", 0)
+        if token.text == "WARP_SZ":
+            return Immediate(32, None)
+        found = self.scope.find(token.text)
+        if isinstance(found, Register):
+            return found
+        if isinstance(found, Symbol):
+            return Symbol(found.name, self._offset())
+        if token.text.startswith("%"):
+            return Special(token.text)
+        raise PtxSyntaxError(f"{token.text} is not declared", token.line)
+
+    def _offset(self) -> int:
+        """Reads the offset after a name (`+16`, `-4` or `+-4`); 0 if there is none."""
+        tokens = self.tokens
+        if tokens.accept("+"):
+            return tokens.integer()
+        return tokens.integer() if tokens.next.text == "-" else 0
+
+    def _address(self, opcode: Token, text: str) -> Address:
+        """Reads an address in brackets, of which the first one is taken already."""
+        tokens = self.tokens
+        base = self._single(False)
+        if isinstance(base, Symbol):
+            address = Address(Symbol(base.name), base.offset)
+        elif isinstance(base, Register) and base.width in (32, 64) or isinstance(base, Immediate) and not base.width:
+            address = Address(base, self._offset())
+        else:
+            raise PtxSyntaxError(f"no address: {text}", opcode.line)
+        if tokens.next.text == ",":
+            raise UnsupportedInstruction(opcode.text, opcode.line, text, "an address with coordinates")
+        tokens.expect("]")
+        return address

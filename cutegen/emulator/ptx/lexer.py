@@ -1,0 +1,139 @@
+"""Cuts PTX text into tokens, and reads numbers."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from cutegen.emulator.ptx.errors import PtxSyntaxError
+from cutegen.emulator.ptx.model import Immediate
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+      |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
+  | (?P<directive>\.[A-Za-z_]\w*)
+  | (?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)\w+)*)
+  | (?P<mark>[-+{}\[\](),;:|!@<>=*&~^?/%.])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token. `line` counts from 1.
+
+    `kind` is string, number, directive (`.reg`), word (a name, or an opcode with its modifiers) or mark.
+    """
+
+    kind: str
+    text: str
+    line: int
+
+
+class Tokens:
+    """The tokens of a text, and a position among them; `lines` are the lines of the text.
+
+    Taking a token moves the position behind it. Raises PtxSyntaxError for text that has no tokens, and wherever a token
+    is not what is asked for.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.items = list(_scan(text))
+        self.at = 0
+
+    @property
+    def next(self) -> Token:
+        """The token at the position; at the end of the text it is a mark without text."""
+        return self.items[self.at]
+
+    def peek(self, ahead: int = 1) -> Token:
+        """The token that comes `ahead` tokens after the one at the position."""
+        return self.items[min(self.at + ahead, len(self.items) - 1)]
+
+    def take(self) -> Token:
+        """Takes the next token, which must not be the end of the text."""
+        token = self.next
+        if token.text == "" and token.kind == "mark":
+            raise PtxSyntaxError("the text ends too early", token.line)
+        self.at += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Takes the next token if it is the mark, word or directive `text`; says whether it was."""
+        if self.next.text == text and self.next.kind != "string":
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        """Takes the next token, which must be `text`."""
+        token = self.take()
+        if token.text != text:
+            raise PtxSyntaxError(f"{text!r} was expected, not {token.text!r}", token.line)
+        return token
+
+    def word(self) -> Token:
+        """Takes the next token, which must be a name or an opcode."""
+        token = self.take()
+        if token.kind != "word":
+            raise PtxSyntaxError(f"a name was expected, not {token.text!r}", token.line)
+        return token
+
+    def integer(self) -> int:
+        """Takes a whole number with an optional sign."""
+        negative = self.accept("-") or (self.accept("+") and False)
+        token = self.take()
+        value = read_number(token)
+        if value.width is not None:
+            raise PtxSyntaxError(f"a whole number was expected, not {token.text!r}", token.line)
+        return -value.bits if negative else value.bits
+
+    def text_of(self, line: int) -> str:
+        """The line of the text with that number, without blanks around it."""
+        return self.lines[line - 1].strip()
+
+
+def _scan(text: str) -> list[Token]:
+    """The tokens of a text, with the mark at its end. Raises PtxSyntaxError for a character that begins none."""
+    starts = [0]
+    for found in re.finditer("\n", text):
+        starts.append(found.end())
+    tokens = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise PtxSyntaxError(f"unexpected {text[position]!r}", bisect_right(starts, position))
+        kind = match.lastgroup or ""
+        if kind != "skip":
+            tokens.append(Token(kind, match.group(), bisect_right(starts, position)))
+        position = match.end()
+    tokens.append(Token("mark", "", len(starts)))
+    return tokens
+
+
+def read_number(token: Token, negative: bool = False) -> Immediate:
+    """The value of a number (PTX ISA 9.1, section 4.5); `negative` says that a minus sign stands before it.
+
+    Raises PtxSyntaxError for another token, and for a float written as its bits with a minus sign.
+    """
+    text = token.text
+    if token.kind != "number" or (negative and text[:2] in ("0f", "0F", "0d", "0D")):
+        raise PtxSyntaxError(f"a number was expected, not {text!r}", token.line)
+    if text[:2] in ("0f", "0F", "0d", "0D"):
+        return Immediate(int(text[2:], 16), 32 if text[1] in "fF" else 64)
+    if "." in text or ("e" in text.lower() and text[:2].lower() != "0x"):
+        import struct
+
+        value = -float(text) if negative else float(text)
+        return Immediate(int.from_bytes(struct.pack("<d", value), "little"), 64)
+    digits = text.rstrip("U")
+    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+    integer = int(digits, 8) if octal else int(digits, 0)
+    return Immediate((-integer if negative else integer) & ((1 << 64) - 1), None)

@@ -1,0 +1,88 @@
+"""Arrays of the lanes, shape (threads, blocks), seen warp by warp, shape (warps, 32); and which threads must be there.
+
+The warps of one block do not lie next to each other: warp w of block b is row w * blocks + b.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.lanes import WARP, Mask, first_lane
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Instruction
+
+_EVERYONE = np.asarray(0xFFFFFFFF, np.uint32)
+
+
+def by_warp(lanes: Lanes, value: Array) -> Array:
+    """An array that broadcasts to the lanes, as shape (warps of all blocks, 32).
+
+    Threads that the last warp of a block lacks hold zeros.
+    """
+    threads, blocks = lanes.shape
+    value = np.broadcast_to(value, lanes.shape)
+    warps = -(-threads // WARP)
+    if threads % WARP:
+        value = np.concatenate([value, np.zeros((warps * WARP - threads, blocks), value.dtype)])
+    return np.ascontiguousarray(value.reshape(warps, WARP, blocks).swapaxes(1, 2)).reshape(warps * blocks, WARP)
+
+
+def by_thread(lanes: Lanes, value: Array) -> Array:
+    """The inverse of `by_warp`: an array of shape (warps of all blocks, 32) as shape (threads, blocks).
+
+    A `value` of shape (warps, 1) holds for all threads of a warp.
+    """
+    threads, blocks = lanes.shape
+    wide = np.broadcast_to(value, (value.shape[0], WARP)).reshape(-1, blocks, WARP)
+    return np.ascontiguousarray(wide.swapaxes(1, 2)).reshape(-1, blocks)[:threads]
+
+
+def taking_part(lanes: Lanes, mask: Mask) -> Array:
+    """The threads of the mask that have not exited, as bool of shape (warps, 32)."""
+    active = lanes.active(mask)
+    return by_warp(lanes, np.ones((1, 1), np.bool_) if active is None else active)
+
+
+def check_converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instruction) -> None:
+    """Raises Stop unless every thread that `members` names executes the instruction now, or has exited.
+
+    `members` is the member mask of each lane, uint32, bit i for thread i of its warp. The PTX ISA lets threads wait for
+    each other even at several instructions of one kind in different branches. Compilers do not make such code, and here
+    it is a fault.
+    """
+    if lanes.active(mask) is None and np.ndim(members) == 0 and int(members) == int(_EVERYONE):
+        return
+    here, named = taking_part(lanes, mask), by_warp(lanes, members)
+    bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+    alive = by_warp(lanes, np.ones((1, 1), np.bool_) if lanes.alive is None else lanes.alive)
+    union = np.bitwise_or.reduce(np.where(here, named, np.uint32(0)), axis=1, keepdims=True)
+    missing = by_thread(lanes, ((union & bits) != 0) & alive & ~here)
+    if missing.any():
+        text = f"{instruction.name} names this thread in its member mask, but it is not there with the others"
+        raise Stop("converged", text, instruction, first_lane(missing, lanes.shape))
+    strange = by_thread(lanes, here & ((named & bits) == 0))
+    if strange.any():
+        text = f"{instruction.name} is made by a thread that its member mask does not name"
+        raise Stop("converged", text, instruction, first_lane(strange, lanes.shape))
+
+
+def check_whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> None:
+    """Raises Stop unless all 32 threads of each warp execute the instruction.
+
+    None of them may have exited, and no warp may have fewer threads than 32.
+    """
+    rest = lanes.shape[0] % WARP
+    if lanes.active(mask) is None and not rest:
+        return
+    here = taking_part(lanes, mask)
+    missing = here.any(axis=1, keepdims=True) & ~here
+    absent = by_thread(lanes, missing)
+    if absent.any():
+        text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
+        raise Stop("converged", text, instruction, first_lane(absent, lanes.shape))
+    if missing.any():
+        short = by_thread(lanes, here & missing.any(axis=1, keepdims=True))
+        text = f"{instruction.name} is made by a warp of {rest} threads"
+        raise Stop("converged", text, instruction, first_lane(short, lanes.shape))

@@ -1,0 +1,112 @@
+"""shfl, vote and redux as operations on the lanes' state; `exchanges` has what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cutegen.emulator.checks.poison import poisoned_lanes
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.operations.operands import Getter, Operation, getter
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register
+from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.warps import exchanges
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
+
+EXCHANGES = frozenset(("shfl", "vote", "redux"))
+"""The opcodes of instructions by which the threads of a warp exchange values."""
+
+
+def exchange_operation(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
+    """The operation of an instruction whose opcode is one of `EXCHANGES`. `slots` numbers the registers by name.
+
+    Raises UnsupportedInstruction for modifiers or operands that are not emulated.
+    """
+    reader = InstructionReader(instruction)
+    return _shuffle(reader, slots) if instruction.opcode == "shfl" else _vote_or_reduction(reader, slots)
+
+
+def _source(reader: InstructionReader, operand: Operand, kind: str, slots: Mapping[str, int]) -> tuple[Getter, int]:
+    """How to find the bits of an operand of the type `kind`, and the slot of its register, or -1 for a constant."""
+    found = reader.source(operand, TYPES[kind])
+    slot = slots[found.name] if isinstance(found, Register) else -1
+    return getter(found, TYPES[kind].width, slots, {}, reader.instruction), slot
+
+
+def _check_written(lanes: Lanes, slots: Sequence[int], mask: Mask, instruction: Instruction) -> None:
+    """Raises Stop if one of the registers depends, in a lane of the mask, on what was never written."""
+    for slot in slots:
+        if slot in lanes.poison:
+            lanes.refuse(lanes.poison[slot], mask, f"{instruction.name}", instruction)
+
+
+def _shuffle(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of shfl.sync. A lane that reads from one that does not take part gets poison."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    kind = reader.choice("idx", "up", "down", "bfly")
+    reader.type("b32")
+    *results, value_operand, amount_operand, clamp_operand, mask_operand = reader.operands(5, 6)
+    registers = [reader.target(o, TYPES[kind]) for o, kind in zip(results, ("b32", "pred"), strict=False)]
+    targets = [slots[r.name] for r in registers if r.width]
+    value, origin = _source(reader, value_operand, "b32", slots)
+    (amount, s1), (clamp, s2), (members, s3) = (
+        _source(reader, o, "b32", slots) for o in (amount_operand, clamp_operand, mask_operand)
+    )
+
+    def shuffle(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (s1, s2, s3), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        bits = value(lanes)
+        moved, inside, source = exchanges.shuffle(
+            kind, by_warp(lanes, bits), by_warp(lanes, amount(lanes)), by_warp(lanes, clamp(lanes))
+        )
+        here = taking_part(lanes, mask)
+        if origin in lanes.poison:
+            here = here & ~by_warp(lanes, poisoned_lanes(lanes.poison[origin]))
+        lost = by_thread(lanes, ~np.take_along_axis(here, source, axis=1))
+        uniform = np.ndim(bits) < 2 or bits.shape[0] == 1  # then it does not matter whose value it is
+        lanes.put(targets[0], bits if uniform else by_thread(lanes, moved), mask, lost if lost.any() else None)
+        if len(targets) > 1:
+            lanes.put(targets[1], by_thread(lanes, inside), mask)
+
+    return shuffle
+
+
+def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of vote.sync or redux.sync: one result for all threads that take part."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    if instruction.opcode == "vote":
+        kind = reader.choice("all", "any", "uni", "ballot")
+        given, result_kind = "pred", reader.type("b32" if kind == "ballot" else "pred")
+    else:
+        kind = reader.choice("add", "min", "max", "and", "or", "xor")
+        result_kind = reader.type(*(("u32", "s32") if kind in ("add", "min", "max") else ("b32",)))
+        given = result_kind.name
+    target, operand, mask_operand = reader.operands(3)
+    result = slots[reader.target(target, result_kind).name]
+    negated = isinstance(operand, Guard) and operand.negated
+    source, slot = _source(reader, operand, given, slots)
+    members, s1 = _source(reader, mask_operand, "b32", slots)
+    bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+
+    def vote_or_reduce(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot, s1), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        value = by_warp(lanes, ~source(lanes) if negated else source(lanes))
+        here = taking_part(lanes, mask)
+        named = np.bitwise_or.reduce(np.where(here, by_warp(lanes, members(lanes)), np.uint32(0)), axis=1)
+        counted = here & ((named[:, None] & bits) != 0)
+        if instruction.opcode == "redux":
+            answer = exchanges.reduce_members(kind, given, value, counted)
+        elif kind == "ballot":
+            answer = exchanges.ballot(value, counted)
+        else:
+            answer = exchanges.vote(kind, value, counted)
+        lanes.put(result, by_thread(lanes, answer), mask)
+
+    return vote_or_reduce

@@ -1,0 +1,121 @@
+"""mma, ldmatrix and stmatrix as operations on the lanes' state; `tensor_cores` has what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.operations.addresses import read_pointer
+from cutegen.emulator.operations.operands import Note, Operation, Places
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Immediate, Instruction, Register
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps
+from cutegen.emulator.warps.tensor_cores import Mma, compile_matrix_copy, places_a, places_b, places_c
+
+
+def _fragment(lanes: Lanes, registers: Sequence[Register | Immediate], slots: Mapping[str, int]) -> Array:
+    """The bits of the registers of a fragment: uint32 of shape (warps, 32, registers)."""
+    parts = [
+        by_warp(lanes, np.asarray(r.bits, np.uint32) if isinstance(r, Immediate) else lanes.get(slots[r.name]))
+        for r in registers
+    ]
+    return np.stack(parts, axis=-1)
+
+
+def _poison(lanes: Lanes, registers: Sequence[Register | Immediate], slots: Mapping[str, int]) -> Array:
+    """Which registers of a fragment have poisoned bits: bool of shape (warps, 32, registers)."""
+    none = np.zeros((), np.bool_)
+    parts = [
+        by_warp(lanes, none if isinstance(r, Immediate) else poisoned_lanes(lanes.poison.get(slots[r.name], none)))
+        for r in registers
+    ]
+    return np.stack(parts, axis=-1)
+
+
+def multiply_operation(mma: Mma, instruction: Instruction, slots: Mapping[str, int]) -> Operation:
+    """The operation of mma.sync, whose semantics are `mma`. `slots` numbers the registers by name."""
+    width = {"f16": 2}.get(mma.accumulator, 1)  # accumulators in a register
+
+    def poison_of_result(lanes: Lanes) -> Array | None:
+        """Which registers of D hold an element that depends on poison: in its row of A, its column of B or its own C.
+
+        An array of bool of shape (warps, 32, registers of D), or None if there is no poison in A, B and C.
+        """
+        a, b, c = (_poison(lanes, registers, slots) for registers in (mma.a, mma.b, mma.c))
+        if not (a.any() or b.any() or c.any()):
+            return None
+        per = places_a(mma.kind, mma.k)
+        rows: Array = np.asarray(per.to_matrix(np.repeat(a, per.row.shape[1] // a.shape[-1], axis=-1)).any(axis=2))
+        per = places_b(mma.b_kind, mma.k)
+        columns: Array = np.asarray(per.to_matrix(np.repeat(b, per.row.shape[1] // b.shape[-1], axis=-1)).any(axis=1))
+        elements = places_c().from_matrix(rows[:, :, None] | columns[:, None, :])
+        registers: Array = elements.reshape(*elements.shape[:2], -1, width).any(axis=-1) | c
+        return registers
+
+    def multiply(lanes: Lanes, mask: Mask) -> None:
+        check_whole_warps(lanes, mask, instruction)
+        result = mma(*(_fragment(lanes, registers, slots) for registers in (mma.a, mma.b, mma.c)))
+        bad = poison_of_result(lanes) if lanes.poison else None
+        for i, register in enumerate(mma.destinations):
+            if register.width:
+                lost = None if bad is None else by_thread(lanes, bad[..., i])
+                lanes.put(slots[register.name], by_thread(lanes, result[..., i]), mask, lost)
+
+    return multiply
+
+
+def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
+    """The operation of ldmatrix or stmatrix, of `count` matrices: 8 * count lanes address a row of 16 bytes each.
+
+    `note` is told the smallest access. Raises UnsupportedInstruction for forms that are not emulated.
+    """
+    copy = compile_matrix_copy(instruction)
+    load = instruction.opcode == "ldmatrix"
+    pointed = read_pointer(
+        InstructionReader(instruction), instruction.operands[1 if load else 0], "shared", slots, places
+    )
+    offset, rows = pointed.offset, 8 * copy.count
+    note("shared", 2)
+
+    def copy_matrices(lanes: Lanes, mask: Mask) -> None:
+        where = pointed.known_base(lanes, mask, instruction)
+        check_whole_warps(lanes, mask, instruction)
+        leading = (np.arange(lanes.shape[0]) % WARP < rows)[:, None]
+        active = lanes.active(mask)
+        leading = leading if active is None else leading & active
+        if load:
+            values, bad = lanes.shared.load(where, offset, 2, 8, leading, instruction)
+            found = copy.fragment(_rows(lanes, values, rows))
+            none = np.zeros((1, 1), np.uint16)
+            marks = [none if b is None else poison_whole(poisoned_lanes(b), 16) for b in bad]
+            poison: Array | None = None
+            if any(b is not None for b in bad):
+                poison = copy.fragment(_rows(lanes, marks, rows))
+            for i, register in enumerate(copy.registers):
+                if register.width:
+                    lost = None if poison is None else by_thread(lanes, np.asarray(poison)[..., i])
+                    lanes.put(slots[register.name], by_thread(lanes, found[..., i]), mask, lost)
+            return
+        parts = copy.rows(_fragment(lanes, copy.registers, slots))
+        marks_in = copy.rows(_poison(lanes, copy.registers, slots) * np.uint32(0x00010001))
+        padded = np.zeros((parts.shape[0], WARP, 8), np.uint16)
+        padded[:, :rows] = parts
+        marked = np.zeros_like(padded)
+        marked[:, :rows] = marks_in
+        values = [by_thread(lanes, padded[..., i]) for i in range(8)]
+        masks = (
+            [by_thread(lanes, poison_whole(marked[..., i] != 0, 16)) for i in range(8)] if lanes.poison else [None] * 8
+        )
+        lanes.shared.store(where, offset, 2, values, masks, leading, instruction)
+
+    return copy_matrices
+
+
+def _rows(lanes: Lanes, values: Sequence[Array], rows: int) -> Array:
+    """Eight `values` of each of the first `rows` lanes of a warp, as shape (warps, rows, 8)."""
+    return np.stack([by_warp(lanes, v)[:, :rows] for v in values], axis=-1)

@@ -1,0 +1,123 @@
+"""What the numbers in `compute` come to: each must fit the type that it is computed in."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import COMPARISONS, Binary, Cast, Expr, Literal_, NumberError, Place, Unary
+
+Number = int | float | bool
+# digits of the significand and largest exponent of a binary float
+_FORMATS = {Dtype.f64: (53, 1023), Dtype.f32: (24, 127), Dtype.f16: (11, 15), Dtype.bf16: (8, 127)}
+
+
+def check_constants(tree: Expr) -> None:
+    """Go through an annotated tree. Raises `NumberError` at the first part of it that is made of numbers alone and
+    divides by zero, or has a value that its type cannot hold."""
+    _value(tree)
+
+
+def limits(dtype: Dtype) -> tuple[int | float, int | float]:
+    """The least and the largest number of a type."""
+    if dtype.is_float:
+        digits, exponent = _FORMATS[dtype]
+        largest = float((2 - Fraction(1, 1 << (digits - 1))) * Fraction(2) ** exponent)
+        return -largest, largest
+    if dtype is Dtype.bool:
+        return 0, 1
+    low = 0 if dtype is Dtype.u8 else -(1 << (dtype.bits - 1))
+    return low, low + (1 << dtype.bits) - 1
+
+
+def _fits(value: Number, dtype: Dtype) -> bool:
+    if dtype.is_float:
+        digits, exponent = _FORMATS[dtype]
+        # From half a step beyond the largest number on, rounding gives infinity.
+        return abs(Fraction(value)) < (2 - Fraction(1, 1 << digits)) * Fraction(2) ** exponent
+    low, high = limits(dtype)
+    return low <= int(value) <= high
+
+
+def _checked(value: Number, dtype: Dtype, place: Place, made: str = "") -> Number:
+    if value != value or value in (float("inf"), float("-inf")) or not _fits(value, dtype):
+        low, high = limits(dtype)
+        what = f"{made} is {_shown(value)}, which" if made else _shown(value)
+        span = f"{low:.7g} to {high:.7g}" if dtype.is_float else f"{low} to {high}"
+        raise NumberError(f"{what} does not fit in {dtype.value}", place, f"{dtype.value} holds {span}")
+    return value
+
+
+def _shown(value: Number) -> str:
+    text = repr(value)
+    return text if len(text) <= 24 else f"about {float(value):.3e}"
+
+
+def _value(node: Expr) -> Number | None:
+    """What a part is, whatever the arguments of the kernel are; None where it depends on them or calls a function."""
+    assert node.dtype is not None
+    match node:
+        case Literal_():
+            return _checked(node.value, node.dtype, node.place)
+        case Unary(op="-"):
+            x = _value(node.x)
+            return None if x is None else _checked(-x, node.dtype, node.place, f"-({_shown(x)})")
+        case Unary():
+            x = _value(node.x)
+            return None if x is None else not x
+        case Binary():
+            left, right = _value(node.left), _value(node.right)
+            return None if left is None or right is None else _binary(node, left, right)
+        case Cast():
+            x = _value(node.x)
+            return None if x is None else _cast(node, x)
+    for child in node.children:
+        _value(child)
+    return None
+
+
+def _binary(node: Binary, left: Number, right: Number) -> Number:
+    assert node.dtype is not None
+    if node.op == "and":
+        return bool(left and right)
+    if node.op == "or":
+        return bool(left or right)
+    if node.op in COMPARISONS:
+        return {
+            "<": left < right,
+            "<=": left <= right,
+            ">": left > right,
+            ">=": left >= right,
+            "==": left == right,
+            "!=": left != right,
+        }[node.op]
+    if node.op == "/" and right == 0:
+        raise NumberError("division by zero", node.right.place, "write a divisor that is not 0")
+    made = f"{_shown(left)} {node.op} {_shown(right)}"
+    match node.op:
+        case "+":
+            value = left + right
+        case "-":
+            value = left - right
+        case "*":
+            value = left * right
+        case "/":
+            value = left / right
+        case _:
+            value = left
+            for _ in range(1, int(right)):
+                value = value * left
+    return _checked(value, node.dtype, node.place, made)
+
+
+def _cast(node: Cast, x: Number) -> Number:
+    """A conversion that was written wraps integers around, as in C; nothing else may leave the type."""
+    assert node.dtype is not None and node.x.dtype is not None
+    if node.dtype is Dtype.bool:
+        return bool(x)
+    if node.dtype.is_float:
+        return float(_checked(x, node.dtype, node.place))
+    if node.explicit and not node.x.dtype.is_float:
+        low, _ = limits(node.dtype)
+        return (int(x) - low) % (1 << node.dtype.bits) + low
+    return int(_checked(x, node.dtype, node.place))

@@ -1,0 +1,282 @@
+"""The expression of `compute`: parsed with `ast`, never evaluated, and typed.
+
+`parse` gives the tree as written; `annotate` gives the same tree with a dtype on every node and a `Cast` wherever a
+value changes type, so that whoever prints or evaluates it decides nothing.
+
+Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32. A number written in the expression takes
+the type of what it meets; `/` and the transcendental functions turn integers into f32. What is stored is cast to the
+output's dtype; from float to integer or bool only through an explicit `cast`.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+from itertools import accumulate
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate, convert
+from cutegen.expressions.tree import (
+    COMPARISONS,
+    FUNCTIONS,
+    MAX_DEPTH,
+    MAX_POWER,
+    TYPE_PRESERVING,
+    Assignment,
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Compute,
+    Coord,
+    Expr,
+    ExpressionError,
+    Literal_,
+    Local,
+    MatMul,
+    Name,
+    Node,
+    NumberError,
+    Place,
+    Typed,
+    Unary,
+    coords,
+    uses,
+    walk,
+)
+
+__all__ = [
+    "COMPARISONS",
+    "FUNCTIONS",
+    "MAX_DEPTH",
+    "MAX_POWER",
+    "TYPE_PRESERVING",
+    "Assignment",
+    "Binary",
+    "BinaryOp",
+    "Call",
+    "Cast",
+    "Compute",
+    "Coord",
+    "Expr",
+    "ExpressionError",
+    "Literal_",
+    "Local",
+    "MatMul",
+    "Name",
+    "Node",
+    "NumberError",
+    "Place",
+    "Typed",
+    "Unary",
+    "annotate",
+    "convert",
+    "coords",
+    "parse",
+    "parse_compute",
+    "product_place",
+    "uses",
+    "walk",
+]
+
+
+def parse(text: str) -> Assignment:
+    """`C = alpha * (A @ B.T) + beta * C` as a tree.
+
+    Raises `ExpressionError` for anything that is not one assignment in the supported part of Python's syntax.
+    """
+    whole = Place(0, len(text))
+    if len(text) > 4000:
+        raise ExpressionError(f"compute has {len(text)} characters; at most 4000 are read", Place(0, 1))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes and the like: the text may be anything
+            module = ast.parse(text, mode="exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        before = text.split("\n")[: (getattr(error, "lineno", None) or 1) - 1]
+        column = sum(len(line) + 1 for line in before) + (getattr(error, "offset", None) or 1) - 1
+        column = max(0, min(column, len(text) - 1))
+        reason = getattr(error, "msg", None) or "too deeply nested"
+        raise ExpressionError(f"compute is not an assignment: {reason}", Place(column, column + 1)) from None
+    if len(module.body) != 1 or not isinstance(module.body[0], ast.Assign):
+        raise ExpressionError("compute must be one assignment", whole, "write it as `C = ...`")
+    statement = module.body[0]
+    if len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
+        raise ExpressionError("compute must assign to one tensor", whole, "write it as `C = ...`")
+    target = statement.targets[0]
+    value = _Parser(text).expr(statement.value, 0)
+    products = [n for n in walk(value) if isinstance(n, MatMul)]
+    if len(products) > 1:
+        raise ExpressionError("compute has more than one matrix product", products[1].place, "keep one `A @ B.T`")
+    return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
+
+
+def parse_compute(data: str | Sequence[str]) -> Compute:
+    """The statements of a text that is one of them, or of a list of such texts.
+
+    Raises `ExpressionError`, whose `statement` is the number of the one that is wrong.
+    """
+    texts = [data] if isinstance(data, str) else data
+    statements = []
+    for number, text in enumerate(texts):
+        try:
+            statements.append(parse(text))
+        except ExpressionError as error:
+            error.statement = number
+            raise
+    return Compute(tuple(statements), listed=not isinstance(data, str))
+
+
+def product_place(text: str) -> Place | None:
+    """Where the text's first `@` is applied, if it has any; None also where it cannot be parsed at all."""
+    try:
+        tree = ast.parse(text)
+        products = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult)]
+        return _Parser(text).place(products[0]) if products else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        # ast counts columns in UTF-8 bytes and lines; a spec's expression is one logical line for its user.
+        self.text = text
+        self._lines = text.split("\n")
+        self._offsets = [0, *accumulate(len(line) + 1 for line in self._lines)]
+
+    def place(self, node: ast.expr) -> Place:
+        def column(line: int, byte: int) -> int:
+            return self._offsets[line - 1] + len(self._lines[line - 1].encode()[:byte].decode(errors="ignore"))
+
+        return Place(column(node.lineno, node.col_offset), column(node.end_lineno or 1, node.end_col_offset or 0))
+
+    def expr(self, node: ast.expr, depth: int) -> Expr:
+        place = self.place(node)
+        if depth > MAX_DEPTH:
+            raise ExpressionError(f"compute nests deeper than {MAX_DEPTH} levels", place)
+
+        def sub(child: ast.expr) -> Expr:
+            return self.expr(child, depth + 1)
+
+        match node:
+            case ast.Constant() if isinstance(node.value, (bool, int, float)):
+                if isinstance(node.value, int) and not -(2**31) <= node.value < 2**31:
+                    raise ExpressionError(f"{node.value} does not fit in i32", place, f"write it as `{node.value}.0`")
+                if isinstance(node.value, float) and node.value in (float("inf"), float("-inf")):
+                    raise ExpressionError("the number overflows", place)
+                return Literal_(node.value, place=place)
+            case ast.Name():
+                return Name(node.id, place=place)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))) if number == 2**31:
+                return Literal_(-number, place=place)  # Python reads the sign apart; only with it does i32 hold it
+            case ast.UnaryOp(op=ast.USub()):
+                return Unary("-", sub(node.operand), place=place)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return sub(node.operand)
+            case ast.UnaryOp(op=ast.Not()):
+                return Unary("not", sub(node.operand), place=place)
+            case ast.BinOp(op=ast.MatMult()):
+                return self.matmul(node, place)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return Binary(_OPS[type(node.op)], sub(node.left), sub(node.right), place=place)
+            case ast.BinOp(op=ast.Pow()):
+                return self.power(node, sub(node.left), place)
+            case ast.BoolOp():
+                op: BinaryOp = "and" if isinstance(node.op, ast.And) else "or"
+                self.check_chain(len(node.values), depth, place)
+                value = sub(node.values[0])
+                for other in node.values[1:]:
+                    value = Binary(op, value, sub(other), place=place)
+                return value
+            case ast.Compare():
+                return self.compare(node, depth, place)
+            case ast.Call():
+                return self.call(node, depth, place)
+        raise ExpressionError(
+            f"`{self.text[place.start : place.end][:60]}` is not supported in compute",
+            place,
+            f"available: {_available()}",
+        )
+
+    def check_chain(self, links: int, depth: int, place: Place) -> None:
+        """A chain is one node for Python and a tree as deep as it is long here."""
+        if depth + links > MAX_DEPTH:
+            raise ExpressionError(f"compute nests deeper than {MAX_DEPTH} levels", place)
+
+    def matmul(self, node: ast.BinOp, place: Place) -> Expr:
+        a, b = node.left, node.right
+        if not isinstance(a, ast.Name):
+            raise ExpressionError("the left side of `@` must be a tensor", self.place(a), "write it as `A @ B.T`")
+        if isinstance(b, ast.Attribute) and b.attr == "T" and isinstance(b.value, ast.Name):
+            return MatMul(a.id, b.value.id, self.place(a), self.place(b.value), place=place)
+        help = "give B the shape [N, K], as CuTe does, and write `A @ B.T`"
+        raise ExpressionError("the right side of `@` must be a transposed tensor", self.place(b), help)
+
+    def power(self, node: ast.BinOp, base: Expr, place: Place) -> Expr:
+        exponent = node.right
+        if not (
+            isinstance(exponent, ast.Constant) and type(exponent.value) is int and 1 <= exponent.value <= MAX_POWER
+        ):
+            help = "write a whole number; for a root use sqrt"
+            raise ExpressionError(f"`**` needs a constant exponent from 1 to {MAX_POWER}", self.place(exponent), help)
+        return Binary("**", base, Literal_(exponent.value, place=self.place(exponent)), place=place)
+
+    def compare(self, node: ast.Compare, depth: int, place: Place) -> Expr:
+        self.check_chain(len(node.ops), depth, place)
+        operands = [self.expr(n, depth + 1) for n in (node.left, *node.comparators)]
+        value: Expr | None = None
+        for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
+            if type(op) not in _OPS:
+                raise ExpressionError("`is` and `in` are not supported in compute", place, "compare with `==`")
+            link = Binary(_OPS[type(op)], left, right, place=place)
+            value = link if value is None else Binary("and", value, link, place=place)
+        assert value is not None
+        return value
+
+    def call(self, node: ast.Call, depth: int, place: Place) -> Expr:
+        if not isinstance(node.func, ast.Name):
+            raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
+        name = node.func.id
+        if node.keywords:
+            raise ExpressionError(f"{name} takes no keyword arguments", place)
+        if name == "cast":
+            if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
+                raise ExpressionError("cast takes a value and a dtype", place, "write it as `cast(x, bf16)`")
+            dtype_name = node.args[1].id
+            if dtype_name not in Dtype.__members__:
+                known = ", ".join(Dtype.__members__)
+                raise ExpressionError(f"unknown dtype `{dtype_name}`", self.place(node.args[1]), f"known: {known}")
+            return Cast(self.expr(node.args[0], depth + 1), True, dtype=Dtype[dtype_name], place=place)
+        if name == "coord":
+            if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
+                raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
+            return Coord(node.args[0].id, place=place)
+        if name not in FUNCTIONS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*FUNCTIONS, "cast", "coord"], 1)
+            help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
+            raise ExpressionError(f"unknown function `{name}`", self.place(node.func), help)
+        if len(node.args) != FUNCTIONS[name]:
+            wanted = FUNCTIONS[name]
+            raise ExpressionError(f"{name} takes {wanted} argument{'s'[: wanted > 1]}, not {len(node.args)}", place)
+        return Call(name, tuple(self.expr(a, depth + 1) for a in node.args), place=place)
+
+
+_OPS: dict[type, BinaryOp] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+def _available() -> str:
+    return "+ - * / **, comparisons, and, or, not, cast, coord, " + ", ".join(FUNCTIONS)

@@ -1,0 +1,238 @@
+"""The nodes of `compute`: a small expression tree, with places, and with dtypes once annotated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cutegen.dtypes import Dtype
+from cutegen.errors import CutegenError
+
+# name -> number of arguments
+FUNCTIONS = {
+    "where": 3,
+    "minimum": 2,
+    "maximum": 2,
+    "exp": 1,
+    "log": 1,
+    "sqrt": 1,
+    "rsqrt": 1,
+    "tanh": 1,
+    "sigmoid": 1,
+    "relu": 1,
+    "gelu": 1,
+    "silu": 1,
+    "abs": 1,
+}
+TYPE_PRESERVING = ("minimum", "maximum", "relu", "abs")
+BinaryOp = Literal["+", "-", "*", "/", "**", "<", "<=", ">", ">=", "==", "!=", "and", "or"]
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+MAX_DEPTH = 64
+MAX_POWER = 16
+
+
+@dataclass(frozen=True)
+class Place:
+    """Columns of the text of `compute`, from 0."""
+
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    dtype: Dtype | None = None  # None until annotated
+    place: Place = field(default=Place(), compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Literal_(Node):
+    value: int | float | bool
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A tensor's element or a scalar."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Local(Node):
+    """What an earlier statement computed, before it was rounded to a tensor's type: `annotate` makes these of names."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Coord(Node):
+    """`coord(N)`: the element's coordinate along a mode, counted from 0."""
+
+    mode: str
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    op: Literal["-", "not"]
+    x: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.x,)
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    op: BinaryOp
+    left: Expr
+    right: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    function: str
+    arguments: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True)
+class Cast(Node):
+    """A change of type to `dtype`. `explicit` ones were written by the user and round in the reference too."""
+
+    x: Expr
+    explicit: bool = False
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.x,)
+
+
+@dataclass(frozen=True)
+class MatMul(Node):
+    """`A @ B.T`, contracted over their common mode; its dtype is the accumulator's."""
+
+    a: str
+    b: str
+    a_place: Place = field(default=Place(), compare=False, repr=False)
+    b_place: Place = field(default=Place(), compare=False, repr=False)
+
+
+Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Cast | MatMul
+
+
+@dataclass(frozen=True)
+class Assignment:
+    target: str
+    value: Expr
+    text: str  # as printed by `str(...)` of the parsed tree: normalised
+    target_place: Place = field(default=Place(), compare=False, repr=False)
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that the right side reads, in order of first use."""
+        return tuple(dict.fromkeys(n for n, _ in uses(self.value)))
+
+    @property
+    def matmul(self) -> MatMul | None:
+        return next((n for n in walk(self.value) if isinstance(n, MatMul)), None)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A statement with a dtype on every node and every conversion spelled out.
+
+    `value` is what later statements mean by the target; `stored` is the same converted to the tensor's type, None where
+    the target is a local value.
+    """
+
+    target: str
+    value: Expr
+    stored: Expr | None
+
+
+class ExpressionError(CutegenError):
+    """Says what is wrong with the expression, where in its text, and what would work."""
+
+    def __init__(self, message: str, place: Place, help: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.place, self.help = message, place, help
+        self.statement = 0  # the number of the statement that holds the place
+
+
+class NumberError(ExpressionError):
+    """Says that a type cannot hold a number, written or computed from others."""
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for child in expr.children:
+        yield from walk(child)
+
+
+def coords(expr: Expr) -> Iterator[Coord]:
+    """The coordinates that an expression asks for."""
+    return (node for node in walk(expr) if isinstance(node, Coord))
+
+
+def uses(expr: Expr) -> Iterator[tuple[str, Place]]:
+    for node in walk(expr):
+        if isinstance(node, Name):
+            yield node.id, node.place
+        elif isinstance(node, MatMul):
+            yield node.a, node.a_place
+            yield node.b, node.b_place
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The statements of `compute`, in their order.
+
+    A name that is assigned and is no tensor is a local value. `listed`: they were written as a list, not as one text.
+    """
+
+    statements: tuple[Assignment, ...]
+    listed: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names that are assigned to, tensors and local values."""
+        return tuple(statement.target for statement in self.statements)
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that a right side reads, tensors, scalars and local values, in order of first use."""
+        return tuple(dict.fromkeys(name for statement in self.statements for name in statement.names()))
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The right sides of the statements."""
+        return tuple(statement.value for statement in self.statements)
+
+    @property
+    def single(self) -> Assignment | None:
+        """The only statement; None if there are several."""
+        return self.statements[0] if len(self.statements) == 1 else None
+
+    @property
+    def matmul(self) -> MatMul | None:
+        """The first matrix product."""
+        return next((statement.matmul for statement in self.statements if statement.matmul), None)
+
+    @property
+    def text(self) -> str:
+        """The statements, normalised, a line each."""
+        return "\n".join(statement.text for statement in self.statements)
+
+    def as_data(self) -> str | list[str]:
+        """The statements as a spec writes them: a text, or a list of texts."""
+        return [statement.text for statement in self.statements] if self.listed else self.text

@@ -1,0 +1,12 @@
+"""Families of kernels, a folder each: whoever looks for what one of them knows finds it there.
+
+Families do not import each other; what two of them share stands in `common`. Rooms do not import families: they ask
+`cutegen.registry` for them.
+"""
+
+from __future__ import annotations
+
+from cutegen.families import elementwise, gemm_multistage, probe
+from cutegen.family import AnyFamily
+
+FAMILIES: tuple[AnyFamily, ...] = (elementwise.FAMILY, gemm_multistage.FAMILY, probe.FAMILY)

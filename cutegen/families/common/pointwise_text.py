@@ -1,0 +1,191 @@
+"""What templates print of a pointwise part: loads, statements, stores. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from cutegen.codegen.expressions import KernelPrinter, is_number
+from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.statements import Stored, print_statements, without_copy
+from cutegen.codegen.variables import Variables
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import Name, coords
+from cutegen.families.common.pointwise import Operand, PointwisePlan
+from cutegen.language.model import Tensor
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+
+def templates() -> Mapping[str, Traversable]:
+    """The templates of the pointwise part, as a family names them beside its own."""
+    return {"common": files("cutegen.families.common") / "templates"}
+
+
+@dataclass(frozen=True)
+class OperandText:
+    """An operand of the pointwise part, as text."""
+
+    tensor: Tensor
+    variable: str
+    vector_text: str  # VECTOR, or the elements of an access of an operand that moves fewer
+    predicate: list[str]
+    broadcast: tuple[str, ...]
+    strides: str
+    write: bool
+    values: str  # of a thread, or of a slice of them
+    loading: list[str]  # arguments of the copy atom that loads it
+    storing: list[str]
+    fragment: str  # what its registers are like
+    result: str  # what the registers of the result are like
+    memory: str  # where the result is copied to
+    truth: str  # a bool is a byte in memory: what turns it into a condition
+
+
+@dataclass(frozen=True)
+class OutputText:
+    """An output of the pointwise part: the statements that compute it, and how it is stored."""
+
+    operand: OperandText
+    statements: tuple[str, ...]
+    store: str  # into its registers
+
+    @property
+    def name(self) -> str:
+        return self.operand.tensor.name
+
+
+@dataclass(frozen=True)
+class CoordinateText:
+    """The texts that `coord(...)` of a mode stands for."""
+
+    mode: str
+    registers: str  # the variable of a thread's coordinates
+    variable: str  # that of their value
+    index: int  # of the mode among those of the outputs
+
+    @property
+    def what(self) -> str:
+        return f"coord({self.mode})"
+
+
+def pointwise_context(
+    plan: PointwisePlan, copy_path: str, *, accumulator: str = "", guard_tiles: bool = False
+) -> dict[str, Any]:
+    """All that the templates of `families/common` print.
+
+    `copy_path` is the key of the spec that says how operands move. `accumulator` is a statement that makes `product`,
+    what `A @ B.T` stands for. With `guard_tiles`, `has_tile` says whether the thread has anything to do at all.
+    """
+    spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
+    operands = [_operand(plan, o) for o in point.operands]
+    loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
+    taken, inside = ("SLICE", 4) if point.sliced else ("VALUES", 0)
+    variables = Variables(spec)
+    coordinates = _coordinates(plan, variables)
+    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
+    printer = KernelPrinter(
+        names,
+        frozenset(t.name for t in spec.tensors),
+        "product",
+        WIDTH - 4 - inside,
+        {c.mode: c.variable for c in coordinates},
+    )
+    held = [*(text.variable for text in loaded), *(["product"] if accumulator else [])]
+    printer.anchor = next(iter([*held, *(c.variable for c in coordinates)]), None)
+    outputs = []
+    for stored in print_statements(spec, plan.statements, printer, variables):
+        operand = next(text for text in operands if text.tensor.name == stored.tensor.name)
+        outputs.append(_output(plan, operand, without_copy(stored), printer))
+    masked = point.masked
+    checked = [i for i, m in enumerate(spec.output.shape) if m in masked]
+    sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{name}.shape[{i}]" for i in checked))
+    return {
+        "copy_path": copy_path,
+        "mask_path": f"schedule.predication.{masked[0]}" if len(masked) == 1 else "schedule.predication",
+        "operands": operands,
+        "loaded": loaded,
+        "outputs": outputs,
+        "narrow_widths": [(v, point.vector // v) for v in sorted({o.vector for o in point.operands} - {point.vector})],
+        "taken": taken,
+        "accesses": f"{taken} // VECTOR",
+        "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else "vector * VECTOR]"),
+        "coordinates": coordinates,
+        "value_coordinate": f"t{name}c{name}[value_idx{', part' if point.sliced else ''}]",
+        "coordinates_path": "compute" if coordinates and not masked else "",
+        "fit": partial(call, width=WIDTH - inside),
+        "masked": masked,
+        "all_masked": len(masked) == len(spec.output.shape),
+        "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
+        "guard_tiles": guard_tiles,
+        "accumulator": accumulator,
+        "reshape": f".reshape(({taken},))" if point.reshape else "",
+    }
+
+
+def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
+    spec, name = plan.spec, plan.spec.output.name
+    narrow = o.vector != plan.pointwise.vector
+    masked = bool(plan.pointwise.masked)
+    values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
+    predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
+    strides = [
+        "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.output.shape
+    ]
+    is_bool = o.tensor.dtype is Dtype.bool
+    copied = len(plan.statements) == 1 and isinstance(plan.statements[0].stored, Name)
+    return OperandText(
+        tensor=o.tensor,
+        variable=o.tensor.argument,
+        vector_text=str(o.vector) if narrow else "VECTOR",
+        predicate=predicate,
+        broadcast=o.broadcast,
+        strides=f"({', '.join(strides)})",
+        write=o.write,
+        values=values,
+        loading=_atom(o, "CopyG2ROp"),
+        storing=_atom(o, "CopyR2GOp"),
+        # In the kernel a u8 tensor says it holds i8
+        fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
+        # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
+        result=values + (", cutlass.Uint8" if o.tensor.dtype in (Dtype.u8, Dtype.bool) else ""),
+        memory=f"cute.recast_tensor({values}, cutlass.Uint8)" if is_bool else values,
+        truth=" != 0" if is_bool and not copied else "",
+    )
+
+
+def _atom(o: Operand, special: str) -> list[str]:
+    """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
+    plain = o.evict_priority == "evict_normal"
+    op = "CopyUniversalOp" if plain else special
+    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={o.bits}"]
+    priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
+    return items if plain else [*items, priority]
+
+
+def _coordinates(plan: PointwisePlan, variables: Variables) -> list[CoordinateText]:
+    modes = {coord.mode for typed in plan.statements for coord in coords(typed.value)}
+    return [
+        CoordinateText(mode, variables.free(f"coords_{mode}"), variables.free(f"coord_{mode}"), index)
+        for index, mode in enumerate(plan.spec.output.shape)
+        if mode in modes
+    ]
+
+
+def _output(plan: PointwisePlan, operand: OperandText, stored: Stored, printer: KernelPrinter) -> OutputText:
+    fragment = f"t{plan.spec.output.name}r{stored.tensor.name}_out"
+    result = stored.result
+    if stored.tensor.dtype is Dtype.bool:
+        result = f"cutlass.Boolean({result})" if is_number(stored.value) else result
+        result = f"{result}.to(cutlass.Uint8)"
+    if not printer.is_tensor(stored.value):
+        store = f"{fragment}.fill({result})"
+    elif plan.pointwise.reshape:
+        store = f"{fragment}.store({result}.reshape({fragment}.shape))"
+    else:
+        store = f"{fragment}.store({result})"
+    return OutputText(operand, stored.statements, store)

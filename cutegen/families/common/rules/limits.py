@@ -1,0 +1,41 @@
+"""What a thread, a block and 32 bits hold, and sizes that are made to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tensor_layouts import Layout
+
+from cutegen import layouts
+from cutegen.layouts import compact_like
+
+MAX_COUNT = 2**31 - 1  # of what is numbered with 32 bits
+
+
+def register_limit(threads: int) -> int:
+    """Registers of a thread: 65536 for all threads of a block, handed out 8 at a time, and at most 255."""
+    return min(255, 65536 // max(32, -(-threads // 32) * 32) // 8 * 8)
+
+
+def shrunk(extents: Sequence[int], limit: int) -> tuple[int, ...]:
+    """Divisors of the extents with a product of at most `limit`: the largest extent gives way first."""
+    result = list(extents)
+    total = prod(result)
+    while total > limit:
+        i = max(range(len(result)), key=lambda j: result[j])
+        # A prime beyond any trial division gives way at once.
+        factor = next((d for d in range(2, 1000) if result[i] % d == 0), result[i])
+        result[i] //= factor
+        total = prod(result)
+    return tuple(result)
+
+
+def fewer(layout: Layout, most: int) -> Layout:
+    """A compact layout of at most `most` places, its modes in the order of the strides that were written."""
+    modes = layouts.modes_of(layout)
+    steps = [min((step for extent, step in layouts.leaves(mode) if extent > 1 and step), default=0) for mode in modes]
+    sizes = layouts.mode_sizes(layout)
+    if len(sizes) == 1:
+        return Layout(shrunk(sizes, most)[0], 1)
+    return compact_like(shrunk(sizes, most), tuple(steps))

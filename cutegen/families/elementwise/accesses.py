@@ -1,0 +1,34 @@
+"""Where a warp of an elementwise kernel accesses memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.families.common.pointwise import Operand
+from cutegen.families.elementwise.partitions import thread_values
+from cutegen.families.elementwise.plan import ElementwisePlan
+from cutegen.language.kinds import Path
+
+
+def accesses_of(plan: ElementwisePlan) -> tuple[Access, ...]:
+    """The accesses of a kernel: loads of all operands that are read, then stores of all that are written."""
+    loads = [_operand(plan, o, "read") for o in plan.pointwise.operands if o.read]
+    return (*loads, *(_operand(plan, o, "write") for o in plan.pointwise.operands if o.write))
+
+
+def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
+    tensor = operand.tensor
+    strides = strides_of(tensor, plan.spec.output.shape, counted_sizes(plan))
+    name = f"{tensor.name} {'from' if kind == 'read' else 'to'} global memory"
+    path: Path = ("schedule", {"inner": "tiler"}.get(plan.partition, "thread_layout"))
+    layout, vector = thread_values(plan, strides), operand.vector
+    return Access(name, tensor.name, tensor.dtype, "global", kind, vector, layout, path, plan.threads)
+
+
+def counted_sizes(plan: ElementwisePlan) -> Mapping[str, int]:
+    """The fixed sizes that no thread reaches beyond; where each thread has a tile, those that are whole tiles."""
+    if plan.partition == "inner":
+        return {mode: size for mode, size in plan.spec.static.items() if size % plan.tile[mode] == 0}
+    return fixed_sizes(plan.spec, plan.tile)

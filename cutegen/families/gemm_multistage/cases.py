@@ -1,0 +1,39 @@
+"""A gemm's own cases of verification: around tiles of workspaces and bands of the walk, which other families lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.verification.cases import Wish
+
+
+def more_wishes(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases of workspaces, then those of bands. `tiles` is what a block covers of each mode."""
+    more = {mode: tiles[mode] + 1 for mode in plan.spec.modes if mode not in plan.spec.static}
+    yield from _workspaces(plan, more)
+    if plan.swizzle > 1:
+        yield from _bands(plan, tiles)
+
+
+def _workspaces(plan: GemmPlan, more: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases around the tiles of the kernels that fill workspaces, which are not those of the product."""
+    for x in plan.workspaces:
+        for step, what in ((-1, "less"), (1, "more")):
+            sizes = {mode: max(1, size + step) for mode, size in zip((x.mode, x.k), x.tile, strict=True)}
+            why = (
+                f"{x.mode} and {x.k} one {what} than the tile of the kernel that fills the workspace of {x.tensor.name}"
+            )
+            free = {mode: size for mode, size in sizes.items() if mode not in plan.spec.static}
+            yield Wish(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")
+
+
+def _bands(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases of a whole band and of one that is cut, so that both widths are walked."""
+    spec = plan.spec
+    across = spec.output.shape[plan.tile_order[1]]
+    if across not in spec.static:
+        sizes = {m: 2 * tiles[m] + 1 for m in spec.output.shape if m not in spec.static}
+        sizes[across] = tiles[across] * plan.swizzle + 1
+        why = f"a band of {plan.swizzle} tiles of {across} and one of a single tile"
+        yield Wish("band and a tile", why, sizes, data="integers")

@@ -1,0 +1,146 @@
+"""The family of multistage gemms, as the rooms ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cutegen.atoms.gpus import CUDA_F32, CUDA_F64, Arithmetic
+from cutegen.dtypes import Dtype
+from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.schedule import GemmSchedule, Spec
+from cutegen.family import Family
+from cutegen.ops.gemm import GEMM
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from tensor_layouts import Layout
+
+    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Buffer
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
+    from cutegen.dtypes import Dtype
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.kinds import Path
+    from cutegen.language.model import Tensor
+    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
+    from cutegen.verification.cases import Wish
+
+
+class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
+    """Gemms whose operands travel through `stages` of shared memory, which a mainloop along k fills and multiplies."""
+
+    name = "gemm_multistage"
+    op = GEMM
+    schedule = GemmSchedule
+    atoms = ("fma",)
+
+    def check_schedule(
+        self, ctx: Context, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+    ) -> None:
+        from cutegen.families.gemm_multistage.reading import check_schedule
+
+        check_schedule(ctx, schedule, tensors, compute)
+
+    def resolve(self, spec: Spec, report: Report) -> Spec:
+        from cutegen.families.gemm_multistage.inference import resolve
+
+        return resolve(spec, report)
+
+    def is_sound(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_multistage.product import is_sound
+
+        return is_sound(spec)
+
+    def is_finished(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_multistage.product import is_finished
+
+        return is_finished(spec)
+
+    def plan(self, spec: Spec) -> GemmPlan:
+        from cutegen.families.gemm_multistage.planning import plan
+
+        return plan(spec)
+
+    def rules(self) -> tuple[Rule, ...]:
+        from cutegen.families.gemm_multistage.rules import RULES
+
+        return RULES
+
+    def performance_rules(self) -> tuple[PerformanceRule, ...]:
+        from cutegen.families.gemm_multistage.rules import PERFORMANCE_RULES
+
+        return PERFORMANCE_RULES
+
+    def numbered_layouts(self, spec: Spec) -> Iterator[tuple[Path, Layout, int]]:
+        from cutegen.families.gemm_multistage.rules.dealing import numbered_layouts
+
+        return numbered_layouts(spec)
+
+    def unsaid_excess(self, plan: GemmPlan, made: Sequence[Access]) -> float:
+        from cutegen.families.gemm_multistage.rules.bank_conflicts import narrow_reads
+
+        return narrow_reads(plan, made)
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]:
+        from cutegen.families.common.pointwise_text import templates
+
+        return {**super().templates, **templates()}
+
+    def kernel_parts(self, plan: GemmPlan) -> KernelParts:
+        from cutegen.families.gemm_multistage.text import kernel_parts
+
+        return kernel_parts(plan)
+
+    def accumulator(self, spec: Spec) -> Dtype | None:
+        return spec.schedule.mma.accumulator
+
+    def more_wishes(self, plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.gemm_multistage.cases import more_wishes
+
+        return more_wishes(plan, tiles)
+
+    def accesses(self, plan: GemmPlan) -> tuple[Access, ...]:
+        from cutegen.families.gemm_multistage.accesses import accesses_of
+
+        return accesses_of(plan)
+
+    def claims(self, plan: GemmPlan) -> Iterator[Claim]:
+        from cutegen.families.gemm_multistage.claims import claims
+
+        return claims(plan)
+
+    def buffers(self, plan: GemmPlan) -> Iterator[Buffer]:
+        from cutegen.families.gemm_multistage.accesses import buffers
+
+        return buffers(plan)
+
+    def arithmetic(self, spec: Spec) -> Arithmetic:
+        return CUDA_F64 if spec.schedule.mma.accumulator is Dtype.f64 else CUDA_F32
+
+    def figures(self, plan: GemmPlan) -> tuple[Figure, ...]:
+        from cutegen.families.gemm_multistage.pictures import figures
+
+        return figures(plan)
+
+    def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.gemm_multistage.tuning import axes
+
+        return axes(specs)
+
+    def refinements(self, spec: Spec) -> Iterator[Choice]:
+        from cutegen.families.gemm_multistage.tuning import refinements
+
+        return refinements(spec)
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
+        from cutegen.families.gemm_multistage.inference import INFERRED_FROM
+
+        return INFERRED_FROM

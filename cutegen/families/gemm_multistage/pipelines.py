@@ -1,0 +1,86 @@
+"""The stages of a gemm's shared memory over time, as its prologue and mainloop fill and use them."""
+
+from __future__ import annotations
+
+from cutegen.drawing.colours import OKABE_ITO, SHADES, mix
+from cutegen.drawing.model import Bar, Figure, Mark, Subject, Timeline
+from cutegen.families.gemm_multistage.plan import GemmPlan
+
+MOST_TILES = 12  # along k: then it repeats
+
+
+def draw_pipeline(plan: GemmPlan) -> Figure:
+    """The timeline of a gemm's stages: each waits for a tile, then holds it.
+
+    Steps are the prologue's copies and the mainloop's iterations.
+    """
+    stages, ahead = plan.stages, plan.stages - 1
+    tiles = plan.k_tiles if plan.k_tiles is not None else stages + 4
+    counted = min(tiles, MOST_TILES + ahead)  # those that are on their way when the picture ends, too
+    ticks = [f"copy {i}" for i in range(ahead)] + [f"k={tile}" for tile in range(counted)]
+    marks = [Mark(0, "prologue"), Mark(ahead, "mainloop")]
+    bars = [bar for tile in range(counted) for bar in _bars(plan, tile)]
+    if counted == tiles:
+        ticks.append("end")
+        marks += [*([Mark(tiles, "drain")] if tiles > ahead else []), Mark(ahead + tiles, "epilogue")]
+        about = f"{plan.spec.output.name} is written"
+        bars.append(Bar(stages, ahead + tiles, ahead + tiles + 1, "store", len(OKABE_ITO) - 1, about))
+    lanes = (*(f"stage {i}" for i in range(stages)), "multiply-add")
+    timeline = Timeline("stages", lanes, tuple(ticks), ahead + tiles + 1, tuple(bars), tuple(marks))
+    return Figure(
+        "pipeline",
+        f"{stages} stages of shared memory over time",
+        (timeline if tiles <= MOST_TILES else timeline.first(ahead + MOST_TILES),),
+        tuple(mix(hue, SHADES[0]) for hue in OKABE_ITO),
+        caption=_caption(plan),
+        notes=_notes(plan, tiles),
+        subjects=(Subject(("schedule", "pipeline")),),
+    )
+
+
+def _bars(plan: GemmPlan, tile: int) -> tuple[Bar, Bar, Bar]:
+    """The bars of a tile along k: on its way to its stage, used there, multiplied.
+
+    It is issued `stages` - 1 steps ahead.
+    """
+    ahead, stage, colour = plan.stages - 1, tile % plan.stages, tile % (len(OKABE_ITO) - 1)
+    use = ahead + tile
+    where = f"in the prologue's copy {tile}" if tile < ahead else f"at the start of k={tile - ahead}"
+    waits = "after the prologue" if tile == 0 else f"at the end of k={tile - 1}"
+    kind = "in flight" if plan.uses_cp_async else "there"
+    way = f"tile {tile} is copied to stage {stage} {where}, and waited for {waits}"
+    return (
+        Bar(stage, tile, use, f"{tile} {kind}", colour, way, faint=True),
+        Bar(stage, use, use + 1, f"use {tile}", colour, f"k={tile}: the multiply-add reads stage {stage}"),
+        Bar(plan.stages, use, use + 1, f"tile {tile}", colour, f"k={tile}: {plan.tile[plan.k]} of {plan.k}"),
+    )
+
+
+def _caption(plan: GemmPlan) -> str:
+    ahead = plan.stages - 1
+    text = f"Copies run {ahead} tile{'s' * (ahead > 1)} of {plan.tile[plan.k]} along {plan.k} ahead."
+    if not plan.uses_cp_async:
+        return (
+            f"{text} They wait in registers while a tile is multiplied and are written to their stage {_stored(plan)}; "
+            "a barrier before each tile tells that its stage is full."
+        )
+    if plan.uses_registers:
+        (waiting,) = (x.tensor.name for x in (plan.a, plan.b) if x.through_registers)  # the other travels by cp.async
+        text += f" {waiting} waits in registers meanwhile, and is written to its stage {_stored(plan)}."
+    return (
+        f"{text} Before a tile is used, cp.async.wait_group {plan.stages - 2} waits for its copy and leaves "
+        f"{plan.stages - 2} younger in flight; a barrier then frees the stage that was used before."
+    )
+
+
+def _stored(plan: GemmPlan) -> str:
+    return f"before step {plan.store} of 0 to {plan.tile[plan.k] - 1}" if plan.stores_early else "at its end"
+
+
+def _notes(plan: GemmPlan, tiles: int) -> tuple[str, ...]:
+    notes = []
+    if plan.residue:
+        notes.append(f"Tile 0 is the one that may be ragged: {plan.k} is counted from its end.")
+    if plan.k_tiles is None:
+        notes.append(f"Drawn for {tiles} tiles along {plan.k}, as an example.")
+    return tuple(notes)

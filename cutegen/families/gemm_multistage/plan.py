@@ -1,0 +1,116 @@
+"""The plan of a multistage gemm: every number and choice that its templates print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensor_layouts import Layout
+
+from cutegen.atoms.copies import CopyAtomName
+from cutegen.families.common.pointwise import PointwisePlan
+from cutegen.language.model import Tensor
+
+
+@dataclass(frozen=True)
+class WorkspacePlan:
+    """How a k-major operand [`mode`, `k`] gets to memory in which `mode` is contiguous."""
+
+    tensor: Tensor  # as the spec has it
+    mode: str
+    k: str
+    threads: int
+    thread_layout: Layout
+    read: int  # elements of one access to the operand, along k
+    write: int  # elements of one access to the workspace, along `mode`, whose size there is a multiple of this
+    tile: tuple[int, int]  # of a thread block; each of its threads moves `write` x `read` elements
+    largest: int | None  # size of k that the grid can count; None if it is less
+
+    @property
+    def read_bits(self) -> int:
+        return self.read * self.tensor.dtype.bits
+
+    @property
+    def write_bits(self) -> int:
+        return self.write * self.tensor.dtype.bits
+
+
+@dataclass(frozen=True)
+class GemmOperand:
+    """A or B on its way from global memory to the multiply-add."""
+
+    tensor: Tensor
+    letter: str  # A or B: CuTe's name for it
+    mode: str  # M or N, in the spec's own name
+    block: int  # extent of the tile along `mode`
+    atom: CopyAtomName
+    vector: int  # elements of one access to global memory
+    smem_vector: int  # elements of one access that writes shared memory
+    thread_layout: Layout
+    value_layout: Layout
+    copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
+    smem_stride: int  # elements between neighbours in k
+    smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
+    smem_runs: bool  # that layout puts elements of one thread side by side
+    masked: bool
+    convert: bool  # to the accumulator's type after reading shared memory
+    zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
+    workspace: WorkspacePlan | None  # what is copied is not the argument: `tensor` says how it lies there
+
+    @property
+    def through_registers(self) -> bool:
+        return self.atom == "universal"
+
+    @property
+    def bits(self) -> int:
+        return self.vector * self.tensor.dtype.bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmPlan(PointwisePlan):
+    """A multistage gemm: its operands, its pipeline, and the fragments of a thread.
+
+    Texts such as `fragment_m` are layouts' shapes as CuTe prints them.
+    """
+
+    m: str
+    n: str
+    k: str
+    a: GemmOperand
+    b: GemmOperand
+    stages: int
+    store: int  # k_block before which what travels through registers is written to shared memory
+    k_tiles: int | None  # where k is fixed
+    residue: bool  # K: residue_first
+    thread_layout: Layout
+    permutation_m: Layout | None
+    permutation_n: Layout | None
+    fragment_m: str  # (4,2): a thread's share of the tile along m
+    fragment_n: str
+    smem_fragment_m: str  # the same of a column of shared memory, where A's has a layout of its own
+    smem_fragment_n: str
+    tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
+    swizzle: int  # tiles of the other mode in a band; 1: the grid is two-dimensional, the raster's mode along x
+    largest: tuple[str, int] | None  # swizzle 1: size of the other mode that the grid can count; None if it is less
+    most_tiles: int | None  # swizzle > 1: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
+    row_first: bool  # the output's values are walked along n first
+
+    @property
+    def workspaces(self) -> tuple[WorkspacePlan, ...]:
+        return tuple(x.workspace for x in (self.a, self.b) if x.workspace is not None)
+
+    @property
+    def uses_cp_async(self) -> bool:
+        return "cp_async" in (self.a.atom, self.b.atom)
+
+    @property
+    def uses_registers(self) -> bool:
+        """Whether an operand travels through registers."""
+        return self.a.through_registers or self.b.through_registers
+
+    @property
+    def stores_early(self) -> bool:
+        """Whether operands that travel through registers are written to shared memory before the last step of a tile.
+
+        The barrier is at that last step.
+        """
+        return self.uses_registers and self.store < self.tile[self.k] - 1

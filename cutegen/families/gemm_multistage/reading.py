@@ -1,0 +1,58 @@
+"""What is wrong with a multistage gemm's schedule as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cutegen.expressions.tree import Compute
+from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.language.context import Context
+from cutegen.language.model import Tensor
+
+
+def check_schedule(
+    ctx: Context, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+) -> None:
+    """Says which modes and tensors there are not, and what would have no effect on a tensor."""
+    modes: tuple[str, ...] | None = None
+    operands: tuple[str, ...] | None = None
+    if compute and compute.matmul:
+        operands = (compute.matmul.a, compute.matmul.b)
+        modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
+    ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
+    ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
+    ctx.known_modes(schedule.predication, modes, "schedule", "predication")
+    for mode, predicate in schedule.predication.items():
+        if modes and mode in modes[:2] and predicate == "residue_first":
+            message = f"`residue_first` guards the mode that is summed over, `{modes[2]}`, not `{mode}`"
+            ctx.say("CG207", message, "schedule", "predication", mode, help="write `mask`")
+    raster = schedule.scheduler.raster
+    if raster is not None and modes is not None and raster not in modes[:2]:
+        ctx.unknown_mode(raster, modes[:2], "schedule", "scheduler", "raster", key=False)
+    for tensor in schedule.copies:
+        if tensor not in tensors:
+            ctx.unknown_tensor(tensor, tuple(tensors), "schedule", "copies")
+    _only_operands(ctx, schedule.smem, tensors, operands, "smem", "shared memory")
+    _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
+    for tensor, space in schedule.workspace.items():
+        if tensor in tensors and space.major not in tensors[tensor].shape:
+            where = ("schedule", "workspace", tensor, "major")
+            ctx.unknown_mode(space.major, tensors[tensor].shape, *where, key=False)
+
+
+def _only_operands(
+    ctx: Context,
+    names: Iterable[str],
+    known: Mapping[str, Tensor],
+    operands: tuple[str, ...] | None,
+    field: str,
+    through: str,
+) -> None:
+    """Refuses tensors that are none of the product's operands; `through` is where those pass, in words."""
+    for tensor in names:
+        if tensor not in known:
+            ctx.unknown_tensor(tensor, operands or tuple(known), "schedule", field)
+        elif operands and tensor not in operands:
+            help = f"{through} holds {' and '.join(operands)}"
+            message = f"`{tensor}` does not go through {through}"
+            ctx.say("CG203", message, "schedule", field, tensor, key=True, help=help)

@@ -1,0 +1,98 @@
+"""Rules about the mma: its threads, its permutations, and the type that it sums in."""
+
+from __future__ import annotations
+
+from tensor_layouts import size
+
+from cutegen import layouts
+from cutegen.dtypes import Dtype
+from cutegen.families.common.rules.candidates import in_tiler
+from cutegen.families.gemm_multistage import product as gemm
+from cutegen.families.gemm_multistage.rules.dealing import MMA_THREADS, along_m_and_n
+from cutegen.families.gemm_multistage.schedule import Spec
+from cutegen.layouts import format_layout
+from cutegen.lint.rule import Say
+from cutegen.lint.trial import changed, first_that_works, say_layout
+
+MMA = ("schedule", "mma")
+
+
+def k_threads(spec: Spec, say: Say) -> None:
+    """All threads of the mma stand along m and n: `thread_layout` has size 1 along k."""
+    layout = spec.schedule.mma.thread_layout
+    assert layout is not None
+    sizes = layouts.mode_sizes(layout)
+    if len(sizes) == 3 and sizes[2] != 1:
+        k = gemm.product_of(spec).k
+        say(
+            f"{sizes[2]} threads along {k}, and the sums over {k} are not shared",
+            *MMA_THREADS,
+            notes=(f"{format_layout(layout)} has the sizes {layouts.show(sizes)}",),
+            help=say_layout("thread_layout", along_m_and_n(layout)),
+        )
+
+
+def permutation_threads(spec: Spec, say: Say) -> None:
+    """A permutation reorders a whole number of elements for every thread along its mode."""
+    schedule = spec.schedule
+    assert schedule.mma.thread_layout is not None
+    _, _, m, n, _ = gemm.product_of(spec)
+    for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
+        layout = schedule.mma.permutation[mode]
+        if int(size(layout)) % threads == 0:
+            continue
+
+        def text(resolved: Spec, mode: str = mode) -> str:
+            return say_layout(mode, resolved.schedule.mma.permutation[mode])
+
+        def help(mode: str = mode) -> str | None:
+            rest = {m: x for m, x in schedule.mma.permutation.items() if m != mode}
+            return first_that_works(say.code, [(text, changed(spec, {"mma.permutation": rest}))])
+
+        say(
+            f"the permutation of {mode} has {size(layout)} places for {threads} threads",
+            *(*MMA, "permutation", mode),
+            notes=(f"{size(layout)} = {int(size(layout)) // threads} * {threads} + {int(size(layout)) % threads}",),
+            help=help,
+        )
+
+
+def mma_divides(spec: Spec, say: Say) -> None:
+    """The tile is a whole number of permutations, hence of threads, along m and n."""
+    schedule = spec.schedule
+    _, _, m, n, _ = gemm.product_of(spec)
+    assert schedule.mma.thread_layout is not None
+    for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
+        extent, step = gemm.tile_of(schedule, mode), int(size(schedule.mma.permutation[mode]))
+        if extent % step == 0 or step % threads:  # of the latter the permutation itself is told
+            continue
+
+        def help(mode: str = mode, extent: int = extent, step: int = step) -> str | None:
+            near = sorted((c * step for c in range(1, extent // step + 18)), key=lambda c: (abs(c - extent), c))[:40]
+            return first_that_works(say.code, (in_tiler(spec, mode, c) for c in near))
+
+        of = "threads" if step == threads else "places of its permutation"
+        say(
+            f"the mma does not divide the tiler's {extent} along {mode}",
+            *("schedule", "tiler", mode),
+            notes=(f"{extent} = {extent // step} * {step} + {extent % step}, with {step} {of}",),
+            help=help,
+        )
+
+
+def k_permutation(spec: Spec, say: Say) -> None:
+    """Only m and n can be permuted: the order in which k is summed is that of memory."""
+    k = gemm.product_of(spec).k
+    if k in spec.schedule.mma.permutation:
+        message = f"`{k}` is summed over, and its order cannot be permuted"
+        say(message, *MMA, "permutation", k, help=f"remove `{k}` from the permutation")
+
+
+def accumulator(spec: Spec, say: Say) -> None:
+    """Products are summed in a type that holds the operands: f64 operands need an f64 accumulator."""
+    a, found = gemm.product_of(spec)[0], spec.schedule.mma.accumulator
+    if a.dtype is Dtype.f64 and found is not Dtype.f64:
+        assert found is not None
+        notes = (f"{a.dtype.bits} bits > {found.bits} bits",)
+        message = f"{a.dtype.value} operands cannot be summed in {found.value}"
+        say(message, *MMA, "accumulator", notes=notes, help="write `accumulator: f64`")

@@ -1,0 +1,191 @@
+"""What a multistage gemm's module prints. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensor_layouts import Layout
+
+from cutegen.codegen.formatting import call, make_layout, raising
+from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.dtypes import Dtype
+from cutegen.families.common.pointwise_text import pointwise_context
+from cutegen.families.gemm_multistage.load_text import LoadText, load_text
+from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.schedule import Spec
+from cutegen.families.gemm_multistage.workspace_text import WorkspaceText, workspace_texts, workspaces
+from cutegen.layouts import show
+
+
+def kernel_parts(plan: GemmPlan) -> KernelParts:
+    """The parts of a module of one gemm."""
+    spaces = workspace_texts(plan)
+    parameters = []
+    for x in (plan.a, plan.b):
+        parameters += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
+    return KernelParts(
+        template="gemm.py.j2",
+        constants=_constants(plan, spaces),
+        context=_epilogue(plan) | _context(plan) | {"spaces": spaces},
+        parameters=(*parameters, "tiled_mma: cute.TiledMma"),
+        launched={f"m{x.name}": x.parameter for x in spaces},
+        limits=_limits(plan),
+        workspaces=workspaces(plan),
+        uses_cpasync=plan.uses_cp_async,
+        without_elements=_without_elements(plan),
+    )
+
+
+def _constants(plan: GemmPlan, spaces: list[WorkspaceText]) -> tuple[Constant, ...]:
+    output, tiler = plan.spec.output, "schedule.tiler"
+    blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
+    width = Constant(
+        "SWIZZLE",
+        str(plan.swizzle),
+        f"tiles of {output.shape[plan.tile_order[1]]} in a band",
+        "schedule.scheduler.swizzle",
+    )
+    return (
+        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
+        Constant("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
+        *([width] if plan.swizzle > 1 else []),
+        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        Constant("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
+        Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
+        Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}", _copy_path(plan)),
+        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        *(x.constant for x in spaces),
+    )
+
+
+def _copy_path(plan: GemmPlan) -> str:
+    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
+    return f"schedule.copies.{plan.spec.output.name}"
+
+
+def _epilogue(plan: GemmPlan) -> dict[str, Any]:
+    reshaped = ".reshape((SLICE,))" if plan.pointwise.reshape else ""
+    one = " * one" if plan.pointwise.times_one else ""
+    return pointwise_context(
+        plan, _copy_path(plan), accumulator=f"product = accumulators[None, part].load(){reshaped}{one}"
+    )
+
+
+def _context(plan: GemmPlan) -> dict[str, Any]:
+    output = plan.spec.output
+    loads = [load_text(plan, x) for x in (plan.a, plan.b)]
+    stages, depth = plan.stages, plan.tile[plan.k]
+
+    def read(x: LoadText, k: str, stage: str, indent: int) -> str:
+        """Shared memory to registers, through a conversion where the types differ."""
+        source = f"t{output.name}s{x.name}[None, None, {k}, {stage}]"
+        target = f"t{output.name}r{x.name}[None, None, {k}]"
+        pad = " " * indent
+        if not x.plan.convert:
+            return pad + call("cute.autovec_copy(", [source, target], ")", indent)
+        raw = f"t{output.name}r{x.name}_in[None, None, {k}]"
+        return "\n".join(
+            [
+                pad + call("cute.autovec_copy(", [source, raw], ")", indent),
+                pad + call(f"{target}.store(", [f"{raw}.load().to(cutlass.{accumulator.cutlass})"], ")", indent),
+            ]
+        )
+
+    def epilogue_view(tensor: str, vector: str) -> str:
+        return f"slices({f'n_first({tensor})' if plan.row_first else tensor}, {vector})"
+
+    def permutation(layout: Layout | None) -> str:
+        return "None" if layout is None else make_layout(layout)
+
+    accumulator = _accumulator(plan.spec)
+    return {
+        "loads": loads,
+        "A": plan.a.tensor.name,
+        "B": plan.b.tensor.name,
+        "M": plan.m.upper(),
+        "N": plan.n.upper(),
+        "K": plan.k.upper(),
+        "blk_m": plan.tile[plan.m],
+        "blk_n": plan.tile[plan.n],
+        "blk_k": depth,
+        "mma_a": show((1, plan.smem_fragment_m, depth, stages)),
+        "mma_b": show((1, plan.smem_fragment_n, depth, stages)),
+        "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
+        "read": read,
+        "epilogue_view": epilogue_view,
+        "permutation": permutation,
+        "accumulator_type": accumulator.cutlass,
+        **_blocks(plan),
+    }
+
+
+def _blocks(plan: GemmPlan) -> dict[str, Any]:
+    """The texts that turn a block's index into the coordinate of its tile, and those of the grid."""
+    grid, modes = ("grid_m", "grid_n"), plan.spec.output.shape
+    first, second = plan.tile_order
+    number = ("bidx", "bidy")
+    if plan.swizzle > 1:
+        number = ("place // width", "band * SWIZZLE + place % width")
+    return {
+        "along": modes[first],
+        "across": modes[second],
+        "grid_along": grid[first],
+        "grid_across": grid[second],
+        "block_coordinate": ", ".join(number[plan.tile_order.index(i)] for i in (0, 1)),
+        "grid": f"{grid[first]}, {grid[second]}, 1" if plan.swizzle == 1 else "grid_m * grid_n, 1, 1",
+    }
+
+
+def _accumulator(spec: Spec) -> Dtype:
+    accumulator = spec.schedule.mma.accumulator
+    assert accumulator is not None
+    return accumulator
+
+
+def _without_elements(plan: GemmPlan) -> tuple[str, ...]:
+    """The lines that handle k = 0, when operands have no elements.
+
+    Torch gives such tensors strides that the compiled function refuses.
+    """
+    a, b = (plan.spec.tensor(x.tensor.name) for x in (plan.a, plan.b))
+    lines = [f"if not {a.argument}.numel():  # nothing to read, but strides must still fit"]
+    for tensor in (a, b):
+        unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
+        strides = ", ".join("1" if m == tensor.major else str(unit) for m in tensor.shape)
+        name = tensor.argument
+        lines.append(f"    {name} = {name}.as_strided({name}.shape, ({strides}))")
+    return tuple(lines)
+
+
+def _limits(plan: GemmPlan) -> tuple[Limit, ...]:
+    """The sizes that the grids can count."""
+    name, found = plan.spec.output.argument, []
+    if plan.largest is not None:
+        mode, most = plan.largest
+        raised = raising("    ", f"{name}: expected {mode} <= {most}, ", f"got {{{mode}}}")
+        found.append(Limit("schedule.tiler", f"{mode} <= {most}", (mode,), (f"if {mode} > {most}:", *raised)))
+    limited = [x for x in plan.workspaces if x.largest is not None]
+    for x in sorted(limited, key=lambda x: x.largest or 0)[:1]:  # both have the same k
+        raised = raising("    ", f"{x.tensor.argument}: expected {x.k} <= {x.largest}, ", f"got {{{x.k}}}")
+        lines = (f"if {x.k} > {x.largest}:", *raised)
+        found.append(Limit(f"schedule.workspace.{x.tensor.name}", f"{x.k} <= {x.largest}", (x.k,), lines))
+    if plan.most_tiles is not None:
+        shape = f"got shape {{tuple({name}.shape)}}"
+        broken = f"if {_tiles(plan, numbers=True)} > {plan.most_tiles}:"
+        raised = raising("    ", f"{name}: expected at most {plan.most_tiles} tiles, ", shape)
+        counted = f"{_tiles(plan)} <= 2**31 - 1"
+        found.append(Limit("schedule.scheduler.swizzle", counted, plan.spec.output.shape, (broken, *raised)))
+    return tuple(found)
+
+
+def _tiles(plan: GemmPlan, numbers: bool = False) -> str:
+    """The number of tiles in bands, the last one filled up. Extents are numbers, or go by their constant's name."""
+    counts = []
+    for i, mode in enumerate(plan.spec.output.shape):
+        extent, scale = plan.tile[mode], ""
+        named = str(extent) if numbers else f"TILER[{i}]"
+        if i == plan.tile_order[1]:
+            scale = f" * {plan.swizzle}" if numbers else " * SWIZZLE"
+            named = str(extent * plan.swizzle) if numbers else f"({named}{scale})"
+        counts.append((f"-(-{mode} // {named})" if extent > 1 or scale else mode) + scale)
+    return " * ".join(counts)

@@ -1,0 +1,133 @@
+"""What a gemm's module prints of operands that a kernel of their own first writes to a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensor_layouts import Layout
+
+from cutegen.codegen.formatting import Item, call, launch, python_tuple
+from cutegen.codegen.parts import Constant, Workspace, Workspaces
+from cutegen.families.gemm_multistage.plan import GemmPlan, WorkspacePlan
+from cutegen.layouts import show
+
+
+@dataclass(frozen=True)
+class WorkspaceText:
+    """The texts that a module prints of a workspace."""
+
+    plan: WorkspacePlan
+    kernel: str
+
+    @property
+    def name(self) -> str:
+        return self.plan.tensor.name
+
+    @property
+    def path(self) -> str:
+        """The key of the spec."""
+        return f"schedule.workspace.{self.name}"
+
+    @property
+    def parameter(self) -> str:
+        """The name of the workspace's parameter of `launch`."""
+        return f"workspace_{self.name}"
+
+    @property
+    def fill(self) -> str:
+        """The function that launches the kernel; in `launch` itself scalars and modes would be variables too."""
+        return f"_fill_workspace_{self.name}"
+
+    @property
+    def kernel_parameters(self) -> list[str]:
+        tensors = [f"m{letter}: cute.Tensor" for letter in "SD"]
+        return [*tensors, *(f"{name}: cute.TiledCopy" for name, _, _ in self.copies)]
+
+    @property
+    def tile_shape(self) -> str:
+        return show(self.plan.tile)
+
+    @property
+    def read_profile(self) -> str:
+        return show(((self.plan.read, self.plan.write), 1, 1))
+
+    @property
+    def write_profile(self) -> str:
+        return show(((self.plan.write, self.plan.read), 1, 1))
+
+    @property
+    def read_accesses(self) -> str:
+        return python_tuple((self.plan.write, 1, 1))
+
+    @property
+    def write_accesses(self) -> str:
+        return python_tuple((self.plan.read, 1, 1))
+
+    @property
+    def values(self) -> str:
+        return python_tuple((self.plan.write, self.plan.read))
+
+    @property
+    def value_strides(self) -> str:
+        return python_tuple((self.plan.read, 1))
+
+    @property
+    def copies(self) -> list[tuple[str, int, Layout]]:
+        """Both tiled copies: name, bits of an access, and the order of a thread's values, those of one access first."""
+        shape = (self.plan.write, self.plan.read)
+        return [
+            ("tiled_read", self.plan.read_bits, Layout(shape, (self.plan.read, 1))),
+            ("tiled_write", self.plan.write_bits, Layout(shape, (1, self.plan.write))),
+        ]
+
+    @property
+    def launch(self) -> str:
+        arguments = [p.split(":")[0] for p in self.kernel_parameters]
+        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", str(self.plan.threads))
+
+    @property
+    def memory(self) -> str:
+        """What makes the workspace of an argument."""
+        return f"_workspace({self.plan.tensor.argument}, {self.plan.write})"
+
+    def fakes(self, static: Mapping[str, int]) -> list[str]:
+        """Lines that make a stand-in for the compiler; `static` has the sizes that are fixed."""
+        plan = self.plan
+        unit = f"divisibility={plan.write}"
+        rows = f"cute.sym_int({unit})"
+        if plan.mode in static:
+            rows = str(-(-static[plan.mode] // plan.write) * plan.write)
+        items: list[Item] = [
+            f"cutlass.{plan.tensor.dtype.cutlass}",
+            ("(", [rows, str(static.get(plan.k, plan.k))], ")"),
+            ("(", ["1", f"cute.sym_int64({unit})"], ")"),
+            f"assumed_align={plan.write * plan.tensor.dtype.bytes}",
+        ]
+        return [call(f"{self.parameter} = make_fake_tensor(", items, ")", 4)]
+
+    @property
+    def constant(self) -> Constant:
+        what = f"tile of a block that fills {self.name}'s workspace"
+        return Constant(f"SPACE_{self.name}", python_tuple(self.plan.tile), what, self.path)
+
+
+def workspace_texts(plan: GemmPlan) -> list[WorkspaceText]:
+    """The texts of every operand that has a workspace."""
+    return [WorkspaceText(x, f"{plan.spec.kernel}_workspace_{x.tensor.name}_kernel") for x in plan.workspaces]
+
+
+def workspaces(plan: GemmPlan) -> Workspaces | None:
+    """The texts that the host side prints of a plan's workspaces; None if there are none."""
+    each = tuple(
+        Workspace(
+            path=x.path,
+            parameter=x.parameter,
+            memory=x.memory,
+            fakes=tuple(x.fakes(plan.spec.static)),
+            documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
+            f"{x.plan.mode} contiguous.",
+        )
+        for x in workspace_texts(plan)
+    )
+    return Workspaces("schedule.workspace", "workspace_memory.j2", each) if each else None

@@ -1,0 +1,86 @@
+"""The rules of probes, in the order of their codes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tensor_layouts import Layout
+
+from cutegen import layouts
+from cutegen.families.common.rules.candidates import in_tiler
+from cutegen.families.common.rules.limits import MAX_COUNT
+from cutegen.families.probe.schedule import Spec
+from cutegen.lint.rule import Rule, Say
+from cutegen.lint.trial import first_that_works, first_written
+from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
+
+
+def threads(spec: Spec, say: Say) -> None:
+    """A thread block has at most 1024 threads."""
+    layout, limit = spec.schedule.tv_layout, MAX_THREADS
+    if layout is not None and (count := layouts.mode_sizes(layout)[0]) > limit:
+        message = f"the layout has {count} threads, and a block at most {limit}"
+        say(message, "schedule", "tv_layout", notes=(f"{count} > {limit}",), help=_part(layout))
+
+
+def values(spec: Spec, say: Say) -> None:
+    """A thread has at most 1024 values."""
+    layout, limit = spec.schedule.tv_layout, MAX_VALUES
+    if layout is not None and (count := layouts.mode_sizes(layout)[1]) > limit:
+        message = f"the layout has {count} values a thread, and {limit} are the most"
+        say(message, "schedule", "tv_layout", notes=(f"{count} > {limit}",), help=_part(layout))
+
+
+def _part(layout: Layout) -> str:
+    """A help with a compact thread-value layout that is small enough to probe."""
+    threads, values = layouts.mode_sizes(layout)
+    count, own = min(threads, MAX_THREADS), min(values, MAX_VALUES)
+    return f"probe a part of it, such as `tv_layout: ({count},{own}):({own},1)`"
+
+
+def inside_tile(spec: Spec, say: Say) -> None:
+    """A probe's layout stays inside its tile."""
+    layout, tiler = spec.schedule.tv_layout, spec.schedule.tiler
+    assert layout is not None and tiler is not None
+    places, farthest = prod(tiler.values()), layouts.reach(layout)
+    if farthest <= places:
+        return
+    last = max(tiler, key=lambda mode: tiler[mode])
+    extent = -(-farthest // (places // tiler[last]))
+    terms = [f"{e - 1} * {d}" for e, d in layouts.leaves(layout) if e > 1]
+
+    def help() -> str | None:
+        text, candidate = in_tiler(spec, last, extent)
+        static = {m: s for m, s in candidate.static.items() if ("static", m) in spec.source.values}
+        return first_that_works(say.code, [(text, replace(candidate, static=static))])
+
+    say(
+        f"the layout reaches place {farthest - 1}, and the tile has {places}",
+        *first_written(spec, ("schedule", "tiler", last), ("schedule", "tv_layout")),
+        notes=(
+            f"{' + '.join(terms)} = {farthest - 1}",
+            f"{' * '.join(map(str, tiler.values()))} = {places}, the last is {places - 1}",
+        ),
+        help=help,
+    )
+
+
+def tile_size(spec: Spec, say: Say) -> None:
+    """A probe's tile has fewer than 2**31 elements: the places of a layout are 32-bit numbers."""
+    tiler = spec.schedule.tiler
+    assert tiler is not None
+    if (places := prod(tiler.values())) > MAX_COUNT:
+        mode = max(tiler, key=lambda mode: tiler[mode])
+        notes = (f"{' * '.join(map(str, tiler.values()))} = {places} > {MAX_COUNT}",)
+        fits = MAX_COUNT // (places // tiler[mode])
+        message = f"the tile has {places} elements, and {MAX_COUNT} are the most"
+        say(message, "schedule", "tiler", mode, notes=notes, help=f"`{mode}: {fits}` is the most" if fits else None)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("CG231", threads, basic=True),
+    Rule("CG232", values, basic=True),
+    Rule("CG258", inside_tile),
+    Rule("CG259", tile_size),
+)

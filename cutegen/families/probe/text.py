@@ -1,0 +1,33 @@
+"""What a probe's module prints. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from cutegen.codegen.expressions import KernelPrinter
+from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.dtypes import Dtype
+from cutegen.families.probe.plan import ProbePlan
+
+
+def kernel_parts(plan: ProbePlan) -> KernelParts:
+    """The parts of a module of one probe."""
+    source, output = plan.source, plan.spec.output
+    value = plan.statements[0].stored
+    assert value is not None
+    element = f"t{output.name}g{source.name}[value_idx]"
+    if source.dtype is Dtype.u8:  # in the kernel a u8 tensor says it holds i8
+        element = f"cutlass.Uint8({element})"
+    return KernelParts(
+        template="probe.py.j2",
+        constants=(
+            Constant("THREADS", str(plan.threads), "", "schedule.tv_layout"),
+            Constant("VALUES", str(plan.values), "of a thread", "schedule.tv_layout"),
+        ),
+        context={
+            "source": source,
+            "probe_element": element,
+            "probe_value": KernelPrinter({source.name: source.argument}, frozenset(), None, WIDTH - 8)
+            .print(value)
+            .text,
+        },
+    )

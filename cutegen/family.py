@@ -1,0 +1,231 @@
+"""What a family of kernels offers: one kernel skeleton, with everything that any room has to know about it.
+
+A family's folder holds its schedule's words, inference, plan, rules with their pages, templates, accesses, claims,
+pictures and tuning. The rooms (language, planning, lint, codegen, analysis, verification, drawing, tuning) are drivers:
+they ask the family of a spec, by the methods below, and know no family themselves. What is optional has a default.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from cutegen.atoms.gpus import CUDA_F32, CUDA_F64, Arithmetic
+from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec, Schedule
+from cutegen.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from tensor_layouts import Layout
+
+    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Buffer
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.kinds import Path
+    from cutegen.language.model import Tensor
+    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.ops.op import Op
+    from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
+    from cutegen.verification.cases import Wish
+
+S = TypeVar("S", bound=Schedule)
+P = TypeVar("P", bound=Plan)
+
+
+class Family(ABC, Generic[S, P]):
+    """One kernel skeleton. `S` is the class of its schedules, `P` that of its plans."""
+
+    name: ClassVar[str]  # of its folder
+    op: ClassVar[Op]  # what it computes
+    schedule: ClassVar[type[Schedule]]  # a dataclass whose fields are keys
+    atoms: ClassVar[tuple[str, ...]] = ()  # of the mma that its schedules name, where several families share the op
+
+    def __init__(self) -> None:
+        """Makes the family known to its class of schedules, from which `spec.family` takes it."""
+        self.schedule.family = self
+
+    @property
+    def folder(self) -> Traversable:
+        """Where the family's files are: `pages` of its rules and `templates` among them."""
+        return files(sys.modules[type(self).__module__].__package__ or type(self).__module__)
+
+    # --------------------------------------------------------------------------------------------------- language
+
+    def check_schedule(self, ctx: Context, schedule: S, tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
+        """Says to `ctx` what is wrong with a schedule that the schema allows.
+
+        That is: modes and tensors that there are not, and keys that would have no effect. Without `compute`, which was
+        unusable, what depends on it is left unchecked.
+        """
+
+    # --------------------------------------------------------------------------------------------------- planning
+
+    @abstractmethod
+    def resolve(self, spec: KernelSpec[S], report: Report) -> KernelSpec[S]:
+        """Fills in every field of a kernel that applies; reports what cannot be inferred.
+
+        It is idempotent: the result, written out and read again, resolves to itself.
+        """
+
+    def is_sound(self, spec: KernelSpec[S]) -> bool:
+        """Whether ranks agree and nothing is too large to count through; what is not filled in yet passes.
+
+        Inference leaves what is unsound as it was written, and the family's `basic` rules must say why.
+        """
+        return True
+
+    def is_finished(self, spec: KernelSpec[S]) -> bool:
+        """Whether `resolve` could fill in everything, so that all rules can be asked and a plan be made."""
+        return self.is_sound(spec)
+
+    @abstractmethod
+    def plan(self, spec: KernelSpec[S]) -> P:
+        """The plan of a resolved spec that passed its checks."""
+
+    # ------------------------------------------------------------------------------------------------------- lint
+
+    def rules(self) -> tuple[Rule, ...]:
+        """What a spec can do wrong, in the order of the codes. Their pages are in the family's folder `pages`."""
+        return ()
+
+    def performance_rules(self) -> tuple[PerformanceRule, ...]:
+        """What can cost a right kernel of the family speed, in the order of the codes."""
+        return ()
+
+    def numbered_layouts(self, spec: KernelSpec[S]) -> Iterator[tuple[Path, Layout, int]]:
+        """Every layout of the schedule that must number its places 0, 1, 2, ... once each.
+
+        Each comes with where it stands and the most places that are counted through.
+        """
+        return iter(())
+
+    def unsaid_excess(self, plan: P, made: Sequence[Access]) -> float:
+        """What no rule says of a kernel's excess, as a multiple of what would do; advice may not raise it."""
+        return 0.0
+
+    # --------------------------------------------------------------------------------------------------- analysis
+
+    def accesses(self, plan: P) -> tuple[Access, ...]:
+        """The accesses that a warp's threads make together, in the order in which the kernel does.
+
+        Every tensor that is stored is among them.
+        """
+        return ()
+
+    @abstractmethod
+    def claims(self, plan: P) -> Iterator[Claim]:
+        """The claims that are proved of the plan by counting.
+
+        Coverage of every tensor that is stored comes first, then the bounds of every mode.
+        """
+
+    def buffers(self, plan: P) -> Iterator[Buffer]:
+        """The tensors' parts of shared memory."""
+        return iter(())
+
+    def blocks(self, plan: P, sizes: Mapping[str, int]) -> int:
+        """The number of thread blocks that the kernel is launched with for the size of every mode.
+
+        It is one for each tile of the output, where the family says nothing else.
+        """
+        output = plan.spec.output
+        return prod(-(-sizes[mode] // plan.tile[mode]) for mode in output.shape if mode in plan.tile)
+
+    def arithmetic(self, spec: KernelSpec[S]) -> Arithmetic:
+        """The kind of arithmetic whose rate bounds a resolved kernel: f64 where a tensor is, else f32, on the CUDA
+        cores."""
+        return CUDA_F64 if any(tensor.dtype is Dtype.f64 for tensor in spec.tensors) else CUDA_F32
+
+    # ---------------------------------------------------------------------------------------------------- codegen
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]:
+        """Where templates of a prefix are: `include "NAME/part.j2"` finds `part.j2` of the folder of NAME.
+
+        The family's own, in its folder `templates`, have its name for a prefix; `module` is the prefix of those of all
+        modules.
+        """
+        return {self.name: self.folder / "templates"}
+
+    @abstractmethod
+    def kernel_parts(self, plan: P) -> KernelParts:
+        """The parts of a module's text that other kernels do not have: its template, with what that prints."""
+
+    # ----------------------------------------------------------------------------------------------- verification
+
+    def accumulator(self, spec: KernelSpec[S]) -> Dtype | None:
+        """The type that a matrix product is summed in; None: the one that its operands are computed in."""
+        return None
+
+    def covered(self, plan: P) -> dict[str, int]:
+        """How many elements along each mode a thread block covers. Modes that the plan's tile lacks count as 1."""
+        return {mode: max(1, plan.tile.get(mode, 1)) for mode in plan.spec.modes}
+
+    def wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish] | None:
+        """The cases that the kernel is verified on, in their order, instead of those that follow for any family.
+
+        None for the latter. `tiles` is what a block covers, and the size itself of a mode whose size is fixed.
+        """
+        return None
+
+    def more_wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        """Cases besides those that follow for any family, where this one counts or pads in a way of its own.
+
+        `tiles` is as for `wishes`.
+        """
+        return iter(())
+
+    def refused(self, spec: KernelSpec[S], sizes: Mapping[str, int]) -> str | None:
+        """What the host does not accept in sizes that are right for each mode alone; None where it takes them."""
+        return None
+
+    def accepted(self, spec: KernelSpec[S], sizes: dict[str, int]) -> dict[str, int] | None:
+        """The sizes, enlarged as little as what `refused` asks for; None if fixed sizes leave no way."""
+        return sizes
+
+    # ---------------------------------------------------------------------------------------------------- drawing
+
+    def figures(self, plan: P) -> tuple[Figure, ...]:
+        """The kernel's pictures, in the order of its page."""
+        return ()
+
+    def facts(self, plan: P) -> list[tuple[str, str]]:
+        """What the head of the kernel's page says of the plan: labels and texts."""
+        from cutegen.drawing.kernels import plan_facts
+
+        return plan_facts(plan)
+
+    # ----------------------------------------------------------------------------------------------------- tuning
+
+    def axes(self, specs: Sequence[KernelSpec[S]]) -> Iterator[tuple[str, list[Choice]]]:
+        """The axes that `tune` combines where the spec names nothing: names and choices.
+
+        The kernels are resolved and share their schedule.
+        """
+        return iter(())
+
+    def refinements(self, spec: KernelSpec[S]) -> Iterator[Choice]:
+        """Changes of one field each that `tune` tries around the best candidates."""
+        return iter(())
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
+        """Which fields of the schedule are inferred, each from which others, by dotted path.
+
+        Where `tune` changes one, planning infers anew what follows from it. `*` stands for a name, the same one on both
+        sides; `@` for the output's. They are declared where they are inferred.
+        """
+        return {}
+
+
+AnyFamily = Family[Any, Any]

@@ -1,0 +1,3 @@
+"""`cutegen inspect`: what kernels compile to, and what changed since an older build of them."""
+
+from __future__ import annotations

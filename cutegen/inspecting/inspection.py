@@ -1,0 +1,310 @@
+"""What kernels compile to: resources, instructions by kind, loops, and what the spec expects of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
+from cutegen.building.compilation import Compilation, compile_units
+from cutegen.compiling import Artefact, BankClashes, Cache, Compiled, Judgement, Outcome, bank_clashes, judge
+from cutegen.compiling.sass import histogram, loops, parse
+from cutegen.console import Progress, print_table
+from cutegen.language.model import Expect
+from cutegen.project.sources import Unit
+
+_PTX_VERSION = re.compile(r"^\s*\.version\s+(\S+)", re.MULTILINE)
+
+Kinds = Mapping[str, Mapping[str, int]]  # kind -> mnemonic -> how many
+
+
+@dataclass(frozen=True)
+class Code:
+    """The instructions of a kernel or of a part of it, each counted once. `first` and `last` are addresses."""
+
+    instructions: int
+    kinds: Kinds
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What one kernel compiles to for one target. What is None is not known, and `missing` says why, one sentence each.
+
+    `resources` are `registers`, `spill_stores`, `spill_loads` and `stack` of a thread, `static_smem` and `dynamic_smem`
+    of a block; all but the registers in bytes. `loops` are the innermost ones, None where they cannot be told from the
+    code. `kernels` says how many instructions each kernel has that a call launches: all other figures are of all of
+    them together.
+    """
+
+    kernel: str
+    target: str
+    resources: Mapping[str, int | None]
+    ptx_version: str | None
+    code: Code | None
+    padding: int  # instructions behind the last one that can be reached
+    loops: tuple[Code, ...] | None
+    expect: tuple[Judgement, ...] = ()
+    missing: tuple[str, ...] = ()
+    ptx: str | None = None
+    sass: str | None = None
+    banks: BankClashes | None = None
+    occupancy: Occupancy | None = None  # None where there is no plan, or the resources are not known
+    kernels: Mapping[str, int] = field(default_factory=dict)
+
+
+def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None) -> Inspection:
+    """Reads from an artefact what its kernel compiled to.
+
+    `dynamic_smem` is the plan's, in bytes, None where there is no plan; without `expect` nothing is judged.
+    """
+    version = _PTX_VERSION.search(artefact.ptx)
+    code: Code | None = None
+    padding = 0
+    found: tuple[Code, ...] | None = None
+    kernels: dict[str, int] = {}
+    if artefact.sass is not None:
+        functions = parse(artefact.sass)
+        kernels = {_as_written(f.name, artefact.kernel): len(f.instructions) for f in functions}
+        if len(kernels) < len(functions):
+            kernels = {f.name: len(f.instructions) for f in functions}
+        instructions = [i for function in functions for i in function.instructions]
+        code = Code(len(instructions), histogram(instructions))
+        padding = sum(function.padding for function in functions)
+        by_function = [loops(function) for function in functions]
+        if None not in by_function:
+            found = tuple(
+                Code(len(loop.instructions), histogram(loop.instructions), loop.first, loop.last)
+                for some in by_function
+                for loop in some or ()
+            )
+    return Inspection(
+        artefact.kernel,
+        artefact.target,
+        {**vars(artefact.resources), "dynamic_smem": dynamic_smem},
+        version[1] if version else None,
+        code,
+        padding,
+        found,
+        tuple(judge(expect, artefact)) if expect is not None else (),
+        artefact.missing,
+        artefact.ptx,
+        artefact.sass,
+        None if artefact.sass is None else bank_clashes(artefact.sass),
+        kernels=kernels,
+    )
+
+
+def _as_written(symbol: str, kernel: str) -> str:
+    """The name that the module gives a function, to whose symbol the compiler appends the types of its arguments."""
+    found = re.match(rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel)_", symbol)
+    return found[1] if found else symbol
+
+
+def inspect_unit(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Inspection]:
+    """Inspects a unit for each target that it compiled for."""
+    smem, expect = unit.module.plan.smem_bytes, unit.module.spec.expect
+    found = [inspect(o.artefact, smem, expect) for o in outcomes.values() if isinstance(o, Compiled)]
+    return [replace(i, occupancy=_occupancy(i, unit.module.plan.threads)) for i in found]
+
+
+def _occupancy(inspection: Inspection, threads: int) -> Occupancy | None:
+    """How many blocks of `threads` threads fit a multiprocessor; None where the resources are not known."""
+    registers, static, dynamic = (inspection.resources[x] for x in ("registers", "static_smem", "dynamic_smem"))
+    if registers is None or static is None or dynamic is None:
+        return None
+    return occupancy(inspection.target, threads, static + dynamic, registers)
+
+
+def compile_for_inspection(
+    units: Sequence[Unit], target: str | None, jobs: int | None, cache: Cache | None, progress: Progress
+) -> list[Compilation]:
+    """Compiles the units for all their targets, or for one only. What the cache has is not compiled anew.
+
+    Raises OSError where no worker process can be started.
+    """
+
+    def done(what: str, outcome: Outcome) -> None:
+        ended = f"in {outcome.seconds:.1f} s" if isinstance(outcome, Compiled) else ""
+        progress.step(f"compiled {what} {ended}" if ended else f"failed to compile {what}")
+
+    try:
+        return compile_units(
+            units,
+            target=target,
+            workers=jobs,
+            cache=cache,
+            on_start=lambda count: progress.start("compiling", count),
+            on_done=done,
+        )
+    finally:
+        progress.stop()
+
+
+def longest_loop(inspection: Inspection) -> Code | None:
+    """The innermost loop with the most instructions, which in a gemm is its mainloop.
+
+    None where there is no loop, or none is known.
+    """
+    return max(inspection.loops or (), key=lambda loop: loop.instructions, default=None)
+
+
+# JSON
+
+
+def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[str, Any]:
+    """An inspection as JSON: `{target, resources, ptx_version, kernels: {name: instructions}, instructions, padding,
+    kinds, loops: [{first, last, instructions, kinds}], bank_clashes: {clashes, ffma}, expect: [{key, wanted, found,
+    holds, hint}], occupancy, missing}`, and the texts that were asked for.
+    """
+    code, repeated = inspection.code, inspection.loops
+    texts = {"ptx": inspection.ptx} if ptx else {}
+    texts |= {"sass": inspection.sass} if sass else {}
+    return {
+        "target": inspection.target,
+        "resources": dict(inspection.resources),
+        "ptx_version": inspection.ptx_version,
+        "kernels": dict(inspection.kernels),
+        "instructions": None if code is None else code.instructions,
+        "padding": inspection.padding,
+        "kinds": None if code is None else code.kinds,
+        "loops": None if repeated is None else [vars(loop) for loop in repeated],
+        "bank_clashes": None if inspection.banks is None else vars(inspection.banks),
+        "expect": [
+            {"key": j.key, "wanted": j.wanted, "found": j.found, "holds": j.holds, "hint": j.hint}
+            for j in inspection.expect
+        ],
+        "occupancy": None if inspection.occupancy is None else as_json(inspection.occupancy),
+        "missing": list(inspection.missing),
+        **texts,
+    }
+
+
+def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
+    """Reads an inspection from what `inspection_json` made, without its expectations.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for anything else.
+    """
+    code = None
+    if data["kinds"] is not None:
+        code = Code(int(data["instructions"]), _kinds(data["kinds"]))
+    repeated = data["loops"]
+    if repeated is not None:
+        repeated = tuple(
+            Code(int(loop["instructions"]), _kinds(loop["kinds"]), int(loop["first"]), int(loop["last"]))
+            for loop in repeated
+        )
+    clashing = data.get("bank_clashes")  # which those of earlier versions do not have
+    return Inspection(
+        kernel,
+        str(data["target"]),
+        {str(name): None if n is None else int(n) for name, n in data["resources"].items()},
+        data["ptx_version"],
+        code,
+        int(data["padding"]),
+        repeated,
+        ptx=data.get("ptx"),
+        sass=data.get("sass"),
+        kernels={str(name): int(count) for name, count in data.get("kernels", {}).items()},
+        banks=None if clashing is None else BankClashes(int(clashing["clashes"]), int(clashing["ffma"])),
+    )
+
+
+def _kinds(data: Mapping[str, Mapping[str, int]]) -> Kinds:
+    """The numbers of instructions by kind and mnemonic, read from JSON."""
+    return {str(kind): {str(name): int(n) for name, n in names.items()} for kind, names in data.items()}
+
+
+# Text
+
+_MOST_NAMED = 6  # mnemonics of a kind in a row
+
+
+def facts(inspection: Inspection) -> list[tuple[str, str]]:
+    """What can be said of an inspection: lines of a name and a text."""
+    of, code = inspection.resources, inspection.code
+    lines = [
+        ("registers", f"{_number(of['registers'])} a thread"),
+        ("shared memory", f"{_number(of['static_smem'])} B static, {_number(of['dynamic_smem'])} B dynamic a block"),
+        ("spills", f"{_number(of['spill_stores'])} B stored, {_number(of['spill_loads'])} B loaded a thread"),
+        ("stack", f"{_number(of['stack'])} B a thread"),
+        ("occupancy", "?" if inspection.occupancy is None else inspection.occupancy.text),
+        ("PTX", f"version {inspection.ptx_version or '?'}"),
+    ]
+    if len(inspection.kernels) > 1:
+        each = ", ".join(f"{name} with {count} instructions" for name, count in inspection.kernels.items())
+        lines.append(("kernels", f"{each}: spills and instructions are sums, the rest is the most of one"))
+    padding = f", and {inspection.padding} of padding" if inspection.padding else ""
+    lines.append(("instructions", "?" if code is None else f"{code.instructions}{padding}"))
+    if code is not None:
+        lines.append(("loops", _loops(inspection)))
+    if inspection.banks is not None and inspection.banks.ffma:
+        lines.append(("bank clashes", str(inspection.banks)))
+    for judgement in inspection.expect:
+        verdict = "holds" if judgement.holds else "FAILS"
+        lines.append(("expect", f"{verdict}: {judgement.key}: wanted {judgement.wanted}, found {judgement.found}"))
+        if judgement.hint:
+            lines.append(("", judgement.hint))
+    return lines + [("note", why) for why in inspection.missing]
+
+
+def print_inspection(inspection: Inspection, spec: str) -> None:
+    """Prints an inspection: its facts, and a table of instructions by kind."""
+    print(f"{inspection.kernel} for {inspection.target} ({spec})")
+    lines = facts(inspection)
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        print(f"  {name:{width}}  {text}")
+    if inspection.code is not None:
+        print()
+        print_table(*histogram_table(inspection))
+
+
+def _loops(inspection: Inspection) -> str:
+    """The innermost loops of a kernel, in words."""
+    if inspection.loops is None:
+        return "what they repeat does not stand in one piece"
+    loop = longest_loop(inspection)
+    if loop is None:
+        return "none"
+    place = f"0x{loop.first:04x} to 0x{loop.last:04x}, {loop.instructions} instructions a pass"
+    count = len(inspection.loops)
+    return place if count == 1 else f"{count} innermost; the longest {place}"
+
+
+def histogram_table(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+    """The columns and rows of the table of instructions.
+
+    Each row has a kind with its number, its share of the kernel and of its longest loop, and its mnemonics.
+    """
+    code, loop = inspection.code, longest_loop(inspection)
+    assert code is not None
+    columns = ["kind", "kernel", "share"] + (["loop", "share"] if loop else []) + ["instructions"]
+    rows = []
+    for kind, names in sorted(code.kinds.items(), key=lambda item: -sum(item[1].values())):
+        row = [kind, *_share(names, code)]
+        if loop is not None:
+            row += _share(loop.kinds.get(kind, {}), loop)
+        rows.append([*row, _named(names)])
+    return columns, rows
+
+
+def _share(names: Mapping[str, int], code: Code) -> list[str]:
+    """The number of a kind's instructions and its share of the code, as two cells."""
+    count = sum(names.values())
+    return [f"{count:>6}", f"{100 * count / code.instructions:>5.1f} %"] if count else [f"{'-':>6}", f"{'-':>7}"]
+
+
+def _named(names: Mapping[str, int]) -> str:
+    """The most frequent mnemonics of a kind with their numbers."""
+    shown = [f"{name} x {count}" for name, count in list(names.items())[:_MOST_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more > 0 else "")
+
+
+def _number(value: int | None) -> str:
+    """A number, or `?` for one that is not known."""
+    return "?" if value is None else str(value)

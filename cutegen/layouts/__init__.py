@@ -1,0 +1,70 @@
+"""The one toolbox of layouts, on top of tensor-layouts: notation, making them, and counting what they do."""
+
+from __future__ import annotations
+
+from cutegen.layouts.making import (
+    alike,
+    compact,
+    compact_like,
+    make_layout_tv,
+    ordered_by,
+    pair,
+    plane,
+    row_major,
+    walk,
+)
+from cutegen.layouts.modes import (
+    MAX_ENUMERATED,
+    coverage,
+    first_offsets,
+    is_compact,
+    is_injective,
+    is_permutation,
+    keeps_runs,
+    leaves,
+    mode_sizes,
+    modes_of,
+    moving_leaves,
+    offsets,
+    reach,
+    run_along,
+    unit_stride_run,
+)
+from cutegen.layouts.notation import LayoutSyntaxError, format_layout, parse_layout
+from cutegen.layouts.shapes import IntTuple, coordinates, elements, flat, nested_like, show
+
+__all__ = [
+    "MAX_ENUMERATED",
+    "IntTuple",
+    "LayoutSyntaxError",
+    "alike",
+    "compact",
+    "compact_like",
+    "coordinates",
+    "coverage",
+    "elements",
+    "first_offsets",
+    "flat",
+    "format_layout",
+    "is_compact",
+    "is_injective",
+    "is_permutation",
+    "keeps_runs",
+    "leaves",
+    "make_layout_tv",
+    "mode_sizes",
+    "modes_of",
+    "moving_leaves",
+    "nested_like",
+    "offsets",
+    "ordered_by",
+    "pair",
+    "parse_layout",
+    "plane",
+    "reach",
+    "row_major",
+    "run_along",
+    "show",
+    "unit_stride_run",
+    "walk",
+]

@@ -1,0 +1,26 @@
+"""Which rules there are: those of the families, and those that the specs of any family can break."""
+
+from __future__ import annotations
+
+from cutegen.family import AnyFamily
+from cutegen.lint import promises
+from cutegen.lint.rule import PerformanceRule, Rule
+from cutegen.registry import families
+
+_MEASURED: tuple[Rule, ...] = (Rule("CG256", promises.listed_shapes),)  # of kernels that are measured, besides theirs
+
+
+def rules_of(family: AnyFamily) -> tuple[Rule, ...]:
+    """The rules that a spec of the family can break, in the order of their codes."""
+    more = _MEASURED if family.op.unmeasured is None else ()
+    return tuple(sorted((*family.rules(), *more), key=lambda rule: rule.code))
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """The rules of all families, one after the other; a code that several families say is there several times."""
+    return tuple(rule for family in families() for rule in rules_of(family))
+
+
+def all_performance_rules() -> tuple[PerformanceRule, ...]:
+    """The performance rules of all families, one after the other; a code that several say is there several times."""
+    return tuple(rule for family in families() for rule in family.performance_rules())

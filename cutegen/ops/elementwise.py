@@ -1,0 +1,76 @@
+"""The op `elementwise`: each element of the outputs from the elements of other tensors at its coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cutegen.expressions.tree import Compute, Place
+from cutegen.language.computing import check_fits, say
+from cutegen.language.context import Context
+from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.op import Op
+
+if TYPE_CHECKING:
+    from cutegen.measuring.peers import Peer
+    from cutegen.ops.reference import Reference
+    from cutegen.planning.plan import Plan
+
+
+class Elementwise(Op):
+    """Statements on elements of one coordinate; tensors broadcast along the modes that they lack."""
+
+    name = "elementwise"
+    has_special_values = True
+    starter = """\
+summary: Adds two matrices, element by element.
+op: elementwise
+tensors:
+  A: {shape: [M, N], dtype: f32, major: N, align: 16}
+  B: {shape: [M, N], dtype: f32, major: N, align: 16}
+  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+compute: C = A + B
+schedule:
+  partition: thread_value            # or inner, inner_outer
+  thread_layout: (4,64):(64,1)
+  value_layout: (4,4):(4,1)
+targets: [sm_80, sm_90a]
+"""
+
+    def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
+        say(ctx, "CG127", "an elementwise kernel has no `@`", statement, place, "write `op: gemm`")
+
+    def check_compute(
+        self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
+    ) -> None:
+        for number, statement in enumerate(compute.statements):
+            if statement.matmul:
+                self.refuse_product(ctx, number, statement.matmul.place)
+                return
+        outputs = [tensors[target] for target in compute.targets if target in tensors]
+        if not outputs:
+            return  # of which each statement was told
+        first = outputs[0]
+        for other in outputs[1:]:
+            if other.shape != first.shape:
+                message = f"`{other.name}` is [{', '.join(other.shape)}], and `{first.name}` [{', '.join(first.shape)}]"
+                notes = ("one kernel writes all its outputs element by element: they have the same modes",)
+                help = f"write `shape: [{', '.join(first.shape)}]`, or a kernel for each"
+                ctx.say("CG129", message, "tensors", other.name, "shape", notes=notes, help=help)
+        for name in compute.names():
+            if name in tensors and tensors[name] not in outputs:
+                check_fits(ctx, tensors[name], first)
+
+    def reference(self, plan: Plan) -> Reference:
+        from cutegen.ops.reference import reference_of
+
+        return reference_of(plan.spec, plan.statements)
+
+    def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
+        from cutegen.measuring.peers import arithmetic, copy
+
+        one_call = copy(spec) or arithmetic(spec)
+        return (one_call,) if one_call else super().peers(spec)
+
+
+ELEMENTWISE = Elementwise()

@@ -1,0 +1,136 @@
+"""The op `gemm`: a matrix product A [M, K] times B [N, K] transposed, with an epilogue on its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import MatMul, Name, coords, walk
+from cutegen.expressions.tree import Compute
+from cutegen.language.computing import check_fits, say
+from cutegen.language.context import Context
+from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.op import Op, Work
+
+if TYPE_CHECKING:
+    from cutegen.measuring.peers import Peer
+    from cutegen.ops.reference import Reference
+    from cutegen.planning.plan import Plan
+
+CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
+
+
+class Gemm(Op):
+    """One assignment whose right side holds one product of two tensors that share their last mode."""
+
+    name = "gemm"
+    summary = "A [M,K] times B [N,K] transposed, with an epilogue"
+    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+    has_product = True
+    rate = "TFLOP/s"
+    starter = """\
+summary: Single-precision GEMM on the CUDA cores.
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K, align: 16}
+  B: {shape: [N, K], dtype: f32, major: K, align: 16}
+  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
+schedule:
+  tiler: {M: 128, N: 64, K: 8}
+targets: [sm_80, sm_90a]
+"""
+
+    def check_compute(
+        self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
+    ) -> None:
+        assignment = compute.single
+        if assignment is None:
+            message = "a gemm's compute is one assignment"
+            say(ctx, "CG127", message, 1, compute.statements[1].target_place, "write it as one, `C = ...`")
+            return
+        product = assignment.matmul
+        if not product:
+            message = "a gemm needs one `A @ B.T` in compute"
+            say(ctx, "CG127", message, 0, assignment.value.place, "write `op: elementwise` if there is none")
+            return
+        operands = []
+        for name, place in ((product.a, product.a_place), (product.b, product.b_place)):
+            if name not in tensors:
+                say(ctx, "CG127", f"`{name}` is a scalar; `@` multiplies two tensors", 0, place)
+            else:
+                operands.append(tensors[name])
+        if len(operands) == 2:
+            output = tensors[assignment.target]
+            self._check_product(ctx, operands[0], operands[1], output)
+            for coord in coords(assignment.value):
+                if coord.mode not in output.shape:
+                    message = f"`{coord.mode}` is summed over: an element of `{output.name}` is at no place along it"
+                    say(ctx, "CG116", message, 0, coord.place, f"modes: {', '.join(output.shape)}")
+            epilogue = {node.id for node in walk(assignment.value) if isinstance(node, Name)}
+            for name in epilogue & set(tensors):
+                check_fits(ctx, tensors[name], output)
+
+    def _check_product(self, ctx: Context, a: Tensor, b: Tensor, out: Tensor) -> None:
+        for tensor, wanted in ((a, "[M, K]"), (b, "[N, K]"), (out, "[M, N]")):
+            if len(tensor.shape) != 2:
+                message = f"`{tensor.name}` has {len(tensor.shape)} mode{'s' * (len(tensor.shape) > 1)}"
+                help = f"in `{out.name} = {a.name} @ {b.name}.T` it is {wanted}"
+                ctx.say("CG130", f"{message}; a gemm's has 2", "tensors", tensor.name, "shape", help=help)
+                return
+        (m, k), (n, k_of_b) = a.shape, b.shape
+        if k != k_of_b:
+            message = f"`{a.name}` and `{b.name}` share no last mode: `{k}` and `{k_of_b}`"
+            turned = n == k
+            help = f"write `shape: [{k_of_b}, {k}]` and, if that is how it lies in memory, `major: {k_of_b}`"
+            notes = ("shapes are [M, K] and [N, K]; which mode is contiguous is said by `major:`",)
+            ctx.say("CG130", message, "tensors", b.name, "shape", notes=notes, help=help if turned else None)
+        elif out.shape != (m, n):
+            message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{m}, {n}]"
+            ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{m}, {n}]`")
+        if a.dtype is not b.dtype and a.dtype in self.dtypes and b.dtype in self.dtypes:
+            message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
+            ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
+
+    def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        product: MatMul | None = compute.matmul
+        return (tensors[product.a].shape[1],) if product else ()
+
+    def reference(self, plan: Plan) -> Reference:
+        from cutegen.ops.reference import Reference, reference_of
+
+        (statement,) = plan.statements
+        product = next(node for node in walk(statement.value) if isinstance(node, MatMul))
+        dtype = product.dtype
+        assert dtype is not None
+        factors = [plan.spec.tensor(name) for name in (product.a, product.b)]
+        a, b = (t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in factors)
+        if isinstance(statement.stored, MatMul):
+            return Reference((f"result = {a} @ {b}.T",))
+        return reference_of(plan.spec, plan.statements, (f"product = {a} @ {b}.T",))
+
+    def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+        return prod(sizes[mode] for mode in spec.modes)
+
+    def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
+        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
+
+        by_cublas = product_of(spec, dict.fromkeys((s.name for s in spec.scalars), 1)) is not None
+        return (CUBLAS, CUBLAS_BEST) if by_cublas else (CUBLAS_EAGER, COMPILED)
+
+    def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
+        """The sizes to measure a gemm at: cubes."""
+        return [dict.fromkeys(spec.modes, size) for size in CUBES]
+
+    def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
+        """The work of the epilogue, and two operations for each multiply-add of the product."""
+        product, rest = spec.compute.matmul, super().work(spec, sizes)
+        assert product is not None
+        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(product.a).shape[1]]
+        return replace(rest, operations=rest.operations + 2 * elements * depth)
+
+
+GEMM = Gemm()

@@ -1,0 +1,132 @@
+"""What an op offers to the rooms; the families that compute it share one object of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Literal
+
+from cutegen.expressions.tree import Binary, Call, walk
+
+if TYPE_CHECKING:
+    import torch
+
+    from cutegen.dtypes import Dtype
+    from cutegen.expressions.tree import Compute, Place
+    from cutegen.language.context import Context
+    from cutegen.language.model import KernelSpec, Scalar, Tensor
+    from cutegen.measuring.peers import Peer
+    from cutegen.ops.reference import Reference
+    from cutegen.planning.plan import Plan
+    from cutegen.verification.rounding import Bounded
+
+ELEMENTS = 8192 * 8192  # of the largest tensor, where a kernel is measured and nothing else is said
+
+
+@dataclass(frozen=True)
+class Work:
+    """What computing takes at the least: operations, and bytes of memory that are moved."""
+
+    operations: int
+    bytes: int
+
+
+class Op(ABC):
+    """One kind of computation, named by `op` in a spec: its form, then its reference, then how it is measured."""
+
+    name: str
+    summary: str = ""  # for the schema: what is special about the op's compute
+    dtypes: tuple[Dtype, ...] | None = None  # that its tensors may have; None: all
+    has_product: bool = False  # whether `A @ B.T` may stand in its compute
+    has_special_values: bool = False  # whether it is verified on NaN and infinities, which may fill whole results
+    unmeasured: str | None = (
+        None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
+    )
+    rate: Literal["TFLOP/s", "GB/s"] = "GB/s"  # what bounds it, so that its speed is said in that
+    starter: str = ""  # the rest of the spec that `cutegen init` writes, after its name; empty: it writes none
+
+    @abstractmethod
+    def check_compute(
+        self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
+    ) -> None:
+        """Says to `ctx` what keeps the statements, whose names are known to be declared, from having the op's form."""
+
+    def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
+        """Says to `ctx` that the statement of that number has an `@` at a place, and the op none."""
+        from cutegen.language.computing import say
+
+        say(ctx, "CG127", f"a {self.name} kernel has no `@`", statement, place, "write `op: gemm`")
+
+    def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        """Modes of which a size of 0 may be listed to verify on: those that are summed over."""
+        return ()
+
+    def modes_that_follow(self, compute: Compute | None, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        """Modes whose sizes follow from the schedule, so that no shape may list them."""
+        return ()
+
+    @abstractmethod
+    def reference(self, plan: Plan) -> Reference:
+        """The text of a torch function that computes what the kernel of a plan does."""
+
+    # --------------------------------------------------------------------------------------------------- reference
+
+    def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes that are computed away, as by a sum: those that no output has."""
+        kept = {mode for tensor in spec.outputs for mode in tensor.shape}
+        return tuple(mode for mode in spec.modes if mode not in kept)
+
+    def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+        """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""
+        return 0
+
+    def sizes(self, spec: KernelSpec) -> Mapping[str, int]:
+        """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""
+        return {}
+
+    def elements(self, spec: KernelSpec, tensor: Tensor, values: torch.Tensor) -> Bounded:
+        """What the name of a tensor means in `compute`, for each element of the output, whose shape it broadcasts to.
+
+        `values` is the whole tensor, as float64 or int64. Its elements stand where the output has the same coordinates.
+        """
+        from cutegen.verification.bounds import exactly, placed
+
+        return exactly(placed(values, tensor.shape, spec.output.shape), tensor.dtype)
+
+    # --------------------------------------------------------------------------------------------------- measuring
+
+    def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
+        """What a kernel is measured against, the nearest first: torch, compiled and eager."""
+        from cutegen.measuring.peers import COMPILED, EAGER
+
+        return COMPILED, EAGER
+
+    def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
+        """Sizes of all modes to measure at where the spec lists none, before what is fixed or promised changes them.
+
+        One shape: powers of two that come to about `ELEMENTS` with the sizes that are fixed, the last modes the
+        largest.
+        """
+        free = [mode for mode in spec.modes if mode not in spec.static]
+        left = max(1, ELEMENTS // prod(spec.static.get(mode, 1) for mode in spec.modes)).bit_length() - 1
+        sizes = dict.fromkeys(spec.modes, 1)
+        for number, mode in enumerate(free):
+            share = left // (len(free) - number)
+            sizes[mode], left = 1 << min(share, 30), left - share
+        return [sizes]
+
+    # --------------------------------------------------------------------------------------------------- analysis
+
+    def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
+        """The work of a kernel for the size of every mode. Raises KeyError for a mode that is left out.
+
+        For each element of the first output every function and every operator with two sides is one operation, in all
+        statements together. Each tensor is moved once for reading and once for writing it.
+        """
+        elements = prod(sizes[mode] for mode in spec.output.shape)
+        nodes = (node for value in spec.compute.values for node in walk(value))
+        operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
+        moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
+        return Work(operations, moved)

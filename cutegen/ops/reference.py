@@ -1,0 +1,73 @@
+"""The text of a module's `reference`: what an op computes, in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cutegen.codegen.expressions import TorchPrinter
+from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.statements import print_statements, without_copy
+from cutegen.codegen.variables import Variables
+from cutegen.expressions.parsing import Name, Typed, coords, walk
+from cutegen.language.model import KernelSpec
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Statements on the arguments of the generated function, and what then holds each output's values.
+
+    `results` are variables in the order of `spec.outputs`; that of a single one is `result`.
+    """
+
+    lines: tuple[str, ...]
+    results: tuple[str, ...] = ("result",)
+
+
+def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequence[str] = ()) -> Reference:
+    """The statements of `compute` on torch tensors that broadcast.
+
+    `product` are lines that make `product`, which stands for that of the matrices.
+    """
+    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
+    tensors = frozenset(t.name for t in spec.tensors)
+    variables = Variables(spec)
+    modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
+    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.output.shape if mode in modes}
+    printer = TorchPrinter(names, tensors, "product", WIDTH - 4, coordinates)
+    outputs = print_statements(spec, statements, printer, variables)
+    if len(outputs) > 1:
+        outputs = tuple(without_copy(stored) for stored in outputs)
+    printed = [line for stored in outputs for line in stored.statements]
+    lines = [
+        *(call(f"{s.argument} = torch.tensor(", [s.argument, f"dtype=torch.{s.dtype.torch}", "device=device"], ")", 4)
+          for s in spec.scalars),
+        *_broadcasts(spec, statements),
+        *_coordinates(spec, coordinates),
+        *product,
+        *printed,
+    ]  # fmt: skip
+    if any("device=device" in line for line in lines):
+        lines.insert(0, f"device = {spec.output.argument}.device")
+    return Reference(tuple(lines), tuple(stored.result for stored in outputs))
+
+
+def _broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
+    """The lines that give tensors a mode of size 1 for each that they lack."""
+    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+    lines = []
+    for tensor in spec.tensors:
+        if tensor.name in read and len(tensor.shape) < len(spec.output.shape):
+            index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.output.shape)
+            lines.append(f"{tensor.argument} = {tensor.argument}[{index}]")
+    return lines
+
+
+def _coordinates(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:
+    """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for."""
+    lines, output = [], spec.output
+    for mode, variable in coordinates.items():
+        items = [f"{output.argument}.shape[{output.shape.index(mode)}]", "dtype=torch.int32", "device=device"]
+        index = ", ".join(":" if other == mode else "None" for other in output.shape)
+        lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(output.shape) > 1 else ")", 4))
+    return lines

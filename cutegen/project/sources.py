@@ -1,0 +1,108 @@
+"""Turns spec files into modules: `generate` over a whole selection, with every diagnostic of every file at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cutegen.codegen import Module, generate
+from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
+from cutegen.language.reader import read_text
+from cutegen.project.selection import Selection, SpecFile
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One generated module and the spec file that it is from."""
+
+    source: SpecFile
+    module: Module
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.module.spec.kernel
+
+    @property
+    def path(self) -> Path:
+        """The file that the module goes to."""
+        return self.source.out / self.module.name
+
+    def diagnostic(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        key: bool = False,
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> Diagnostic:
+        """An error at a place of the spec, with the file's path as people see it."""
+        found = self.module.spec.source.diagnostic(code, message, *path, key=key, notes=notes, help=help)
+        return replace(found, path=self.source.shown)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The modules of a selection and what is wrong with its specs.
+
+    `units` is empty if `diagnostics` hold an error; `texts` are the specs' texts by the paths that people see.
+    """
+
+    units: tuple[Unit, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    texts: Mapping[str, str]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a spec has an error."""
+        return has_errors(self.diagnostics)
+
+
+def gather(selection: Selection, *, performance: bool = False) -> Gathered:
+    """Generates every module of the selection. What is wrong with a spec is in `diagnostics`, and never raised.
+
+    With `performance`, advice on speed is there as well.
+    """
+    units: list[Unit] = []
+    found: list[Diagnostic] = []
+    texts: dict[str, str] = {}
+    for source in selection.files:
+        try:
+            text = read_text(source.file, source.name)
+            texts[source.shown] = text
+            generated = generate(text, source.name, performance=performance)
+        except SpecError as error:
+            found += [replace(d, path=source.shown) for d in error.diagnostics]
+            continue
+        found += [replace(d, path=source.shown) for d in generated.warnings]
+        units += [Unit(source, module) for module in generated.modules]
+    found += _duplicates(units)
+    return Gathered(() if has_errors(found) else tuple(units), tuple(ordered(found)), texts)
+
+
+def _duplicates(units: list[Unit]) -> list[Diagnostic]:
+    """An error for each kernel whose module would go to the file of another one."""
+    # By lower case: on many disks `p1.py` and `P1.py` are one file, and the project may be checked out on such a one.
+    first: dict[Path, Unit] = {}
+    found = []
+    for unit in units:
+        other = first.setdefault(unit.path.with_name(unit.path.name.lower()), unit)
+        if other is not unit:
+            same = other.kernel == unit.kernel
+            message = "is there already" if same else f"differs from `{other.kernel}` only in case"
+            files = f"both are {unit.path.name}"
+            if not same:
+                files = f"{other.path.name} and {unit.path.name} are one file on disks that ignore case"
+            place = other.module.spec.source.at("kernel")
+            found.append(
+                unit.diagnostic(
+                    "CG112",
+                    f"the kernel `{unit.kernel}` {message}",
+                    "kernel",
+                    notes=(f"first at {other.source.shown}:{place.line}:{place.column}", files),
+                    help="give one of them another name",
+                )
+            )
+    return found

@@ -1,0 +1,97 @@
+"""The specs that `cutegen init` writes: small, complete, and with a line for editors that know YAML schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutegen.codegen import generate
+from cutegen.errors import CutegenError
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.names import MAX_KERNEL_NAME, RESERVED, name_problem
+from cutegen.language.schema import schema_text
+from cutegen.project.paths import quoted, readable, shown
+from cutegen.registry import op_named
+
+SCHEMA_NAME = ".cutegen.schema.json"
+
+
+class StarterError(CutegenError):
+    """Says that the starter spec cannot be written."""
+
+
+@dataclass(frozen=True)
+class Starter:
+    """The files that were written."""
+
+    spec: Path
+    schema: Path
+
+
+def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
+    """Writes a spec, `specs/KERNEL.yaml` unless told otherwise, and next to it the schema that its first line names.
+
+    Raises StarterError for a name that the spec cannot have, for a file that is there already and for what the disk
+    refuses.
+    """
+    problem = name_problem(kernel, MAX_KERNEL_NAME)
+    if problem is None and kernel.lower() in RESERVED:
+        problem = "is a name that the generated module needs itself"
+    if problem is not None:
+        raise StarterError(f"the kernel name `{readable(kernel[:80])}` {problem}", _name_help(kernel))
+    path = out if out is not None else Path("specs", f"{kernel}.yaml")
+    if path.suffix not in (".yaml", ".yml"):
+        raise StarterError(
+            f"{readable(str(path))} is not a YAML file by its name", f"use --out {quoted(f'{path}.yaml')}"
+        )
+    text = starter_text(kernel, op)
+    _check(kernel, op)
+    schema = path.parent / SCHEMA_NAME
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        _write_schema(schema)
+    except FileExistsError:
+        raise StarterError(f"{shown(path.absolute())} is there already", "choose another name or --out FILE") from None
+    except OSError as error:
+        raise StarterError(f"{readable(str(error.filename or path))} cannot be written: {error.strerror}") from error
+    return Starter(path, schema)
+
+
+def starter_text(kernel: str, op: str) -> str:
+    """The starter spec of an op that has one. Raises KeyError for an op that there is not."""
+    return f"# yaml-language-server: $schema={SCHEMA_NAME}\ncutegen: 1\nkernel: {kernel}\n{op_named(op).starter}"
+
+
+def _check(kernel: str, op: str) -> None:
+    """Raises StarterError where the starter spec does not build for the kernel's name."""
+    try:
+        generate(starter_text(kernel, op), "starter")
+    except SpecError as error:
+        problem = next(d for d in error.diagnostics if d.severity == "error")
+        raise StarterError(
+            f"the starter spec cannot have a kernel named `{kernel}`: {problem.message}",
+            f"choose another name, such as `{kernel.lower()}_{op}`",
+        ) from None
+
+
+def _write_schema(path: Path) -> None:
+    """Writes the schema of this version of cutegen. It replaces the schema of another version, and nothing else."""
+    if os.path.lexists(path):
+        try:
+            title = json.loads(path.read_text(encoding="utf-8"))["title"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        if not str(title).startswith("cutegen kernel spec"):
+            return
+    path.write_text(schema_text(), encoding="utf-8", newline="\n")
+
+
+def _name_help(kernel: str) -> str:
+    """A help with a name that a kernel can have."""
+    cleaned = "".join(c if c.isascii() and c.isalnum() else "_" for c in Path(kernel).name).strip("_").lower()[:40]
+    good = name_problem(cleaned, MAX_KERNEL_NAME) is None and cleaned not in RESERVED
+    return f"try `{cleaned if good else 'my_kernel'}`"

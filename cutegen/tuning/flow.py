@@ -1,0 +1,362 @@
+"""The road of `cutegen tune`: space, pruning, compiling, timing, and the winner's text."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutegen.atoms.targets import TARGETS
+from cutegen.compiling import Cache, Compiled, Job, check, compile_all
+from cutegen.console import Progress
+from cutegen.language.model import KernelSpec
+from cutegen.tuning.artefacts import Compile, compile_candidates
+from cutegen.tuning.log import Conditions, Log
+from cutegen.tuning.model import (
+    DUPLICATE,
+    LOST,
+    WRONG,
+    Batch,
+    Candidate,
+    Dropped,
+    Place,
+    Score,
+    Shape,
+    Timer,
+    Trouble,
+)
+from cutegen.tuning.pruning import Sieve, ranked
+from cutegen.tuning.search import FINALISTS, RUNGS, TOGETHER, IncumbentTrouble, Search
+from cutegen.tuning.space import Space, make_space, neighbours
+
+ROUNDS = 30  # of the last run
+PASSES = 3  # of changes around the best
+LEADERS = 2  # that are changed
+FIRST = 3  # candidates that a search with a budget compiles before it times any
+LOOKING = 0.25  # of what is left of a budget: the most that looking at schedules takes
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far a search goes.
+
+    `most` candidates, the most promising first, are compiled and timed before the best are refined. After `budget`
+    seconds no further candidate is tried but the first few. `targets` is what to compile for without a timer.
+    """
+
+    most: int = 256
+    budget: float | None = None
+    seed: int = 0
+    jobs: int | None = None
+    cache: bool = True
+    targets: tuple[str, ...] = ()
+
+
+@dataclass
+class Result:
+    """What a search came to.
+
+    `ranking` has those timed in the last run, best first, without the spec as it is. `text` is the spec file with the
+    winner's schedule, None without a winner; `stopped` says why nothing could be timed.
+    """
+
+    space: Space
+    incumbent: Candidate
+    pruned: Counter[str] = field(default_factory=Counter)  # code of lint, or `duplicate` -> schedules
+    tried: int = 0  # schedules that were looked at
+    candidates: list[Candidate] = field(default_factory=list)  # that compiled, the most promising first
+    dropped: list[Dropped] = field(default_factory=list)  # after pruning
+    left_out: int = 0  # candidates beyond `most`
+    untried: int = 0  # candidates that were not compiled any more, since the budget was spent
+    ranking: list[tuple[Candidate, Score]] = field(default_factory=list)
+    incumbent_us: Mapping[str, float] = field(default_factory=dict)
+    place: Place | None = None
+    gpus: int = 0
+    late: bool = False  # the budget was spent before everything was tried
+    winner: Candidate | None = None
+    stopped: str = ""
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Dropped]:
+        """The candidates that lint accepts, and that compute something else or end their process."""
+        return [dropped for dropped in self.dropped if dropped.by in (WRONG, LOST)]
+
+    @property
+    def text(self) -> str | None:
+        """The spec file with the winner's schedule, None without a winner."""
+        return None if self.winner is None else self.winner.text
+
+
+class Tuning:
+    """One search. `shapes` says where each kernel that counts is timed; the others only have to build."""
+
+    def __init__(
+        self,
+        sieve: Sieve,
+        shapes: Mapping[str, tuple[Shape, ...]],
+        options: Options,
+        log: Log,
+        progress: Progress,
+        compile: Compile = compile_all,
+    ) -> None:
+        """Prepares a search over a spec that has no errors."""
+        self.sieve, self.shapes, self.options, self.log, self.progress = sieve, shapes, options, log, progress
+        self.compile = compile
+        self.cache = Cache() if options.cache else None
+        incumbent = sieve.incumbent()
+        self.result = Result(make_space(sieve.sheet.data, _specs(incumbent)), incumbent)
+        self.targets = options.targets
+        self.deadline: float | None = None  # by `time.monotonic`
+
+    def dry(self) -> Result:
+        """Finds the space, prunes it and compiles what is left, without timing anything. Raises OSError where no
+        compiler process can be started.
+        """
+        self._compiled(self._sifted(list(self._schedules())))
+        return self.result
+
+    def run(self, timers: Sequence[Timer]) -> Result:
+        """Runs the whole search. Raises OSError as `dry` does, and where no worker process can be started.
+
+        The timers stay the caller's to close, which also ends what they run.
+        """
+        result = self.result
+        if self.options.budget is not None:
+            self.deadline = time.monotonic() + self.options.budget
+        try:
+            timers = self._calibrated(timers)
+            assert result.place is not None
+            conditions = Conditions(result.place.gpu, result.place.versions, dict(result.incumbent.bodies))
+            search = Search(timers, result.incumbent, self.shapes, self.log, conditions, self.progress, self.deadline)
+            self._search(search)
+        except IncumbentTrouble as trouble:
+            result.stopped = str(trouble)
+            if trouble.wrong:
+                self._drop(Dropped(0, result.incumbent.schedule, WRONG, str(trouble)))
+        return result
+
+    # ------------------------------------------------------------------------------------------------- candidates
+
+    def _schedules(self) -> Iterable[Mapping[str, Any]]:
+        """Yields the whole space, and then what is around the spec itself, which may be a good one."""
+        result = self.result
+        yield from result.space.schedules(self.options.seed)
+        yield from neighbours(result.space, result.incumbent.schedule, _specs(result.incumbent)[0])
+
+    def _sifted(self, schedules: list[Mapping[str, Any]], search: Search | None = None) -> list[Candidate]:
+        """Looks at schedules, and takes those it looked at from the list; gives candidates, the most promising first.
+
+        With a budget, it looks at no more than there is time for, but at some that were not timed before.
+        """
+        found: list[Candidate] = []
+        unknown = 0
+        enough: float | None = None
+        if self.deadline is not None:
+            now = time.monotonic()
+            enough = now + LOOKING * max(0.0, self.deadline - now)
+        self.progress.start("looking at schedules", len(schedules))
+        try:
+            while schedules:
+                if enough is not None and unknown >= FIRST and time.monotonic() >= enough:
+                    break
+                schedule = schedules.pop(0)
+                one = self.sieve.sift(schedule)
+                self.result.tried += 1
+                self.progress.step(None)
+                if isinstance(one, Candidate):
+                    found.append(one)
+                    unknown += search is None or not search.is_known(one)
+                    continue
+                self.result.pruned[one.by] += 1
+                if one.by != DUPLICATE:
+                    self.log.dropped(one)
+        finally:
+            self.progress.stop()
+        kept = ranked(found)[: self.options.most]
+        self.result.left_out += len(found) - len(kept)
+        for candidate in kept:
+            self.log.candidate(candidate, _json_changes(candidate, self.result.incumbent))
+        return kept
+
+    def _compiled(
+        self, candidates: Sequence[Candidate], targets: tuple[str, ...] | None = None, every: bool = False
+    ) -> list[Candidate]:
+        """The candidates that the compiler takes.
+
+        With `every`, all kernels of the spec are compiled, not only those that are timed.
+        """
+        kernels = list(self.result.incumbent.bodies) if every else list(self.shapes)
+        try:
+            judged = compile_candidates(
+                candidates,
+                targets or self.targets,
+                kernels,
+                workers=self.options.jobs,
+                cache=self.cache,
+                on_start=lambda count: self.progress.start("compiling candidates", count),
+                on_done=lambda line: self.progress.step(line or None),
+                compile=self.compile,
+            )
+        finally:
+            self.progress.stop()
+        good = [one for one in judged if isinstance(one, Candidate)]
+        for one in judged:
+            if isinstance(one, Dropped):
+                self._drop(one)
+        gone = {one.number for one in judged if isinstance(one, Dropped)}
+        known = {one.number for one in self.result.candidates}
+        self.result.candidates = [c for c in self.result.candidates if c.number not in gone]
+        self.result.candidates += [c for c in good if c.number not in known]
+        return good
+
+    def _drop(self, dropped: Dropped) -> None:
+        """Notes that a schedule is out."""
+        if dropped not in self.result.dropped:
+            self.result.dropped.append(dropped)
+            self.log.dropped(dropped)
+
+    # ------------------------------------------------------------------------------------------------------ timing
+
+    def _calibrated(self, timers: Sequence[Timer]) -> list[Timer]:
+        """The timers on the same kind of GPU as the first one, each after it has run the spec as it is.
+
+        Raises IncumbentTrouble where the first one cannot.
+        """
+        result = self.result
+        good: list[Timer] = []
+        kernel, shapes = next(iter(self.shapes.items()))
+        module = next(m for m in result.incumbent.modules if m.spec.kernel == kernel)
+        self.progress.start("looking at the GPUs", len(timers))
+        try:
+            for number, timer in enumerate(timers):
+                ((verdict,),) = timer.measure(Batch((module,), shapes[:1], RUNGS[0]))
+                place = timer.place()
+                if place is None or (isinstance(verdict, Trouble) and verdict.kind != "unsteady"):
+                    assert isinstance(verdict, Trouble)
+                    if not good:
+                        message = f"{kernel} as it is cannot be timed: {verdict.message}"
+                        raise IncumbentTrouble(message, verdict.kind == "wrong")
+                    result.notices.append(f"GPU {number} is left out: {verdict.message}")
+                elif result.place is not None and place != result.place:
+                    result.notices.append(f"GPU {number} is left out: {place.gpu}, not {result.place.gpu}")
+                else:
+                    result.place = place
+                    good.append(timer)
+                self.progress.step(None)
+        finally:
+            self.progress.stop()
+        result.gpus = len(good)
+        assert result.place is not None
+        targets = _specs(result.incumbent)[0].targets
+        self.targets = (target_of(result.place.capability, targets),)
+        return good
+
+    def _tried(
+        self, search: Search, candidates: Sequence[Candidate], timed: Sequence[Candidate] = ()
+    ) -> list[Candidate]:
+        """Compiles and times candidates; gives the best few of them and of those that were timed before, best first.
+
+        With a budget a few are compiled and timed, and then some more, until it is spent.
+        """
+        pool = list(timed)
+        for portion in self._portions(search, candidates):
+            if search.begun and search.late:
+                self.result.untried += len(portion)
+                continue
+            good = self._compiled(portion)
+            search.measure(good, RUNGS[0])
+            pool += good
+        return search.halving(pool)
+
+    def _portions(self, search: Search, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Yields what to compile and time at once: all candidates without a budget; else a few of them at first, with
+        those that an earlier search timed, and then a batch for each GPU.
+        """
+        if self.deadline is None:
+            yield candidates
+            return
+        known = [c for c in candidates if search.is_known(c)]
+        new = [c for c in candidates if not search.is_known(c)]
+        yield [*known, *new[:FIRST]]
+        count = TOGETHER * self.result.gpus
+        for start in range(FIRST, len(new), count):
+            yield new[start : start + count]
+
+    def _search(self, search: Search) -> None:
+        """Times the space, then passes of changes around the best, then the finalists and the spec side by side."""
+        result = self.result
+        schedules, pool = list(self._schedules()), list[Candidate]()
+        while schedules and not pool and not (search.begun and search.late):
+            pool = self._tried(search, self._sifted(schedules, search))
+        for _ in range(PASSES):
+            if search.late or not pool:
+                break
+            leader = pool[0]
+            around: list[Mapping[str, Any]] = [
+                s for c in pool[:LEADERS] for s in neighbours(result.space, c.schedule, _specs(c)[0])
+            ]
+            new = self._sifted(around, search)
+            if not new:
+                break
+            pool = self._tried(search, new, pool)
+            if not pool or pool[0] is leader:
+                break
+        # What wins must build: for all targets, and also those kernels of the spec that were not timed.
+        finalists = self._compiled(pool[:FINALISTS], _specs(result.incumbent)[0].targets, every=True)
+        search.measure(finalists, ROUNDS, always=True)
+        result.late = search.late
+        for candidate in result.candidates:
+            trouble = search.trouble(candidate)
+            if trouble is not None:
+                self._drop(Dropped(candidate.number, candidate.schedule, trouble.kind, trouble.message))
+        best = search.best(finalists)
+        result.ranking = [(c, score) for c in best if (score := search.score(c)) is not None]
+        result.incumbent_us = search.incumbent_us(best[:1])
+        if result.ranking and result.ranking[0][1].faster:
+            result.winner = result.ranking[0][0]
+            result.notices += self._unexpected(result.winner)
+            others = [kernel for kernel in result.incumbent.bodies if kernel not in self.shapes]
+            if others:
+                result.notices.append(f"{', '.join(others)} share the schedule, and were not timed")
+
+    def _unexpected(self, winner: Candidate) -> list[str]:
+        """A notice for each expectation of the spec that the winner does not meet."""
+        jobs = {Job(m.text, m.spec.kernel, t): m for m in winner.modules for t in m.spec.targets}
+        outcomes = self.compile(list(jobs), workers=self.options.jobs, cache=self.cache, on_done=None)
+        return [
+            f"expect no longer holds: {f.kernel} on {f.target}: {f.key}: wanted {f.wanted}, found {f.found}"
+            for module, outcome in zip(jobs.values(), outcomes, strict=True)
+            if isinstance(outcome, Compiled)
+            for f in check(module.spec.expect, outcome.artefact)
+        ]
+
+
+def target_of(capability: str, targets: Sequence[str]) -> str:
+    """The one of the targets whose code a generated module runs on a device of this compute capability.
+
+    That is the target of the device's own architecture, or of an earlier one of the same generation. It is the first
+    target where none fits; then nothing will run.
+    """
+
+    def number(target: str) -> int:
+        return TARGETS[target].number
+
+    major, minor = map(int, capability.split("."))
+    own = 10 * major + minor
+    fitting = [
+        t for t in targets if number(t) == own or (not t.endswith("a") and number(t) // 10 == major and number(t) < own)
+    ]
+    return max(fitting, key=number, default=targets[0])
+
+
+def _specs(candidate: Candidate) -> tuple[KernelSpec, ...]:
+    """The resolved specs of a candidate's kernels."""
+    return tuple(module.spec for module in candidate.modules)
+
+
+def _json_changes(candidate: Candidate, incumbent: Candidate) -> dict[str, list[Any]]:
+    """What a candidate changes, as JSON: `{path: [old, new]}`."""
+    return {path: [old, new] for path, (old, new) in candidate.changes(incumbent.schedule).items()}

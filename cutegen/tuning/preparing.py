@@ -1,0 +1,137 @@
+"""Starts a search over a spec of a project: for which kernels and shapes, with which log; and writes the winner."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutegen import __version__
+from cutegen.console import Progress
+from cutegen.errors import CutegenError
+from cutegen.exits import FINDINGS
+from cutegen.language.diagnostics import Span
+from cutegen.measuring.shapes import parse_sizes, shapes_of
+from cutegen.project.selection import SpecFile
+from cutegen.project.sources import Unit
+from cutegen.project.write import locked, write_all
+from cutegen.tuning.editing import Sheet
+from cutegen.tuning.flow import Options, Result, Tuning
+from cutegen.tuning.log import FOLDER, Log
+from cutegen.tuning.model import Shape, Timer
+from cutegen.tuning.pruning import Sieve
+
+
+class NoTuning(CutegenError):
+    """Says that what was asked for cannot be searched or written."""
+
+
+class ChangedMeanwhile(NoTuning):
+    """Says that the winner cannot be written, since the spec has another text than the one that was tuned."""
+
+    exit_code = FINDINGS
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A search that can begin. `text` is the spec file's, with its own line ends; `shapes` are by kernel."""
+
+    source: SpecFile
+    text: str
+    sheet: Sheet
+    kernels: tuple[str, ...]  # of the document that is searched
+    shapes: Mapping[str, tuple[Shape, ...]]
+    options: Options
+
+    def run(self, log_file: Path, fresh: bool, progress: Progress, dry: bool) -> Result:
+        """Runs the search on all GPUs of this machine, or with `dry` what of it needs none.
+
+        Raises OSError for what the disk does, and where no worker process can be started.
+        """
+        log = Log(log_file, fresh)
+        ignore = log_file.with_name(".gitignore")
+        if log_file.parent.name == FOLDER and not ignore.exists():
+            ignore.write_text("*\n")  # what was measured here is of use on this machine only
+        timers: list[Timer] = []
+        try:
+            log.run(
+                spec=self.source.name,
+                sha256=hashlib.sha256(self.text.encode()).hexdigest(),
+                cutegen=__version__,
+                shapes={kernel: list(map(dict, shapes)) for kernel, shapes in self.shapes.items()},
+                seed=self.options.seed,
+            )
+            sieve = Sieve(self.sheet, self.source.name, self.kernels)
+            tuning = Tuning(sieve, self.shapes, self.options, log, progress)
+            if dry:
+                return tuning.dry()
+            timers += make_timers()
+            return tuning.run(timers)
+        finally:
+            for timer in timers:
+                timer.close()
+            log.close()
+
+
+def make_timers() -> Sequence[Timer]:
+    """Makes a timer for every GPU that is visible."""
+    import torch
+
+    from cutegen.tuning.timers import SessionTimer
+
+    return [SessionTimer(device) for device in range(torch.cuda.device_count())]
+
+
+def prepare(units: Sequence[Unit], only: str | None, sizes: Sequence[str], options: Options) -> Prepared:
+    """Prepares a search over the units of one spec file, or over the kernel `only`.
+
+    `sizes` say the shapes, by default those of `bench`. Raises NoTuning, and ShapeError for sizes that a kernel
+    refuses.
+    """
+    source = units[0].source
+    documents = list(dict.fromkeys(_document(unit) for unit in units))
+    chosen = [unit for unit in units if only in (None, unit.kernel)]
+    if not chosen:
+        known = ", ".join(unit.kernel for unit in units)
+        raise NoTuning(f"there is no kernel `{only}` in {source.shown}", f"its kernels are {known}")
+    if len({_document(unit) for unit in chosen}) > 1:
+        help = "name a kernel of the one to tune with --only"
+        raise NoTuning(f"{source.shown} holds {len(documents)} documents, each with a schedule of its own", help)
+    if (op := chosen[0].module.spec.operation).unmeasured is not None:
+        raise NoTuning(f"{chosen[0].kernel} is a {op.name}: there is no other way to do what it does")
+    place = _document(chosen[0])
+    text = source.file.read_bytes().decode("utf-8")
+    kernels = tuple(unit.kernel for unit in units if _document(unit) == place)
+    shapes = {unit.kernel: _shapes(unit, sizes) for unit in chosen}
+    return Prepared(source, text, Sheet(text, documents.index(place)), kernels, shapes, options)
+
+
+def _document(unit: Unit) -> Span:
+    """The place in the spec file where the document of a kernel begins."""
+    return unit.module.spec.source.values[()]
+
+
+def _shapes(unit: Unit, sizes: Sequence[str]) -> tuple[Shape, ...]:
+    """The shapes to time a unit at."""
+    spec = unit.module.spec
+    return tuple(parse_sizes(text, spec) for text in sizes) or shapes_of(spec)
+
+
+def log_path(prepared: Prepared) -> Path:
+    """The log of a search: `.cutegen-tune/KERNEL.jsonl` in the project's folder, with the kernel's name without the
+    braces of placeholders.
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "", str(prepared.sheet.data["kernel"]))
+    return prepared.source.root / FOLDER / f"{name}.jsonl"
+
+
+def write_winner(prepared: Prepared, text: str) -> None:
+    """Gives the spec file its new text. Raises ChangedMeanwhile if it has another one by now, OSError for the disk."""
+    file = prepared.source.file.resolve()  # of a link, what it leads to
+    with locked([file.parent]):
+        if file.read_bytes() != prepared.text.encode():
+            message = f"{prepared.source.shown} was changed while it was tuned, and is left as it is now"
+            raise ChangedMeanwhile(message, "the log has what was timed; --no-write prints what would change")
+        write_all({file: text.encode()})

@@ -1,0 +1,82 @@
+"""The candidates: every combination of the values that `tune:` names, or that are worth a try."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from cutegen.family import AnyFamily
+from cutegen.language.model import KernelSpec
+from cutegen.tuning.schedules import Choice, Steps, changed
+
+MOST = 4096  # combinations that are looked at; of more, a sample
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One field, or several that go together, and the values that may stand there."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The schedules that are tried. `schedule` is the spec's own, as it is written.
+
+    `named` are the paths that the spec's `tune:` names; where there are none, the axes are inferred, and so are further
+    changes to the best candidates.
+    """
+
+    family: AnyFamily
+    output: str
+    schedule: Mapping[str, Any]
+    axes: tuple[Axis, ...]
+    named: tuple[Steps, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return prod(len(axis.choices) for axis in self.axes)
+
+    def schedules(self, seed: int, most: int = MOST) -> Iterator[dict[str, Any]]:
+        """The schedules in an order that the seed decides; a sample, if there are more than `most`."""
+        order = random.Random(seed).sample(range(self.size), min(self.size, most))
+        for number in order:
+            choice: dict[Steps, Any] = {}
+            for axis in self.axes:
+                number, index = divmod(number, len(axis.choices))
+                choice |= axis.choices[index]
+            yield self.changed(self.schedule, choice)
+
+    def changed(self, schedule: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
+        """The schedule with a choice made."""
+        return changed(schedule, choice, self.family, self.output, self.named)
+
+
+def make_space(raw: Mapping[str, Any], specs: tuple[KernelSpec, ...]) -> Space:
+    """The space of a document, which is plain data, with its resolved kernels."""
+    tune: Mapping[str, list[Any]] = raw.get("tune", {})
+    first = specs[0]
+    schedule: Mapping[str, Any] = raw.get("schedule", {})
+    named = tuple(tuple(path.split(".")[1:]) for path in tune)
+    if tune:
+        lists = zip(named, tune.items(), strict=True)
+        axes = [Axis(name, tuple({path: value} for value in values)) for path, (name, values) in lists]
+    else:
+        axes = [Axis(name, tuple(choices)) for name, choices in first.family.axes(specs)]
+    return Space(first.family, first.output.name, schedule, tuple(axes), named)
+
+
+def neighbours(space: Space, schedule: Mapping[str, Any], spec: KernelSpec) -> Iterator[dict[str, Any]]:
+    """Schedules that differ from this one, which resolves to `spec`, in one field that the axes leave out.
+
+    There are none where the spec says what to try.
+    """
+    if space.named:
+        return
+    for choice in space.family.refinements(spec):
+        yield space.changed(schedule, choice)

@@ -1,0 +1,28 @@
+"""The compiler is free to give accumulators registers of both banks: no multiply-add reads three from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Compiled, Job, bank_clashes, compile_all
+
+SPECS = Path(__file__).parents[2] / "specs"
+
+
+def spec_of(name: str, kernel: str) -> Module:
+    modules = generate((SPECS / f"{name}.yaml").read_text(encoding="utf-8"), f"specs/{name}.yaml").modules
+    return next(module for module in modules if module.spec.kernel == kernel)
+
+
+def test_no_multiply_add_reads_three_registers_of_one_bank() -> None:
+    kernels = [("sgemm_mmajor", "sgemm_mmajor"), ("sgemm_fast", "sgemm_fast_mnn"), ("sgemm", "sgemm_mnm")]
+    texts = [(kernel, spec_of(name, kernel).text) for name, kernel in kernels]
+    bare = [(kernel, text.replace(" * one", "")) for kernel, text in texts if "* one" in text]
+    assert bare, "what the multiplication is there for"
+    found = []
+    for outcome in compile_all([Job(text, kernel, "sm_90a") for kernel, text in texts + bare], workers=1):
+        assert isinstance(outcome, Compiled) and outcome.artefact.sass is not None
+        found.append(bank_clashes(outcome.artefact.sass))
+    assert all(some.ffma >= 512 and some.clashes == 0 for some in found[: len(texts)])
+    assert all(some.clashes > some.ffma // 20 for some in found[len(texts) :])

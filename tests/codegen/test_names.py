@@ -1,0 +1,226 @@
+"""Names that a user may choose never meet names that the generated code uses for itself.
+
+What is reserved is derived here from modules rendered with names that nothing else can have.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from cutegen.codegen import generate
+from cutegen.language import SpecError
+from cutegen.language.names import DERIVED, RESERVED, RESERVED_ARGUMENTS
+
+ELEMENTWISE = """
+cutegen: 1
+kernel: zzkernel
+op: elementwise
+tensors:
+  Zza: {{shape: [Zzm, Zzn], dtype: {dtype}}}
+  Zzb: {{shape: [Zzn], dtype: f32, align: 4}}
+  Zzd: {{shape: [Zzm, Zzn], dtype: f32, major: {major}, role: inout}}
+scalars: {{zzs: f32, zzi: i32}}
+compute: Zzd = where(Zza > zzs, gelu(Zzb), maximum(Zzd, 2)) + silu(zzi + sigmoid(Zzb)) ** 3
+schedule: {{partition: {partition}, predication: {{Zzm: {mask}}}}}
+"""
+GEMM = """
+cutegen: 1
+kernel: zzkernel
+op: gemm
+tensors:
+  Zza: {{shape: [Zzm, Zzk], dtype: {dtype}, major: {major}}}
+  Zzb: {{shape: [Zzn, Zzk], dtype: {dtype}}}
+  Zzc: {{shape: [Zzn], dtype: f32, align: 4}}
+  Zzd: {{shape: [Zzm, Zzn], dtype: f32, role: out}}
+scalars: {{zzs: f32}}
+compute: Zzd = minimum(zzs * (Zza @ Zzb.T) + Zzc, 3)
+schedule: {{predication: {{Zzm: {mask}}}, pipeline: {{stages: {stages}}}, workspace: {{{spaces}}}}}
+"""
+PROBE = """
+cutegen: 1
+kernel: zzkernel
+op: probe
+tensors:
+  Zza: {{shape: [Zzm], dtype: i32}}
+  Zzd: {{shape: [Zzt, Zzv], dtype: i32, role: out}}
+compute: Zzd = Zza
+schedule: {{tv_layout: "{layout}"}}
+"""
+SPECS = [
+    *(
+        ELEMENTWISE.format(partition=p, major=m, mask=k, dtype=d)
+        for p in ("inner", "inner_outer", "inner_outer, copy: {bits: 128}", "thread_value")
+        for m in ("Zzm", "Zzn")
+        for k in ("mask", "none")
+        for d in ("f32", "bf16", "f64")
+    ),
+    *(
+        GEMM.format(dtype=d, major=m, mask=k, stages=s, spaces="")
+        for d in ("f32", "f16")
+        for m in ("Zzm", "Zzk")
+        for k in ("mask", "none")
+        for s in (2, 3)
+    ),
+    *(
+        GEMM.format(dtype=d, major="Zzk", mask="mask", stages=2, spaces=w)
+        for d in ("f32", "f64")
+        for w in ("Zzb: {major: Zzn}", "Zza: {major: Zzm}, Zzb: {major: Zzn}")
+    ),
+    PROBE.format(layout="((2,2),(2,3)):((2,12),(1,4))"),
+    PROBE.format(layout="(128,8):(8,1)"),
+]
+
+
+def own_names(function: ast.FunctionDef) -> set[str]:
+    """Plain names that a function binds or reads, without those that functions inside it bind for themselves."""
+    found = {argument.arg for argument in [*function.args.args, *function.args.kwonlyargs]}
+    for statement in function.body:
+        if isinstance(statement, ast.FunctionDef):
+            bound = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            bound |= {argument.arg for argument in statement.args.args}
+            found |= {statement.name} | ({n.id for n in ast.walk(statement) if isinstance(n, ast.Name)} - bound)
+        else:
+            found |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    return found
+
+
+def modules() -> list[ast.Module]:
+    return [ast.parse(generate(text, "specs/z.yaml").modules[0].text) for text in SPECS]
+
+
+@pytest.fixture(scope="module")
+def beside_arguments() -> set[str]:
+    """Names in the functions in which tensors, scalars or modes of the spec are variables."""
+    found: set[str] = set()
+    for module in modules():
+        functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+        assigned = {n.id for node in module.body if isinstance(node, ast.Assign) for n in node.targets}  # type: ignore[attr-defined]
+        for function in functions:
+            names = own_names(function)
+            if any("zz" in name.lower() for name in names - assigned - {f.name for f in functions}):
+                found |= names
+    return found
+
+
+@pytest.fixture(scope="module")
+def beside_kernel() -> set[str]:
+    """Names that are looked up in a module, or defined there: what the kernel's own name would shadow."""
+    found: set[str] = set()
+    for module in modules():
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef):
+                bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                bound |= {a.arg for f in ast.walk(node) if isinstance(f, ast.FunctionDef) for a in f.args.args}
+                found |= {node.name} | ({n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+            else:
+                found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found
+
+
+def unreserved(names: set[str], reserved: tuple[str, ...]) -> set[str]:
+    """Without the spec's own names, private ones (a spec's name starts with a letter) and numbered temporaries."""
+    own = {n for n in names if "zz" not in n.lower() and not n.startswith("_") and not re.fullmatch(r"x\d+", n)}
+    return own - set(reserved)
+
+
+def test_names_beside_the_specs_variables_are_reserved(beside_arguments: set[str]) -> None:
+    assert not unreserved(beside_arguments, RESERVED_ARGUMENTS)
+
+
+def test_names_of_the_module_are_reserved(beside_kernel: set[str]) -> None:
+    assert not unreserved(beside_kernel, RESERVED)
+
+
+def test_names_made_from_the_specs_names_are_known(beside_arguments: set[str]) -> None:
+    plain = {"zzkernel", *(f"zz{c}" for c in "abcdsi"), *(f"Zz{c}" for c in "mnktv")}
+    for name in beside_arguments - plain:
+        if "zz" in name.lower() and not name.startswith("_"):  # as no name of a spec does
+            # As the spec writes them: what is made of an argument's name, in lower case, would not be found again
+            pattern = re.sub(r"Zz[a-z]|ZZ[A-Z]", "{}", name.replace("zzkernel", "{}"))
+            assert re.sub(r"_\d+$", "_0", pattern) in DERIVED, name
+
+
+def spec_with(**names: str) -> str:
+    text = ELEMENTWISE.format(partition="inner", major="Zzn", mask="mask", dtype="f32")
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("name", ["tidx", "rest", "tile", "product", "device", "range", "VECTOR", "vectors", "seed"])
+def test_reserved_names_are_refused(name: str) -> None:
+    for role in ("zzs", "Zza", "Zzm"):
+        with pytest.raises(SpecError, match="CG11"):
+            generate(spec_with(**{role: name}), "specs/z.yaml")
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [("zzs", "mZza"), ("zzs", "tZzdrZza"), ("zzi", "copy_Zza"), ("Zzm", "gZza"), ("zzs", "workspace_Zza")],
+)
+def test_names_that_the_code_makes_from_others_are_refused(role: str, name: str) -> None:
+    with pytest.raises(SpecError, match="CG11"):
+        generate(spec_with(**{role: name}), "specs/z.yaml")
+
+
+def test_temporaries_go_around_the_specs_names() -> None:
+    text = generate(spec_with(zzs="x0", zzi="x2"), "specs/z.yaml").modules[0].text
+    assigned = [
+        node.id
+        for function in ast.walk(ast.parse(text))
+        if isinstance(function, ast.FunctionDef) and function.name == "zzkernel_kernel"
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    assert "x1" in assigned and "x0" not in assigned and "x2" not in assigned
+
+
+SEVERAL = """
+cutegen: 1
+kernel: zzkernel
+op: elementwise
+tensors:
+  Zza: {shape: [Zzm], dtype: f32}
+  Zzd: {shape: [Zzm], dtype: f32, role: inout}
+  Zze: {shape: [Zzm], dtype: f32, role: out}
+scalars: {zzs: f32}
+compute:
+  - zzv = Zza * zzs
+  - Zzd = zzv + Zzd
+  - Zze = Zzd * 2 + coord(Zzm) - zzv * zzv
+"""
+
+
+@pytest.mark.parametrize("name", ["result_Zze", "new_zzd", "coord_Zzm", "coords_Zzm"])
+def test_names_of_values_go_around_the_specs_names(name: str) -> None:
+    """A scalar may have the name that a value would have; a local value any name, whatever else has it."""
+    text = generate(SEVERAL, "specs/z.yaml").modules[0].text
+    assert f"    {name} = " in text
+    renamed = generate(SEVERAL.replace("zzs", name), "specs/z.yaml").modules[0].text
+    assert f"    {name}_1 = " in renamed and f"{name}: cutlass.Float32" in renamed
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["zza", "Zzm", "x0", "x2", "tidx", "result", "torch", "cute", "tZzdgZza", "mZza", "result_Zze", "zzkernel"],
+)
+def test_local_values_may_have_any_name(name: str) -> None:
+    text = generate(SEVERAL.replace("zzv", name), "specs/z.yaml").modules[0].text
+    names = [
+        target.id
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name in ("zzkernel_kernel", "reference")
+        for statement in ast.walk(node)
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]
+    own = name if name == "result_Zze" else f"{name}_value"
+    assert names.count(own) == 2, "one variable in the kernel, one in the reference"
+    if name == "result_Zze":
+        assert names.count("result_Zze_1") == 2

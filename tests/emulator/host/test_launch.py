@@ -1,0 +1,301 @@
+"""Launches as a module's compiled host code makes them, and generated modules run by the emulator."""
+
+from __future__ import annotations
+
+import re
+import struct
+from contextlib import nullcontext
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from emulator_kit import THROUGH_A_WORKSPACE
+
+pytest.importorskip("cutlass")
+torch = pytest.importorskip("torch")
+
+from cutegen.codegen import generate  # noqa: E402
+from cutegen.emulator import (  # noqa: E402
+    Emulated,
+    FaultError,
+    TensorArgument,
+    UnsupportedInstruction,
+    install,
+    on_device,
+    run,
+)
+from cutegen.emulator.host.builds import Build, build, builds  # noqa: E402
+from cutegen.emulator.host.capture import Launch  # noqa: E402
+from cutegen.emulator.host.emulated import WORKSPACE  # noqa: E402
+from cutegen.emulator.host.source_lines import cached_line_tables  # noqa: E402
+from cutegen.emulator.memory.bound_tensors import BoundTensor  # noqa: E402
+from cutegen.verification.cases import Case  # noqa: E402
+from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
+from cutegen.verification.runner import verify_case  # noqa: E402
+
+SPECS = Path(__file__).parents[3] / "specs"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("modules")
+
+
+@lru_cache(maxsize=8)
+def spec_of(name: str):  # type: ignore[no-untyped-def]
+    if name == "through_a_workspace":
+        (module,) = generate(THROUGH_A_WORKSPACE, "specs/x.yaml").modules
+        return module
+    file = max((f for f in SPECS.glob("*.yaml") if name.startswith(f.stem)), key=lambda f: len(f.stem))
+    modules = generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
+    return next(module for module in modules if module.spec.kernel == name)
+
+
+def loaded(name: str, folder: Path) -> ModuleType:
+    path = folder / f"{name}.py"
+    path.write_text(spec_of(name).text, encoding="utf-8")
+    return load_module(path)
+
+
+def changed(name: str, pattern: str, text: str, folder: Path) -> ModuleType:
+    """A module in which what the pattern finds first is `text`."""
+    broken, count = re.subn(pattern, text, spec_of(name).text, count=1)
+    assert count == 1, f"{pattern} is not in {name}: adapt the pattern"
+    path = folder / f"{name}.py"
+    path.write_text(broken, encoding="utf-8")
+    return load_module(path)
+
+
+BLOCK_TOO_FEW = r"grid=\[grid,", "grid=[cutlass.max(grid - 1, 1),"
+
+
+@pytest.fixture(scope="module")
+def axpby(folder: Path) -> Build:
+    return build(loaded("sgemm_axpby", folder), "sm_80")
+
+
+def tensor(address: int, *shape: int) -> TensorArgument:
+    return TensorArgument(address, shape, (shape[1], 1), "f", 32)
+
+
+def test_launch_of_the_compiled_host_code(axpby: Build) -> None:
+    (found,) = axpby.host(tensor(1 << 40, 300, 20), tensor(2 << 40, 129, 20), tensor(3 << 40, 300, 129), 1.5, -2.0)
+    assert (found.grid, found.block) == ((3, 2, 1), (256, 1, 1))
+    assert found.shared == 3 * 8 * (128 + 4) * 4 * 2 - 32  # three stages of A and of B; the last pad is not allocated
+    pointers = [struct.unpack_from("<Q", found.parameters, at)[0] for at in (0, 24, 48)]
+    assert pointers == [1 << 40, 2 << 40, 3 << 40]
+    assert struct.unpack_from("<ii", found.parameters, 8) == (300, 20)
+    assert struct.unpack_from("<ff", found.parameters, len(found.parameters) - 8) == (1.5, -2.0)
+    assert found.kernel in axpby.ptx
+
+
+def test_each_call_is_its_own(axpby: Build) -> None:
+    first = axpby.host(tensor(1 << 40, 1, 1), tensor(2 << 40, 1, 1), tensor(3 << 40, 1, 1), 1.0, 1.0)
+    second = axpby.host(tensor(1 << 40, 999, 1), tensor(2 << 40, 1, 1), tensor(3 << 40, 999, 1), 1.0, 1.0)
+    assert [first[0].grid, second[0].grid] == [(1, 1, 1), (8, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ((tensor(1 << 40, 8, 8), tensor(2 << 40, 8, 8), tensor(3 << 40, 9, 8), 1.0, 1.0), ValueError, "shape"),
+        ((tensor(1 << 40, 8, 8), tensor(2 << 40, 8, 8), 1.0, 1.0, 1.0), TypeError, "Tensor"),
+        ((tensor(1 << 40, 8, 8), tensor(2 << 40, 8, 8)), TypeError, "Expects 5 parameters"),
+        ((tensor(1 << 40 | 2, 8, 8), tensor(2 << 40, 8, 8), tensor(3 << 40, 8, 8), 1.0, 1.0), ValueError, "alignment"),
+        (
+            (TensorArgument(1 << 40, (8, 8), (8, 1), "i", 32), tensor(2 << 40, 8, 8), tensor(3 << 40, 8, 8), 1.0, 1.0),
+            ValueError,
+            "dtype",
+        ),
+    ],
+)
+def test_compiled_host_code_refuses(axpby: Build, arguments: tuple, error: type, says: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(error, match=says):
+        axpby.host(*arguments)
+
+
+def test_targets_with_the_same_code_run_once(folder: Path) -> None:
+    module = loaded("add_tv", folder)
+    made = builds(module)
+    assert [b.target for b in made] == ["sm_80"] and len(module.TARGETS) == 2
+    assert build(module, "sm_90a").ptx != made[0].ptx  # they differ, by their target's name
+
+
+def test_source_lines_looked_up_once_are_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DSL that no longer has the name fails here: then compiling for the emulator takes twice as long."""
+    from cutlass._mlir_helpers import op
+
+    module = loaded("copy_tv", folder)
+    quick = build(module, "sm_80").ptx
+    places = op._CO_POSITIONS
+    with cached_line_tables():
+        assert op._CO_POSITIONS is not places and callable(places)
+    assert op._CO_POSITIONS is places
+    monkeypatch.setattr("cutegen.emulator.host.builds.cached_line_tables", nullcontext)
+    assert build(module, "sm_80").ptx == quick and ".loc" in quick
+
+
+def test_the_compilers_files_are_removed(folder: Path) -> None:
+    import cutlass.cute as cute
+
+    module = loaded("probe_tv", folder)
+    keep = cute.KeepPTX()
+    module.compile("sm_80", options=(keep,))
+    written = Path(keep.full_ptx_path)
+    assert written.exists()  # what the compiler does by itself
+    written.unlink()
+    build(module, "sm_80")
+    assert not written.exists()
+
+
+def test_run_a_module(folder: Path) -> None:
+    module = loaded("add_tv", folder)
+    a, b, c = module.make_inputs(M=37, N=132, device="cpu")
+    reports = run(module, a, b, c, kernel="add_tv")
+    assert torch.equal(c, a + b)
+    assert [r.ok for r in reports] == [True] and reports[0].grid == (6, 1, 1) and reports[0].approximate == ()
+
+
+def test_roles_are_held_to(tmp_path: Path) -> None:
+    """Without them any tensor may be written, and none must be."""
+    module = changed("add_naive", *BLOCK_TOO_FEW, tmp_path)
+    tensors = module.make_inputs(M=30, N=50, device="cpu")
+    assert run(module, *tensors, kernel="add_naive")[0].ok
+    for roles, kind in (({"c": "out"}, "output-not-written"), ({"c": "in"}, "write-to-input")):
+        for orders in (1, 3):
+            with pytest.raises(FaultError) as caught:
+                run(module, *tensors, kernel="add_naive", roles=roles, orders=orders)
+            assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, "c")
+    with pytest.raises(ValueError, match="roles of C; the arguments are a, b, c"):
+        run(module, *tensors, kernel="add_naive", roles={"C": "out"})
+
+
+def test_the_executor_takes_roles_from_the_spec(tmp_path: Path) -> None:
+    """Not from what a module says of itself."""
+    spec = spec_of("add_naive").spec
+    silent, count = re.subn(r'(def add_naive\(.*\n    )"""[^"]*"""', r"\1pass", spec_of("add_naive").text)
+    assert count == 1
+    path = tmp_path / "add_naive.py"
+    path.write_text(re.sub(*BLOCK_TOO_FEW, silent), encoding="utf-8")
+    report = verify_case(spec, Case("here", "a test", {"M": 30, "N": 50}), load_module(path), EmulatorExecutor())
+    assert report.status == "failed" and "fault[output-not-written]" in report.message
+
+
+def test_targets_must_give_the_same(tmp_path: Path, folder: Path) -> None:
+    made = loaded("add_naive", folder)
+    other = changed("add_naive", r"result = a \+ b", "result = a - b", tmp_path)
+    emulated = Emulated([build(made, "sm_80"), build(other, "sm_90a")], ["a", "b", "c"])
+    arguments = [on_device(t) for t in made.make_inputs(M=3, N=5, device="cpu")]
+    with pytest.raises(FaultError, match="the code for sm_90a gives another c than that for sm_80") as caught:
+        emulated(*arguments)
+    assert caught.value.fault.kind == "target-dependent"
+
+
+def test_what_is_not_emulated_says_nothing_about_the_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the parser finds it as the module is compiled, or the machine as it is launched."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UnsupportedInstruction("x.y", 3, "x.y %r1;")
+
+    case = Case("here", "a test", {"M": 3, "N": 5})
+    for where in ("builds.module_of", "emulated.launch"):
+        with monkeypatch.context() as patch, pytest.raises(CannotRun, match="PTX line 3: x.y is not emulated"):
+            patch.setattr(f"cutegen.emulator.host.{where}", refuse)
+            verify_case(spec_of("add_naive").spec, case, loaded("add_naive", folder), EmulatorExecutor())
+
+
+def test_the_public_function_checks_and_runs(folder: Path) -> None:
+    module = loaded("add_naive", folder)
+    emulated = install(module, "add_naive")
+    a, b, c = module.make_inputs(M=30, N=50, device="cpu")
+    result = module.add_naive(*map(on_device, (a, b, c)))
+    assert torch.equal(c, a + b) and result.data_ptr() == c.data_ptr()
+    with pytest.raises(ValueError, match="b: expected a CUDA tensor"):
+        module.add_naive(on_device(a), b, on_device(c))
+    with pytest.raises(ValueError, match="c: expected memory of its own"):
+        module.add_naive(*map(on_device, (a, b, a)))
+    with pytest.raises(TypeError, match="a: expected torch.float32"):
+        module.add_naive(*map(on_device, (a.double(), b, c)))
+    assert len(emulated.reports) == 1
+
+
+def test_orders(folder: Path) -> None:
+    for name, sizes, wanted in (("add_naive", {"M": 30, "N": 50}, [1, 4, 1]), ("probe_tv", {}, [1, 1, 1])):
+        module = loaded(name, folder)
+        emulated = install(module, name)
+        for orders in (1, 4, 1):
+            emulated.orders = orders
+            getattr(module, name)(*map(on_device, module.make_inputs(**sizes, device="cpu")))
+        assert [r.orders for r in emulated.reports] == wanted  # a single warp has but one
+        ran = run(module, *module.make_inputs(**sizes, device="cpu"), kernel=name, seed=5, orders=2)
+        assert [(r.seed, r.orders) for r in ran] == [(5, 2 if name == "add_naive" else 1)]
+
+
+def test_a_fault_is_no_refusal(tmp_path: Path) -> None:
+    """Generated functions try the compiled function first and take its errors for wrong arguments: not these."""
+    module = changed("probe_tv", r"block=\[THREADS, 1, 1\]", "block=[THREADS + 1, 1, 1]", tmp_path)
+    install(module, "probe_tv")
+    for _ in range(2):  # the first call loads, the second goes straight
+        with pytest.raises(FaultError) as caught:
+            module.probe_tv(*map(on_device, module.make_inputs(device="cpu")))
+        assert caught.value.fault.kind == "out-of-bounds" and caught.value.fault.source_file == str(
+            tmp_path / "probe_tv.py"
+        )
+        assert "mD[tidx" in caught.value.fault.source_text or "tDgA[" in caught.value.fault.source_text
+
+
+def test_the_executor_verifies(folder: Path) -> None:
+    executor = make_executor("cpu")
+    assert isinstance(executor, EmulatorExecutor) and executor.element_limit
+    module = spec_of("sgemm_axpby")
+    case = Case("here", "a test", {"M": 130, "N": 7, "K": 19}, "offset", "integers", 3)
+    report = verify_case(module.spec, case, loaded("sgemm_axpby", folder), executor)
+    assert report.status == "passed" and report.elements == 910, report.message
+
+
+# ------------------------------------------------------------------------------------------------ several launches
+
+
+def test_a_call_of_two_kernels(folder: Path) -> None:
+    module = loaded("through_a_workspace", folder)
+    a, b, c = module.make_inputs(M=40, N=68, K=36, device="cpu")
+    first, second = run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
+    assert "workspace_B" in first.kernel and first.grid == (5, 2, 1) and second.grid == (2, 3, 1)
+    torch.testing.assert_close(c, a @ b.T)
+
+
+def test_each_kernel_is_given_what_its_parameters_name() -> None:
+    """An output that two of them write is held to nothing, and a workspace is read only once it was written."""
+
+    def bound(name: str, at: int, role: str) -> BoundTensor:
+        return BoundTensor(name, 0, (4,), (1,), 4, role, at)  # type: ignore[arg-type]
+
+    def asked(*addresses: int) -> Launch:
+        return Launch("k", (1, 1, 1), (32, 1, 1), 0, struct.pack(f"<{len(addresses)}Q", *addresses) + b"\1\2\3\4")
+
+    a, c, space = bound("a", 1 << 40, "in"), bound("c", 2 << 40, "out"), bound(f"{WORKSPACE} 1", 3 << 40, "out")
+    emulated = Emulated([], ["a", "c"])
+
+    def roles(*launches: Launch) -> list[dict[str, str]]:
+        return [{t.name: t.role for t in some} for some in emulated._given(launches, [a, c, space])]
+
+    assert roles(asked(a.at, space.at), asked(space.at, c.at), asked(space.at, a.at)) == [
+        {"a": "in", space.name: "out"},
+        {"c": "out", space.name: "in"},
+        {"a": "in", space.name: "in"},
+    ]
+    assert roles(asked(c.at), asked(c.at + 4, c.at)) == [{"c": "inout"}, {"c": "inout"}]
+    assert roles(asked()) == [{"a": "in", "c": "out", space.name: "out"}], "a single one is given all"
+
+
+def test_a_workspace_must_be_written_whole_before_it_is_read(tmp_path: Path) -> None:
+    for pattern, text, kind, tensor in (
+        (r"cutlass\.max\(deep, 1\)", "cutlass.max(deep - 1, 1)", "output-not-written", f"{WORKSPACE} 1"),
+        (r"    _fill_workspace_B\(.*", "    pass", "never-written", None),  # where what was read is stored
+    ):
+        module = changed("through_a_workspace", pattern, text, tmp_path)
+        a, b, c = module.make_inputs(M=8, N=68, K=68, device="cpu")
+        with pytest.raises(FaultError) as caught:
+            run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
+        assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, tensor)

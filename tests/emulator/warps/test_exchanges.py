@@ -1,0 +1,61 @@
+"""Shuffles, votes and reductions of whole warps, against each lane by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from semantics_kit import signed
+
+from cutegen.emulator.warps import exchanges as warp
+
+QUICK = settings(max_examples=25, deadline=None)
+
+
+@QUICK
+@given(
+    st.sampled_from(["up", "down", "bfly", "idx"]),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([31, 0, 0x1F00, 0x181F, 0x1C1F, 0x1003]),
+)
+def test_shuffles(mode: str, seed: int, clamp: int) -> None:
+    """Lane by lane, as the manual's pseudocode does it."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2**32, (2, 32), dtype=np.uint32)
+    operand = rng.integers(0, 40, (2, 32), dtype=np.uint32)
+    result, inside, source = warp.shuffle(mode, values, operand, np.uint32(clamp))
+    for w in range(2):
+        for lane in range(32):
+            b, c, segment = int(operand[w, lane]) & 31, clamp & 31, clamp >> 8 & 31
+            last, first = (lane & segment) | (c & ~segment & 31), lane & segment
+            j = {"up": lane - b, "down": lane + b, "bfly": lane ^ b, "idx": first | (b & ~segment & 31)}[mode]
+            valid = j >= last if mode == "up" else j <= last
+            j = j if valid else lane
+            assert (result[w, lane], inside[w, lane], source[w, lane]) == (values[w, j], valid, j)
+
+
+@QUICK
+@given(st.integers(0, 2**32 - 1))
+def test_votes_and_reductions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    predicate, members = rng.integers(0, 2, (3, 32)).astype(bool), rng.integers(0, 2, (3, 32)).astype(bool)
+    predicate[0] |= members[0]
+    predicate[1] &= ~members[1]
+    members[:, 7] = True
+    values = rng.integers(0, 2**32, (3, 32), dtype=np.uint32)
+    for w in range(3):
+        inside = [lane for lane in range(32) if members[w, lane]]
+        votes = [bool(predicate[w, lane]) for lane in inside]
+        assert warp.vote("all", predicate, members)[w, 0] == all(votes)
+        assert warp.vote("any", predicate, members)[w, 0] == any(votes)
+        assert warp.vote("uni", predicate, members)[w, 0] == (len(set(votes)) == 1)
+        assert warp.ballot(predicate, members)[w, 0] == sum(1 << i for i, v in zip(inside, votes, strict=True) if v)
+        numbers = [int(values[w, lane]) for lane in inside]
+        signs = [signed(n, 32) for n in numbers]
+        assert warp.reduce_members("add", "u32", values, members)[w, 0] == sum(numbers) % 2**32
+        assert warp.reduce_members("min", "s32", values, members)[w, 0] == min(signs) % 2**32
+        assert warp.reduce_members("max", "u32", values, members)[w, 0] == max(numbers)
+        folded = numbers[0]
+        for n in numbers:
+            folded &= n
+        assert warp.reduce_members("and", "b32", values, members)[w, 0] == folded

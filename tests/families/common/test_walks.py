@@ -1,0 +1,64 @@
+"""Which block has which tile, as pictures say it, against the block indices that the generated kernels compute."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from drawing_kit import ROOT, cells, example_walk, gemm, grid_of, module
+
+from cutegen.drawing.model import Grid
+from cutegen.families.common.walks import TILES
+
+SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "probe_tv"])
+def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
+    """The block indices as the generated kernels compute them."""
+    plan = module(spec).plan
+    (sizes, _), grid = example_walk(plan), grid_of(module(spec), "tile-walk")
+    modes = plan.spec.output.shape
+    tiles = [-(-sizes[mode] // plan.tile[mode]) for mode in modes]
+    partition = getattr(plan, "partition", "")
+    expected: dict[str, set[tuple[int, ...]]] = {}
+    for place in range(prod(tiles)):
+        if plan.spec.op == "gemm":  # coord = (bidx, bidy, None), or the other way round
+            tile = (place % tiles[0], place // tiles[0])
+            block = f"{tile[0]},{tile[1]}"
+        elif len(tiles) == 1:
+            block, tile = str(place), (place,)
+        else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx; M first where D is M-major
+            by_rows = plan.spec.output.major == modes[-1]
+            rest, found = place, []
+            for count in tiles[::-1] if by_rows else tiles:
+                rest, at = divmod(rest, count)
+                found.append(at)
+            tile = tuple(found[::-1] if by_rows else found)
+            block = str(place // plan.threads if partition == "inner" else place)
+        expected.setdefault(block, set()).add(tile)
+    for _, _, cell in cells(grid):
+        start = cell.facts["start"]
+        tile = tuple(start[mode] // plan.tile[mode] for mode in modes)
+        assert tile in expected[cell.facts["block"]]
+        cut_off = [m for m in modes if start[m] + _unit(grid, m) > sizes[m]]
+        assert cell.facts["cut"] == cut_off and (("cut" in cell.lines) == bool(cut_off))
+    drawn = {cell.facts["block"] for _, _, cell in cells(grid)}
+    # Of more than two modes the picture is the plane at the start of those before the last two
+    plane = {block for block, owned in expected.items() if any(not any(tile[:-2]) for tile in owned)}
+    assert drawn == plane or grid.left_out
+    assert {cell.facts["order"] for _, _, cell in cells(grid)} <= set(range(len(expected)))
+
+
+def _unit(grid: Grid, mode: str) -> int:
+    return {grid.rows.name: grid.rows.step, grid.columns.name: grid.columns.step}.get(mode, 1)
+
+
+def test_example_sizes_are_such_that_the_host_takes_them() -> None:
+    promised = gemm({}, divisible={"M": 48}, static={"N": 5})
+    for of in (promised, *(module(spec) for spec in SPECS if spec != "probe_tv")):
+        sizes, walk = example_walk(of.plan)
+        for mode, size in sizes.items():
+            assert size % of.plan.spec.divisible.get(mode, 1) == 0
+            assert size == of.plan.spec.static.get(mode, size)
+        assert walk.blocks >= TILES

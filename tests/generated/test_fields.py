@@ -1,0 +1,323 @@
+"""No field without an effect: every field of the schema, changed, changes the code or the verification, or is refused.
+
+The table is held to the schema: a field that is added there and not here fails.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Artefact, Resources
+from cutegen.compiling import check as check_expectations
+from cutegen.language import SpecError, schema_text
+from cutegen.measuring.shapes import shapes_of
+from cutegen.tuning.space import make_space
+from cutegen.verification.cases import derive_cases
+
+Spec = dict[str, Any]
+
+ELEMENTWISE: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "summary": "A kernel.",
+    "op": "elementwise",
+    "tensors": {
+        "S": {"shape": ["M", "N"], "dtype": "f32", "major": "N", "align": 16, "role": "in"},
+        "D": {"shape": ["M", "N"], "dtype": "f32", "major": "N", "align": 16, "role": "out"},
+    },
+    "scalars": {"alpha": "f32"},
+    "compute": "D = alpha * S",
+    "schedule": {
+        "partition": "thread_value",
+        "thread_layout": "(4,32):(32,1)",
+        "value_layout": "(4,4):(4,1)",
+        "copy": {"atom": "universal", "bits": 128},
+        "predication": {"M": "mask", "N": "mask"},
+    },
+    "targets": ["sm_80"],
+    "static": {},
+    "divisible": {"N": 4},
+    "verify": {"shapes": [{"M": 64, "N": 128}], "tolerance": {"rtol": 1e-5, "atol": 1e-5}},
+    "bench": {"shapes": [{"M": 64, "N": 128}]},
+    "expect": {"spills": 0, "registers": "<= 64", "bank_clashes": 0, "sass": {"LDG.E.128": 4}},
+}
+INNER: Spec = ELEMENTWISE | {
+    "schedule": {"partition": "inner", "tiler": {"M": 1, "N": 4}, "threads": 256},
+}
+OUTER: Spec = ELEMENTWISE | {
+    "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
+}
+GEMM: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "gemm",
+    "tensors": {
+        "A": {"shape": ["M", "K"], "dtype": "f32", "major": "M", "align": 16},
+        "B": {"shape": ["N", "K"], "dtype": "f32", "major": "N", "align": 16},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "major": "M", "align": 16, "role": "out"},
+    },
+    "compute": "C = A @ B.T",
+    "schedule": {
+        "tiler": {"M": 128, "N": 128, "K": 8},
+        "mma": {
+            "atom": "fma",
+            "thread_layout": "(16,16,1):(1,16,0)",
+            "permutation": {"M": "(16,4):(4,1)", "N": "(16,4):(4,1)"},
+            "accumulator": "f32",
+        },
+        "copies": {
+            "A": {"atom": "cp_async", "bits": 128, "thread_layout": "(32,8):(1,32)", "value_layout": "(4,1):(1,0)"},
+        },
+        "smem": {"A": {"pad": 0}},
+        "pipeline": {"stages": 3},
+        "predication": {"M": "mask", "N": "mask", "K": "residue_first"},
+    },
+    "targets": ["sm_80"],
+}
+STORED: Spec = copy.deepcopy(GEMM)
+STORED["schedule"]["copies"]["A"]["atom"] = "universal"
+TURNED: Spec = copy.deepcopy(GEMM)
+TURNED["tensors"]["B"]["major"] = "K"
+TURNED["schedule"]["workspace"] = {"B": {"major": "N", "thread_layout": "(16,16):(1,16)"}}
+PROBE: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "probe",
+    "tensors": {
+        "A": {"shape": ["M", "N"], "dtype": "i32", "major": "M"},
+        "D": {"shape": ["T", "V"], "dtype": "i32", "major": "V", "role": "out"},
+    },
+    "compute": "D = A",
+    "schedule": {"tv_layout": "((2,2),(2,3)):((2,12),(1,4))", "tiler": {"M": 24, "N": 1}},
+    "targets": ["sm_80"],
+}
+
+# field in the schema -> (base, path in the spec, other value, what must differ)
+TEXT, CASES, VERDICT, EXPECTATION, REFUSED = "text", "cases", "verdict", "expectation", "refused"
+SPACE, MEASURED = "space", "measured"
+PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
+    "cutegen": [(ELEMENTWISE, "cutegen", 2, REFUSED)],
+    "kernel": [(ELEMENTWISE, "kernel", "other", TEXT)],
+    "summary": [(ELEMENTWISE, "summary", "Another kernel.", TEXT)],
+    "matrix": [(ELEMENTWISE, "matrix", {"x": [1, 2]}, REFUSED)],  # used: see test_matrix
+    "op": [(ELEMENTWISE, "op", "gemm", REFUSED)],
+    "tensors": [(ELEMENTWISE, "tensors.E", {"shape": ["M"], "dtype": "f32"}, REFUSED)],
+    "tensor.shape": [(ELEMENTWISE, "tensors.S.shape", ["N"], TEXT)],
+    "tensor.dtype": [(ELEMENTWISE, "tensors.S.dtype", "f16", TEXT)],
+    "tensor.major": [(ELEMENTWISE, "tensors.S.major", "M", TEXT), (GEMM, "tensors.C.major", "N", TEXT)],
+    "tensor.align": [(ELEMENTWISE, "tensors.S.align", 32, TEXT), (GEMM, "tensors.C.align", 4, TEXT)],
+    "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],
+    "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
+    "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],
+    "schedule": [(ELEMENTWISE, "schedule", {"partition": "inner_outer"}, TEXT)],
+    "tune": [
+        (GEMM, "tune", {"schedule.pipeline.stages": [2, 4]}, SPACE),
+        (GEMM, "tune", {"schedule.pipeline.stages": ["two"]}, REFUSED),
+    ],
+    "targets": [(ELEMENTWISE, "targets", ["sm_90a"], TEXT)],
+    "static": [(ELEMENTWISE, "static", {"M": 64}, TEXT)],
+    "divisible": [(ELEMENTWISE, "divisible", {"N": 8}, TEXT), (ELEMENTWISE, "divisible", {"M": 16}, TEXT)],
+    "verify": [(ELEMENTWISE, "verify", {}, CASES)],
+    "verify.shapes": [(ELEMENTWISE, "verify.shapes", [{"M": 65, "N": 132}], CASES)],
+    "verify.tolerance": [(ELEMENTWISE, "verify.tolerance", {}, VERDICT)],
+    "verify.tolerance.rtol": [(ELEMENTWISE, "verify.tolerance.rtol", 1e-3, VERDICT)],
+    "bench": [(ELEMENTWISE, "bench", {}, MEASURED)],
+    "bench.shapes": [(ELEMENTWISE, "bench.shapes", [{"M": 65, "N": 132}], MEASURED)],
+    "verify.tolerance.atol": [(ELEMENTWISE, "verify.tolerance.atol", 1e-3, VERDICT)],
+    "expect": [(ELEMENTWISE, "expect", {}, EXPECTATION)],
+    "expect.spills": [(ELEMENTWISE, "expect.spills", "> 8", EXPECTATION)],
+    "expect.registers": [(ELEMENTWISE, "expect.registers", 33, EXPECTATION)],
+    "expect.bank_clashes": [(ELEMENTWISE, "expect.bank_clashes", "> 0", EXPECTATION)],
+    "expect.sass": [(ELEMENTWISE, "expect.sass", {"LDG.E.128": 3}, EXPECTATION)],
+    "elementwise_schedule.partition": [(ELEMENTWISE, "schedule.partition", "inner", REFUSED)],
+    "elementwise_schedule.tiler": [(INNER, "schedule.tiler", {"M": 1, "N": 8}, TEXT)],
+    "elementwise_schedule.threads": [(INNER, "schedule.threads", 128, TEXT)],
+    "elementwise_schedule.thread_layout": [(ELEMENTWISE, "schedule.thread_layout", "(8,32):(32,1)", TEXT)],
+    "elementwise_schedule.value_layout": [(ELEMENTWISE, "schedule.value_layout", "(2,4):(4,1)", TEXT)],
+    "elementwise_schedule.copy": [(ELEMENTWISE, "schedule.copy", {"bits": 64}, TEXT)],
+    "elementwise_schedule.copy.atom": [(ELEMENTWISE, "schedule.copy.atom", "cp_async", REFUSED)],
+    "elementwise_schedule.copy.bits": [
+        (ELEMENTWISE, "schedule.copy.bits", 32, TEXT),
+        (ELEMENTWISE, "schedule.copy.bits", 16, REFUSED),
+        (OUTER, "schedule.copy", {"bits": 128}, TEXT),
+        (OUTER, "schedule.copy", {"bits": 64}, TEXT),
+        (OUTER, "schedule.copy", {"bits": 16}, REFUSED),
+    ],
+    "elementwise_schedule.copy.evict_priority": [
+        (ELEMENTWISE, "schedule.copy.evict_priority", "no_allocate", TEXT),
+        (ELEMENTWISE, "schedule.copy.evict_priority", "evict_first", TEXT),
+        (ELEMENTWISE, "schedule.copy.evict_priority", "streaming", REFUSED),
+    ],
+    "elementwise_schedule.predication": [(ELEMENTWISE, "schedule.predication.M", "none", TEXT)],
+    "elementwise_schedule.scheduler": [
+        (ELEMENTWISE, "schedule.scheduler", {"raster": "M"}, TEXT),
+        (INNER, "schedule.scheduler", {"raster": "M"}, TEXT),
+        (ELEMENTWISE, "schedule.scheduler", {"raster": "N", "swizzle": 8}, REFUSED),  # tiles share nothing
+    ],
+    "elementwise_schedule.scheduler.raster": [(ELEMENTWISE, "schedule.scheduler", {"raster": "K"}, REFUSED)],
+    "gemm_schedule.scheduler": [(GEMM, "schedule.scheduler", {"raster": "N", "swizzle": 2}, TEXT)],
+    "gemm_schedule.scheduler.raster": [
+        (GEMM, "schedule.scheduler", {"raster": "N"}, TEXT),
+        (GEMM, "schedule.scheduler", {"raster": "K"}, REFUSED),  # summed over: the output has no tiles along it
+    ],
+    "gemm_schedule.scheduler.swizzle": [
+        (GEMM, "schedule.scheduler", {"swizzle": 8}, TEXT),
+        (GEMM, "schedule.scheduler", {"swizzle": 0}, REFUSED),
+        (GEMM, "schedule.scheduler", {"swizzle": 65}, REFUSED),
+    ],
+    "gemm_schedule.tiler": [(GEMM, "schedule.tiler.N", 64, TEXT)],
+    "gemm_schedule.mma": [(GEMM, "schedule.mma", {"permutation": {"M": "(16,2):(2,1)"}}, TEXT)],
+    "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],
+    "gemm_schedule.mma.thread_layout": [(GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", TEXT)],
+    "gemm_schedule.mma.permutation": [(GEMM, "schedule.mma.permutation.M", "(16,2):(2,1)", TEXT)],
+    "gemm_schedule.mma.accumulator": [(GEMM, "schedule.mma.accumulator", "f64", TEXT)],
+    "gemm_schedule.copies": [(GEMM, "schedule.copies", {"C": {"bits": 32}}, TEXT)],
+    "gemm_schedule.copies.atom": [(GEMM, "schedule.copies.A.atom", "universal", TEXT)],
+    "gemm_schedule.copies.bits": [(GEMM, "schedule.copies.A.bits", 64, TEXT)],
+    "gemm_schedule.copies.thread_layout": [(GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", TEXT)],
+    "gemm_schedule.copies.value_layout": [(GEMM, "schedule.copies.A.value_layout", "(8,1):(1,0)", REFUSED)],
+    "gemm_schedule.workspace": [
+        (TURNED, "schedule.workspace", {}, TEXT),
+        (TURNED, "schedule.workspace.C", {"major": "M"}, REFUSED),  # only operands go through one
+    ],
+    "gemm_schedule.workspace.major": [
+        (TURNED, "schedule.workspace.B.major", "K", REFUSED),  # as it is
+        (TURNED, "schedule.workspace.B.major", "M", REFUSED),
+        (GEMM, "schedule.workspace", {"B": {"major": "N"}}, REFUSED),  # B is n-major
+    ],
+    "gemm_schedule.workspace.thread_layout": [
+        (TURNED, "schedule.workspace.B.thread_layout", "(8,32):(1,8)", TEXT),
+        (TURNED, "schedule.workspace.B.thread_layout", "(16,16):(16,1)", TEXT),
+        (TURNED, "schedule.workspace.B.thread_layout", "(16,16):(1,8)", REFUSED),
+    ],
+    "gemm_schedule.smem": [(GEMM, "schedule.smem", {"B": {"pad": 4}}, TEXT)],
+    "gemm_schedule.smem.layout": [
+        (STORED, "schedule.smem.A.layout", "(64,2):(2,1)", TEXT),
+        (STORED, "schedule.smem.A.layout", "(64,2):(1,1)", REFUSED),  # two coordinates at one place
+        (STORED, "schedule.smem.A.layout", "64", REFUSED),  # the tile is 128 long
+        (GEMM, "schedule.smem.A.layout", "(64,2):(2,1)", REFUSED),  # cp.async writes 4 neighbours at once
+    ],
+    "gemm_schedule.smem.pad": [(GEMM, "schedule.smem.A.pad", 8, TEXT)],
+    "gemm_schedule.pipeline": [(GEMM, "schedule.pipeline", {"stages": 5}, TEXT)],
+    "gemm_schedule.pipeline.stages": [(GEMM, "schedule.pipeline.stages", 4, TEXT)],
+    "gemm_schedule.pipeline.store": [
+        (STORED, "schedule.pipeline.store", 2, TEXT),
+        (STORED, "schedule.pipeline.store", 8, REFUSED),  # the steps of the tile are 0 to 7
+        (GEMM, "schedule.pipeline.store", 5, REFUSED),  # nothing travels through registers
+    ],
+    "gemm_schedule.predication": [
+        (GEMM, "schedule.predication.M", "none", TEXT),
+        (GEMM, "schedule.predication.K", "none", TEXT),
+        (GEMM, "schedule.predication.K", "mask", REFUSED),
+    ],
+    "probe_schedule.tv_layout": [(PROBE, "schedule.tv_layout", "((2,2),(3,2)):((2,12),(4,1))", TEXT)],
+    "probe_schedule.tiler": [(PROBE, "schedule.tiler", {"M": 12, "N": 2}, TEXT)],
+}
+
+
+def fields(node: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Every property of an object schema, with those of the objects in it."""
+    for name, value in node.get("properties", {}).items():
+        yield f"{prefix}{name}"
+        yield from fields(value, f"{prefix}{name}.")
+        inner = value.get("additionalProperties")
+        if isinstance(inner, Mapping):
+            yield from fields(inner, f"{prefix}{name}.")
+
+
+def test_every_field_of_the_schema_is_perturbed() -> None:
+    schema = json.loads(schema_text())
+    found = set(fields(schema, ""))
+    for name, definition in schema["definitions"].items():
+        found |= set(fields(definition, f"{name}."))
+    assert found == set(PERTURBED)
+
+
+def module(spec: Spec) -> Module:
+    return generate(yaml.safe_dump(spec, sort_keys=False), "specs/k.yaml").modules[0]
+
+
+def changed(spec: Spec, path: str, value: Any) -> Spec:
+    result = copy.deepcopy(spec)
+    *parents, last = path.split(".")
+    node = result
+    for step in parents:
+        node = node[step]
+    node[last] = value
+    return result
+
+
+def body(generated: Module) -> str:
+    """Without the header, whose hash of the spec changes with every field."""
+    return generated.text.split("\n", 3)[3]
+
+
+def cases(generated: Module) -> object:
+    return derive_cases(generated.plan)
+
+
+def space(spec: Spec) -> list[Any]:
+    """The schedules that a search tries."""
+    return list(make_space(spec, (module(spec).spec,)).schedules(0))
+
+
+def expectation_failures(generated: Module) -> list[str]:
+    resources = Resources(registers=40, spill_stores=0, spill_loads=0, stack=0, static_smem=0)
+    lines = ["        /*0000*/                   LDG.E.128 R4, [R2.64] ;"] * 4
+    artefact = Artefact("k", "sm_80", "", b"", "\n".join(lines), resources, ())
+    return [failure.key for failure in check_expectations(generated.spec.expect, artefact)]
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "value", "effect"),
+    [pytest.param(*row, id=f"{row[1]}={row[2]}") for rows in PERTURBED.values() for row in rows],
+)
+def test_perturbation(base: Spec, path: str, value: Any, effect: str) -> None:
+    before, other = module(base), changed(base, path, value)
+    if effect == REFUSED:
+        with pytest.raises(SpecError) as refused:
+            module(other)
+        assert all(d.message for d in refused.value.diagnostics)
+        return
+    after = module(other)
+    if effect == TEXT:
+        assert body(before) != body(after)
+    elif effect == CASES:
+        assert cases(before) != cases(after)
+    elif effect == SPACE:
+        assert before.text == after.text and space(base) != space(other)
+    elif effect == MEASURED:
+        assert shapes_of(before.spec) != shapes_of(after.spec)
+    elif effect == VERDICT:
+        torch = pytest.importorskip("torch")
+        from cutegen.verification.compare import compare
+
+        expected, bound = torch.ones(4, dtype=torch.float64), torch.full((4,), 1.0, dtype=torch.float64)
+        verdicts = set()
+        for error in (1.5e-5, 1e-4, 1.5e-3, 1e-2):
+            for m in (before, after):
+                verdict = compare(expected + error, expected, bound, m.spec.verify.tolerance.rtol, m.spec.verify.tolerance.atol)
+                verdicts.add((m is before, error, verdict.ok))
+        assert {(e, ok) for first, e, ok in verdicts if first} != {(e, ok) for first, e, ok in verdicts if not first}
+    else:
+        assert expectation_failures(module(changed(base, "expect.sass", {"LDG.E.128": 4}))) == []
+        if value == {}:
+            wrong = module(changed(base, "expect.registers", 33))
+            assert expectation_failures(wrong) == ["expect.registers"]
+        else:
+            assert len(expectation_failures(after)) == 1
+
+
+def test_matrix() -> None:
+    spec = changed(ELEMENTWISE, "matrix", {"t": ["f32", "f16"]}) | {"kernel": "work_{t}"}
+    spec["tensors"]["S"]["dtype"] = "{t}"
+    generated = generate(yaml.safe_dump(spec, sort_keys=False), "specs/k.yaml")
+    assert [m.name for m in generated.modules] == ["work_f32.py", "work_f16.py"]
+    assert body(generated.modules[0]) != body(generated.modules[1])

@@ -1,0 +1,207 @@
+"""Kernels of kinds that no spec in the repository is: compiled, and run on the emulator where they are small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planning_specs import document
+
+pytest.importorskip("cutlass")
+pytest.importorskip("torch")
+
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Compiled, Job, Resources, compile_all
+from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.verification.cases import derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
+
+
+def module_of(text: str) -> Module:
+    (module,) = generate(text, "x.yaml").modules
+    return module
+
+
+def verified(module: Module, folder: Path) -> None:
+    path = folder / module.name
+    path.write_text(module.text, encoding="utf-8")
+    loaded, executor = load_module(path), EmulatorExecutor()
+    cases = derive_cases(module.plan)
+    for case in cases:
+        report = verify_case(module.spec, case, loaded, executor)
+        assert report.status == "passed", f"{case.name}: {report.message}"
+    assert len(cases) > 10
+
+
+# ------------------------------------------------------------------------------------------------------- bools
+
+
+@pytest.mark.parametrize(
+    ("partition", "bits"), [("inner", None), ("inner_outer", None), ("inner_outer", 128), ("thread_value", None)]
+)
+@pytest.mark.parametrize(("dtype", "compute"), [("f32", "Y = X > 0"), ("bool", "Y = X"), ("i32", "Y = cast(X, bool)")])
+def test_a_bool_is_0_or_1(dtype: str, compute: str, partition: str, bits: int | None, tmp_path: Path) -> None:
+    """torch reads a byte of 255 as true, but compares, counts and copies it as what it is."""
+    tensors = {
+        "X": {"shape": ["M", "N"], "dtype": dtype},
+        "Y": {"shape": ["M", "N"], "dtype": "bool", "role": "out"},
+    }
+    schedule: dict[str, Any] = {"partition": partition} | ({} if bits is None else {"copy": {"bits": bits}})
+    verified(module_of(document("elementwise", tensors, compute, schedule, targets=["sm_90a"])), tmp_path)
+
+
+def test_a_bool_that_is_read_and_written(tmp_path: Path) -> None:
+    tensors = {
+        "Y": {"shape": ["M", "N"], "dtype": "bool", "role": "inout"},
+        "X": {"shape": ["N"], "dtype": "bool"},
+    }
+    verified(module_of(document("elementwise", tensors, "Y = Y and X", {}, targets=["sm_90a"])), tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- products
+
+
+def product(majors: str, schedule: dict[str, Any], compute: str = "C = A @ B.T", align: int = 16, **more: Any) -> str:
+    """`majors` of A, B and C; `align` of C, in bytes."""
+    shapes = {"A": ["M", "K"], "B": ["N", "K"], "C": ["M", "N"]}
+    tensors: dict[str, Any] = {
+        name: {"shape": shape, "dtype": "f32", "major": major}
+        for (name, shape), major in zip(shapes.items(), majors, strict=True)
+    }
+    tensors["C"] |= {"role": "inout" if "C" in compute[1:] else "out", "align": align}
+    return document("gemm", tensors, compute, schedule, targets=["sm_90a"], **more)
+
+
+@pytest.mark.parametrize(
+    ("majors", "m", "n"), [("MNM", 48, 64), ("MNN", 64, 48), ("MNM", 48, 128), ("MNN", 96, 160), ("KKN", 48, 48)]
+)
+def test_values_of_a_thread_that_four_does_not_divide(majors: str, m: int, n: int, tmp_path: Path) -> None:
+    """The epilogue's slices are whole parts of the layout of a thread's values, which has modes of 3 or 5."""
+    verified(module_of(product(majors, {"tiler": {"M": m, "N": n, "K": 16}}, "C = A @ B.T + C")), tmp_path)
+
+
+def compiled(texts: list[str]) -> Iterator[tuple[str, Resources]]:
+    """Each spec's text, and what its kernel takes on sm_90a."""
+    jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
+    for text, outcome in zip(texts, compile_all(jobs, workers=1), strict=True):
+        assert isinstance(outcome, Compiled), text
+        yield text, outcome.artefact.resources
+
+
+def test_inferred_schedules_of_products_have_registers_enough() -> None:
+    """Whatever a part of the schedule says, none spills; of those whose operands are both contiguous along m and n, two
+    blocks of 256 threads fit the 65536 registers of a multiprocessor, however deep the inferred tile is."""
+    parts: list[dict[str, Any]] = [
+        {},
+        {"copies": {"A": {"bits": 128}, "B": {"bits": 64}}},
+        {"copies": {"A": {"atom": "universal"}, "B": {"atom": "universal"}}},
+        {"copies": {"B": {"bits": 128}}},
+        {"scheduler": {"raster": "N", "swizzle": 3}, "predication": {"M": "none", "K": "none"}},
+        {"predication": {"M": "none", "N": "none", "K": "none"}},
+        {"pipeline": {"stages": 4}},
+        {"workspace": {"B": {"major": "N"}}},
+    ]
+    texts = [product("KKN", part) for part in parts]
+    kinds = ("MKN", "KNN", "KKM")
+    texts += [product(majors, {}, divisible={"K": 4}) for majors in kinds]
+    texts += [product(majors, {}, align=4, divisible={"K": 4}) for majors in ("KKN",)]
+    ends: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({}, {"compute": "C = 2.0 * (A @ B.T) + 3.0 * C"}),
+        ({}, {"align": 4}),
+        ({}, {"divisible": {"M": 128, "N": 128, "K": 32}}),
+        ({"predication": {"K": "none"}}, {"divisible": {"K": 16}}),
+        ({"tiler": {"K": 16}}, {"divisible": {"K": 16}}),
+        ({"copies": {"A": {"bits": 64}}}, {}),
+        ({"pipeline": {"stages": 3}}, {}),
+    ]
+    two = {product("MNN", schedule, **more) for schedule, more in ends}
+    two |= {product("MNM", schedule, **more) for schedule, more in ends[:2]}
+    for text, resources in compiled([*texts, *sorted(two)]):
+        assert resources.spill_stores == 0, text
+        assert text not in two or 2 * 256 * resources.registers <= 65536, text
+
+
+@pytest.mark.parametrize("store", [0, 3, 6, 7])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_operands_are_stored_before_any_step(store: int, stages: int, tmp_path: Path) -> None:
+    """The stage that is written is free from the barrier of the tile before on."""
+    schedule = {"tiler": {"M": 64, "N": 64, "K": 8}, "pipeline": {"stages": stages, "store": store}}
+    module = module_of(product("KKN", schedule, divisible={"K": 4}))
+    assert module.text.count(f"k_block == {store})") == (store < 7)
+    verified(module, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("majors", "column", "permutation", "bits"),
+    [
+        ("KKN", {"B": "(8,4,2):(4,1,32)"}, {"N": "8"}, 128),
+        ("KKM", {"A": "(8,4,2):(4,1,32)"}, {"M": "8"}, 32),
+        ("MNN", {"A": "(4,16):(1,4)", "B": "(2,2,16):(2,1,4)"}, {}, 32),
+        ("MNM", {"A": "(4,2,8):(1,32,4)"}, {}, 128),
+    ],
+)
+def test_a_column_of_shared_memory_may_have_any_order(
+    majors: str, column: dict[str, str], permutation: dict[str, str], bits: int, tmp_path: Path
+) -> None:
+    schedule: dict[str, Any] = {
+        "tiler": {"M": 64, "N": 64, "K": 8},
+        "mma": {"thread_layout": "(8,8,1):(8,1,0)", "permutation": permutation},
+        "smem": {name: {"layout": layout} for name, layout in column.items()},
+        "copies": {name: {"bits": bits} for name in "AB"},
+    }
+    verified(module_of(product(majors, schedule, divisible={"K": 4})), tmp_path)
+
+
+def test_padding_of_columns_whose_neighbours_a_thread_reads_in_any_order(tmp_path: Path) -> None:
+    """The compiler reads them as one vector, of which nothing may lie beyond the last column."""
+    schedule = {
+        "tiler": {"M": 96, "N": 32, "K": 8},
+        "mma": {"thread_layout": "(4,8,1):(8,1,0)", "permutation": {"M": "(4,2):(2,1)", "N": "(8,2):(2,1)"}},
+        "copies": {"A": {"bits": 32}, "B": {"bits": 64, "atom": "universal"}},
+        "smem": {"B": {"layout": "((2,4),2,2):((2,8),4,1)"}},
+        "pipeline": {"store": 2},
+    }
+    verified(module_of(product("KKM", schedule, divisible={"K": 8})), tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------- workspaces
+
+
+@pytest.mark.parametrize(
+    ("majors", "dtype", "schedule", "more"),
+    [
+        ("KKN", "f32", {"workspace": {"A": {"major": "M"}}}, {"divisible": {"K": 4}}),
+        ("KKM", "f32", {"workspace": {"A": {"major": "M"}, "B": {"major": "N"}}}, {"divisible": {"K": 4}}),
+        ("KKN", "f32", {"workspace": {"B": {"major": "N", "thread_layout": "(8,16):(16,1)"}}}, {"align": 4}),
+        ("MKM", "f32", {"workspace": {"B": {"major": "N"}}}, {"static": {"N": 101, "K": 60}}),
+        ("KKN", "f16", {"workspace": {"B": {"major": "N"}}}, {"divisible": {"K": 8}}),
+        ("KNN", "f64", {"workspace": {"A": {"major": "M"}}, "predication": {"M": "none"}}, {}),
+    ],
+)
+def test_an_operand_goes_through_a_workspace(
+    majors: str, dtype: str, schedule: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of any size, alignment and type; what the mainloop reads there has rows of whole vectors whatever the size is."""
+    text = product(majors, {"tiler": {"M": 64, "N": 64, "K": 16}, **schedule}, **more).replace("f32", dtype)
+    module = module_of(text.replace("A @ B.T", "cast(A @ B.T, f16)") if dtype == "f16" else text)
+    plan = module.plan
+    assert isinstance(plan, GemmPlan) and {x.tensor.name for x in plan.workspaces} == set(schedule["workspace"])
+    assert all(x.vector == 4 for x in (plan.a, plan.b) if x.workspace is not None and dtype == "f32")
+    verified(module, tmp_path)
+
+
+def test_every_call_has_a_workspace_of_its_own(tmp_path: Path) -> None:
+    module = module_of(product("KKN", {"workspace": {"B": {"major": "N"}}}, align=4, divisible={"K": 4}))
+    path = tmp_path / module.name
+    path.write_text(module.text, encoding="utf-8")
+    loaded = load_module(path)
+    arguments = loaded.make_inputs(M=8, N=13, K=20, device="cpu")
+    first, second = (loaded._arguments(*arguments)[-1] for _ in range(2))
+    assert first.data_ptr() != second.data_ptr()
+    assert first.shape == (16, 20) and first.stride() == (1, 16), (
+        "rows of whole vectors, of 13 elements and 3 of padding"
+    )

@@ -1,0 +1,68 @@
+"""The modules of `specs/`: well-formed, standalone, and what is committed in `generated/`."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from building_kit import states_of
+
+from cutegen.project.selection import select
+from cutegen.project.sources import gather
+from cutegen.compiling import Compiled, Job, check, compile_all
+from cutegen.language.model import Expect
+
+ROOT = Path(__file__).parents[2]
+UNITS = {unit.kernel: unit for unit in gather(select([ROOT / "specs"])).units}
+ALLOWED = set(sys.stdlib_module_names) | {"torch", "cutlass", "cuda", "tvm_ffi"}
+
+
+def test_there_are_specs() -> None:
+    gathered = gather(select([ROOT / "specs"]))
+    assert not gathered.failed, gathered.diagnostics
+    assert len(UNITS) >= 19 and {"sgemm_mmajor", "copy_tv", "sgemm_mnm"} <= set(UNITS)
+
+
+@pytest.mark.parametrize("kernel", UNITS)
+def test_a_module_stands_alone(kernel: str) -> None:
+    tree = ast.parse(UNITS[kernel].module.text)
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported.add(str(node.module).partition(".")[0])
+    assert imported <= ALLOWED, imported - ALLOWED
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {kernel, "reference", "make_inputs", "compile"} <= defined
+
+
+def test_modules_are_clean_and_formatted_by_ruffs_own_defaults(tmp_path: Path) -> None:
+    for unit in UNITS.values():
+        (tmp_path / unit.module.name).write_text(unit.module.text, encoding="utf-8")
+    for command in (("check",), ("format", "--check", "--diff")):
+        arguments = [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", "."]
+        result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
+
+
+def test_generated_is_what_the_specs_stand_for() -> None:
+    states = states_of(ROOT / "specs")
+    wrong = {name: f"{state.state}: {state.why}" for name, state in states.items() if state.state != "current"}
+    assert not wrong, f"run `cutegen build specs/`: {wrong}"
+    assert set(states) == {unit.module.name for unit in UNITS.values()}
+
+
+def test_expectations_are_met_on_every_target() -> None:
+    """That the others compile too is for `cutegen verify` to see."""
+    specs = {kernel: unit.module.spec for kernel, unit in UNITS.items() if unit.module.spec.expect != Expect()}
+    jobs = [Job(UNITS[kernel].module.text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
+    assert len(jobs) > 20
+    for job, outcome in zip(jobs, compile_all(jobs, workers=1), strict=True):
+        assert isinstance(outcome, Compiled), f"{job.kernel} for {job.target}: {outcome}"
+        assert f".target {job.target}" in outcome.artefact.ptx
+        assert not check(UNITS[job.kernel].module.spec.expect, outcome.artefact)

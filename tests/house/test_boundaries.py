@@ -1,0 +1,143 @@
+"""How the house is built: what may import what, and how large a file and a room may be.
+
+Imports are read from every file's syntax tree, late ones inside of functions too.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cutegen
+
+PACKAGE = Path(cutegen.__file__).parent
+FILES = {
+    ".".join(("cutegen", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): file
+    for file in sorted(PACKAGE.rglob("*.py"))
+}
+REGISTRY = "cutegen.registry"  # the one module that opens the families
+LONGEST_FILE, LARGEST_ROOM = 400, 3500
+
+
+def imports(module: str, *, late: bool) -> Iterator[str]:
+    """The modules of cutegen that a module imports; without `late` only those that it imports as it is loaded."""
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if typing_only or not late and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            skipped |= set(ast.walk(node)) - {node}
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        yield from {name for name in names if name in FILES and name != module}
+
+
+def family_of(module: str) -> str:
+    """The folder of `families` that a module stands in; empty for the list itself and for what is no family."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["cutegen", "families"] and len(parts) > 2 else ""
+
+
+def test_every_module_can_be_imported_alone_in_one_process() -> None:
+    found = [name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "cutegen.") if "__main__" not in name]
+    assert len(found) > 200
+    for name in found:
+        importlib.import_module(name)
+
+
+def test_no_room_imports_a_family() -> None:
+    wrong = [
+        (module, name)
+        for module in FILES
+        if not module.startswith("cutegen.families") and module != REGISTRY
+        for name in imports(module, late=True)
+        if name.startswith("cutegen.families")
+    ]
+    assert not wrong
+
+
+def test_no_family_imports_another() -> None:
+    wrong = [
+        (module, name)
+        for module in FILES
+        if family_of(module)
+        for name in imports(module, late=True)
+        if family_of(name) not in ("", "common", family_of(module)) or name == "cutegen.families"
+    ]
+    assert not wrong
+
+
+def test_loading_never_goes_in_a_circle() -> None:
+    graph = {module: set(imports(module, late=False)) for module in FILES}
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(module: str) -> None:
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module in done:
+            return
+        path.append(module)
+        for name in sorted(graph[module]):
+            if not module.startswith(f"{name}."):  # a package is there before what is in it
+                visit(name)
+        path.pop()
+        done.add(module)
+
+    for module in sorted(graph):
+        visit(module)
+
+
+def test_nothing_outside_of_families_asks_for_the_class_of_a_schedule_or_plan() -> None:
+    asks = re.compile(r"(isinstance|issubclass|type)\([^\n]*(Schedule|Plan)\b|getattr\((plan|spec\.schedule|schedule),")
+    wrong = [
+        f"{module}:{number}: {line.strip()}"
+        for module, file in FILES.items()
+        if not module.startswith("cutegen.families")
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if asks.search(line)
+    ]
+    assert not wrong
+
+
+def test_nothing_outside_of_families_and_ops_names_an_op() -> None:
+    names = re.compile(r"""["'](gemm|probe|elementwise)["']""")
+    wrong = [
+        f"{module}:{number}: {line.strip()}"
+        for module, file in FILES.items()
+        if not module.startswith(("cutegen.families", "cutegen.ops"))
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if names.search(line)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", sorted({module.split(".")[1] for module in FILES if "." in module}))
+def test_files_and_rooms_can_be_held_in_the_head(room: str) -> None:
+    lengths = {
+        module: len(file.read_text(encoding="utf-8").splitlines())
+        for module, file in FILES.items()
+        if module.split(".")[1:2] == [room]
+    }
+    assert max(lengths.values()) <= LONGEST_FILE, max(lengths, key=lambda module: lengths[module])
+    if room not in ("emulator", "families"):
+        assert sum(lengths.values()) <= LARGEST_ROOM
+
+
+def test_a_kernel_is_explained_without_its_tuning_pictures_or_compiler() -> None:
+    heavy = ("torch", "cutlass", "resvg_py", "cutegen.drawing", "cutegen.tuning", "cutegen.compiling")
+    code = f"import cutegen.cli, sys; assert not set({heavy!r}) & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

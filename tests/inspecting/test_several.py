@@ -1,0 +1,35 @@
+"""Modules whose call launches several kernels, as `cutegen inspect` reads and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cutegen.compiling import Failed, Job, Outcome
+from cutegen.inspecting.comparing import OldError, _inspect_module
+from cutegen.inspecting.inspection import _as_written
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_kernels_go_by_the_names_that_the_module_gives_them() -> None:
+    types = "tensorptrf32gmemalign16_0"
+    assert _as_written(f"kernel_cutlass_mm_kernel_{types}", "mm") == "mm_kernel"
+    assert _as_written(f"kernel_cutlass_my_kernel_x_kernel_{types}", "my_kernel_x") == "my_kernel_x_kernel"
+    assert _as_written(f"kernel_cutlass_mm_workspace_B_kernel_{types}", "mm") == "mm_workspace_B_kernel"
+    assert _as_written("something_else", "mm") == "something_else"
+
+
+def test_a_module_of_two_kernels_is_compared_by_the_one_that_is_called() -> None:
+    text = (ROOT / "generated/sgemm_workspace_kkn.py").read_text(encoding="utf-8")
+    asked: list[Job] = []
+
+    def compile(jobs: Sequence[Job]) -> Sequence[Outcome]:
+        asked.extend(jobs)
+        return [Failed("exception", "enough")]
+
+    with pytest.raises(OldError, match="enough"):
+        _inspect_module(text, "old.py", ["sm_90a"], compile)
+    assert [(job.kernel, job.target) for job in asked] == [("sgemm_workspace_kkn", "sm_90a")]

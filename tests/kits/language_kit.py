@@ -1,0 +1,70 @@
+"""Specs of one kernel each, which the tests of the language break in one place."""
+
+from __future__ import annotations
+
+ADD = """\
+cutegen: 1
+kernel: add
+op: elementwise
+tensors:
+  A: {shape: [M, N], dtype: f32, major: N, align: 16}
+  B: {shape: [N], dtype: f32}
+  C: {shape: [M, N], dtype: f32, role: out}
+scalars: {alpha: f32}
+compute: C = A + alpha * B
+schedule:
+  partition: thread_value
+  thread_layout: (32,8):(8,1)
+  value_layout: (4,8):(8,1)
+  copy: {atom: universal, bits: 128}
+  predication: {M: mask, N: none}
+targets: [sm_80]
+verify:
+  shapes:
+    - {M: 7, N: 16}
+  tolerance: {rtol: 0.0, atol: 1e-3}
+expect:
+  spills: 0
+  sass: {LDG.E.128: ">= 4"}
+"""
+
+GEMM = """\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f16}
+  B: {shape: [N, K], dtype: f16}
+  C: {shape: [M, N], dtype: f32, role: inout}
+compute: C = A @ B.T + C
+schedule:
+  tiler: {M: 128, N: 128, K: 8}
+  mma:
+    thread_layout: (16,16,1):(1,16,0)
+    permutation: {M: "(16,4):(4,1)"}
+    accumulator: f32
+  copies:
+    A: {atom: cp_async, bits: 128, thread_layout: "(32,8):(1,32)"}
+  smem: {A: {pad: 4}}
+  pipeline: {stages: 3}
+  predication: {M: mask, K: residue_first}
+verify:
+  shapes:
+    - {M: 7, N: 16, K: 0}
+"""
+
+PROBE = """\
+cutegen: 1
+kernel: look
+op: probe
+tensors:
+  A: {shape: [M, N], dtype: i32}
+  D: {shape: [T, V], dtype: i32, role: out}
+compute: D = A
+schedule:
+  tv_layout: ((2,2),(2,3)):((2,12),(1,4))
+  tiler: {M: 4, N: 6}
+verify:
+  shapes:
+    - {M: 4, N: 6}
+"""

@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+import math
+import operator
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import parse_compute
+from cutegen.families.elementwise.schedule import ElementwiseSchedule
+from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
+from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.verification import arithmetic
+from cutegen.verification.arithmetic import FUNCTION_ULPS
+from cutegen.verification.bounds import Expected
+from cutegen.verification.bounds import evaluate as evaluate_all
+from cutegen.verification.compare import compare
+from cutegen.verification.rounding import Bounded, cast, product_is_exact, sum_is_exact
+
+TORCH = {d: getattr(torch, d.torch) for d in Dtype}
+
+
+def evaluate(spec: KernelSpec, tensors: dict[str, torch.Tensor], scalars: dict[str, float]) -> Expected:
+    """Of a kernel with one output."""
+    (expected,) = evaluate_all(spec, tensors, scalars).values()
+    return expected
+
+
+def pointwise(text: str, out: Dtype, scalars: dict[str, Dtype] | None = None, **inputs: Dtype) -> KernelSpec:
+    tensors = [Tensor(name, ("M",), dtype, "M", 16) for name, dtype in inputs.items()]
+    return KernelSpec(
+        kernel="k",
+        op="elementwise",
+        tensors=(*tensors, Tensor("D", ("M",), out, "M", 16, "out")),
+        compute=parse_compute(text),
+        schedule=ElementwiseSchedule(),
+        scalars=tuple(Scalar(n, d) for n, d in (scalars or {}).items()),
+    )
+
+
+def gemm(dtype: Dtype, out: Dtype, accumulator: Dtype, text: str = "C = A @ B.T") -> KernelSpec:
+    tensors = (
+        Tensor("A", ("M", "K"), dtype, "K", 16),
+        Tensor("B", ("N", "K"), dtype, "K", 16),
+        Tensor("C", ("M", "N"), out, "N", 16, "out"),
+    )
+    return KernelSpec(
+        kernel="g",
+        op="gemm",
+        tensors=tensors,
+        compute=parse_compute(text),
+        schedule=GemmSchedule(mma=Mma(accumulator=accumulator)),
+    )
+
+
+def inside(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -> None:
+    found = compare(actual, expected, bound)
+    assert found.ok, found.reason
+
+
+def ulp_apart(values: torch.Tensor) -> torch.Tensor:
+    return torch.nextafter(values, torch.full_like(values, math.inf))
+
+
+# ------------------------------------------------------------------------------------------------ elementwise
+
+EXPRESSIONS = [
+    "X + Y",
+    "X - Y",
+    "X * Y + Z",
+    "(X + Y) * (X - Y)",
+    "X / Y - Z / (Y + 2.0)",
+    "(X - Y) ** 3 + X ** 5",
+    "where(X + Y > Z, X * Y, Z - X)",
+    "where((X < Y) and not (Y * Z >= X) or X == Z, X, Y)",
+    "maximum(minimum(X, Y * Z), abs(X - Y) - 1)",
+    "relu(X * Y - Z) * 0.1",
+    "exp(X * Y) + log(abs(Z) + 0.5)",
+    "sqrt(X * X + Y * Y) * rsqrt(Z * Z + 1.0)",
+    "tanh(X * Y) - sigmoid(Z - X)",
+    "gelu(X - Y) + silu(Y * Z)",
+    "log(X + Y)",
+    "rsqrt(X) * sqrt(Y)",
+    "cast(X * Y, bf16) + cast(Z, f16)",
+    "cast(cast(X * 10.0, i32), f32) + Y",
+]
+
+
+def in_single(text: str, values: dict[str, torch.Tensor], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """The expression as torch computes it in one precision: an independent evaluation, by Python itself."""
+
+    def number(x: object) -> torch.Tensor:
+        return x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=dtype)
+
+    def cast_to(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x.to(TORCH[Dtype[name]]).to(dtype)
+
+    names = {
+        "where": lambda c, a, b: torch.where(c, number(a), number(b)),
+        "minimum": lambda a, b: torch.minimum(number(a), number(b)),
+        "maximum": lambda a, b: torch.maximum(number(a), number(b)),
+        "relu": torch.relu,
+        "gelu": lambda x: x * 0.5 * (1 + torch.erf(x * 0.5**0.5)),  # (torch's own overflows at 3e38)
+        "silu": torch.nn.functional.silu,
+        "cast": cast_to,
+        **{n: getattr(torch, n) for n in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "abs")},
+        **{d.value: d.value for d in Dtype},
+        **{n: v.to(dtype) for n, v in values.items()},
+    }
+    text = text.replace(" and not ", " & ~").replace(" or ", " | ").replace("X == Z", "(X == Z)")
+    return eval(text, {}, names)
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+@pytest.mark.parametrize("dtype", [Dtype.f32, Dtype.f64, Dtype.bf16])
+def test_computed_in_the_nodes_precision_lies_within_the_bound(text: str, dtype: Dtype) -> None:
+    spec = pointwise(f"D = {text}", dtype, X=dtype, Y=dtype, Z=dtype)
+    for seed, scale in enumerate((1.0, 30.0, 1e-3)):
+        generator = torch.Generator().manual_seed(seed)
+        values = {
+            n: (torch.randn(4000, generator=generator, dtype=torch.float64) * scale).to(TORCH[dtype]) for n in "XYZ"
+        }
+        expected, bound = evaluate(spec, values, {})
+        actual = in_single(text, values, torch.float64 if dtype is Dtype.f64 else torch.float32).to(TORCH[dtype])
+        inside(actual, expected, bound)
+        judged = bound.isfinite()
+        assert judged.float().mean() > 0.9  # the bound says something nearly everywhere
+
+
+@pytest.mark.parametrize("text", ["X + Y", "X * Y + Z", "X / Y - Z / (Y + 2.0)", "tanh(X * Y) - sigmoid(Z - X)"])
+def test_the_bound_is_tight_enough_to_see_a_lower_precision(text: str) -> None:
+    spec = pointwise(f"D = {text}", Dtype.f32, X=Dtype.f32, Y=Dtype.f32, Z=Dtype.f32)
+    values = {n: torch.randn(4000, generator=torch.Generator().manual_seed(ord(n))) for n in "XYZ"}
+    expected, bound = evaluate(spec, values, {})
+    lower = {n: v.to(torch.float16).to(torch.float32) for n, v in values.items()}
+    found = compare(in_single(text, lower), expected, bound)
+    assert found.failed > 3000
+    assert (bound / expected.abs()).median() < 32 * 2.0**-24
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(-50, 50), min_size=3, max_size=3), st.sampled_from(["X * Y + Z", "(X - Y) ** 2", "-X / 4 + Y"])
+)
+def test_whole_numbers_must_be_exact(numbers: list[int], text: str) -> None:
+    spec = pointwise(f"D = {text}", Dtype.f32, X=Dtype.f32, Y=Dtype.f32, Z=Dtype.f32)
+    values = {n: torch.tensor([float(v)]) for n, v in zip("XYZ", numbers, strict=True)}
+    expected, bound = evaluate(spec, values, {})
+    assert bound.item() == 0
+    x, y, z = numbers
+    assert expected.item() == {"X * Y + Z": x * y + z, "(X - Y) ** 2": (x - y) ** 2, "-X / 4 + Y": -x / 4 + y}[text]
+    assert not compare(ulp_apart(expected.float()), expected, bound).ok
+
+
+def test_an_inexact_result_may_be_half_an_ulp_off_and_not_more() -> None:
+    spec = pointwise("D = X + Y", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
+    x, y = torch.tensor([1.0]), torch.tensor([2.0**-24 * 1.5])
+    expected, bound = evaluate(spec, {"X": x, "Y": y}, {})
+    inside(x + y, expected, bound)
+    assert not compare(ulp_apart(x + y), expected, bound).ok
+
+
+def test_scalars_and_literals_are_rounded_to_their_dtype() -> None:
+    spec = pointwise("D = alpha * X", Dtype.f32, {"alpha": Dtype.f32}, X=Dtype.f32)
+    expected, bound = evaluate(spec, {"X": torch.ones(1)}, {"alpha": 0.1})
+    assert expected.item() == torch.tensor(0.1).double().item() and bound.item() == 0
+    half = pointwise("D = X * 0.1", Dtype.f64, X=Dtype.f64)
+    assert evaluate(half, {"X": torch.ones(1, dtype=torch.float64)}, {})[0].item() == 0.1
+
+
+def test_broadcast_and_permuted_inputs() -> None:
+    tensors = (
+        Tensor("X", ("N", "M"), Dtype.f32, "N", 4),
+        Tensor("b", ("N",), Dtype.f32, "N", 4),
+        Tensor("D", ("M", "N"), Dtype.f32, "N", 4, "out"),
+    )
+    spec = KernelSpec(
+        kernel="k",
+        op="elementwise",
+        tensors=tensors,
+        compute=parse_compute("D = X + b"),
+        schedule=ElementwiseSchedule(),
+    )
+    x, b = torch.arange(6.0).reshape(3, 2), torch.tensor([10.0, 20.0, 30.0])
+    expected, bound = evaluate(spec, {"X": x, "b": b}, {})
+    assert expected.shape == bound.shape == (2, 3) and torch.equal(expected.float(), x.T + b)
+    with pytest.raises(ValueError, match="mode N"):
+        evaluate(spec, {"X": x, "b": torch.ones(2)}, {})
+
+
+# ---------------------------------------------------------------------------------------------------- functions
+
+HARD = [0.0, -0.0, 1e-45, -1e-45, 1e-38, -3e-39, 1e-20, 0.5, -0.5, 1.0, -1.0, math.sqrt(2), -math.sqrt(2), 5.0, -5.4]
+HARD += [88.72, 88.73, -87.4, -88.8, -103.9, -104.1, 89.5, 3e38, -3e38, math.inf, -math.inf, math.nan, 0.99999, 1.00001]
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "gelu", "silu", "relu", "abs"])
+@pytest.mark.parametrize("dtype", [Dtype.f32, Dtype.f64])
+def test_functions_hold_at_the_extremes(name: str, dtype: Dtype) -> None:
+    spec = pointwise(f"D = {name}(X)", dtype, X=dtype)
+    x = torch.cat([torch.tensor(HARD, dtype=torch.float64), torch.linspace(-110, 95, 5000, dtype=torch.float64)])
+    values = {"X": x.to(TORCH[dtype])}
+    expected, bound = evaluate(spec, values, {})
+    inside(in_single(f"{name}(X)", values, TORCH[dtype]), expected, bound)
+    assert bound.isfinite().float().mean() > 0.99
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "gelu", "silu"])
+def test_functions_agree_with_mpmath(name: str) -> None:
+    mpmath.mp.prec = 120
+    exact = {
+        "exp": mpmath.exp,
+        "log": mpmath.log,
+        "sqrt": mpmath.sqrt,
+        "rsqrt": lambda v: 1 / mpmath.sqrt(v),
+        "tanh": mpmath.tanh,
+        "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
+        "gelu": lambda v: v * mpmath.erfc(-v / mpmath.sqrt(2)) / 2,
+        "silu": lambda v: v / (1 + mpmath.exp(-v)),
+    }[name]
+    positive = name in ("log", "sqrt", "rsqrt")
+    x = torch.cat([torch.logspace(-30, 1.9, 150), -torch.logspace(-30, 1.9, 0 if positive else 150)])
+    expected, bound = evaluate(pointwise(f"D = {name}(X)", Dtype.f32, X=Dtype.f32), {"X": x}, {})
+    for v, value, allowed in zip(x.tolist(), expected.tolist(), bound.tolist(), strict=True):
+        true = exact(mpmath.mpf(v))
+        assert abs(true - value) <= max(abs(true) * 1e-12, 1e-320)
+        # the bound is the allowance and not much more (gelu's is relative to x)
+        scale = abs(true) + (abs(mpmath.mpf(v)) if name == "gelu" else 0)
+        assert allowed <= scale * 2.1 * FUNCTION_ULPS * 2.0**-24 + 1e-36
+
+
+def test_an_error_in_front_of_a_function_propagates() -> None:
+    """exp of something with error e is off by exp(x) (exp(e) - 1): shifting x to the edge of its bound stays inside."""
+    x, y = torch.full((1,), 40.0), torch.full((1,), 1 / 3)
+    argument, edge = evaluate(pointwise("D = X + Y", Dtype.f32, X=Dtype.f32, Y=Dtype.f32), {"X": x, "Y": y}, {})
+    assert edge.item() > 0
+    expected, bound = evaluate(pointwise("D = exp(X + Y)", Dtype.f32, X=Dtype.f32, Y=Dtype.f32), {"X": x, "Y": y}, {})
+    for sign in (-1, 1):
+        inside(torch.exp(argument + sign * edge), expected, bound)
+        assert not compare(torch.exp(argument + sign * 8 * edge), expected, bound).ok
+
+
+# ------------------------------------------------------------------------------------------------------- matmul
+
+
+def orders(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A @ B.T in f32, summed in several orders."""
+    products = a[:, None, :] * b[None, :, :]
+    forward = torch.zeros(products.shape[:2])
+    backward = forward.clone()
+    for k in range(products.shape[2]):
+        forward = forward + products[:, :, k]
+        backward = backward + products[:, :, -1 - k]
+    pairs = products
+    while pairs.shape[2] > 1:
+        if pairs.shape[2] % 2:
+            pairs = torch.cat([pairs, torch.zeros_like(pairs[:, :, :1])], 2)
+        pairs = pairs[:, :, ::2] + pairs[:, :, 1::2]
+    ascending, _ = products.sort(dim=2)
+    climbing = torch.zeros(products.shape[:2])
+    for k in range(products.shape[2]):
+        climbing = climbing + ascending[:, :, k]
+    return {"forward": forward, "backward": backward, "pairs": pairs[:, :, 0], "sorted": climbing, "blas": a @ b.T}
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 64, 301])
+@pytest.mark.parametrize("dtype", [Dtype.f32, Dtype.f16, Dtype.bf16])
+def test_matmul_in_any_order_lies_within_the_bound(k: int, dtype: Dtype) -> None:
+    generator = torch.Generator().manual_seed(k)
+    a = torch.randn(13, k, generator=generator).to(TORCH[dtype])
+    b = torch.randn(9, k, generator=generator).to(TORCH[dtype])
+    expected, bound = evaluate(gemm(dtype, Dtype.f32, Dtype.f32), {"A": a, "B": b}, {})
+    for name, result in orders(a.float(), b.float()).items():
+        found = compare(result, expected, bound)
+        assert found.ok, f"{name}: {found.reason}"
+    # a term left out, and a bound's worth of error four times over, show
+    if k > 1:
+        assert not compare(a[:, :-1].float() @ b[:, :-1].float().T, expected, bound).ok
+    assert not compare(expected + 4 * bound, expected, bound).ok
+
+
+def test_matmul_of_whole_numbers_is_exact_up_to_the_mantissa() -> None:
+    generator = torch.Generator().manual_seed(5)
+    a, b = (torch.randint(-4, 5, (n, 200), generator=generator).float() for n in (17, 19))
+    expected, bound = evaluate(gemm(Dtype.f32, Dtype.f32, Dtype.f32), {"A": a, "B": b}, {})
+    assert bool((bound == 0).all()) and torch.equal(expected.float(), a @ b.T)
+    wide, bounds = evaluate(gemm(Dtype.f32, Dtype.f32, Dtype.f32), {"A": a * 1024, "B": b * 1024}, {})
+    assert bool((bounds > 0).all()) and torch.equal(wide, expected * 2**20)
+    # and what is stored in bf16 is the exact sum, rounded once
+    narrow, none = evaluate(gemm(Dtype.f32, Dtype.bf16, Dtype.f32), {"A": a, "B": b}, {})
+    assert bool((none == 0).all()) and torch.equal(narrow, expected.float().bfloat16().double())
+
+
+def test_an_empty_sum_is_zero() -> None:
+    spec = gemm(Dtype.f32, Dtype.f32, Dtype.f32, "C = A @ B.T + 1.5")
+    expected, bound = evaluate(spec, {"A": torch.ones(3, 0), "B": torch.ones(4, 0)}, {})
+    assert expected.shape == (3, 4) and bool((expected == 1.5).all()) and bool((bound == 0).all())
+
+
+def test_integer_matmul_wraps_like_32_bits() -> None:
+    generator = torch.Generator().manual_seed(2)
+    a, b = (torch.randint(-(2**31), 2**31, (n, 9), generator=generator).to(torch.int32) for n in (4, 5))
+    expected, bound = evaluate(gemm(Dtype.i32, Dtype.i32, Dtype.i32), {"A": a, "B": b}, {})
+    for i in range(4):
+        for j in range(5):
+            total = sum(map(operator.mul, a[i].tolist(), b[j].tolist()))
+            assert expected[i, j].item() == (total + 2**31) % 2**32 - 2**31
+    assert expected.dtype == torch.int64 and bool((bound == 0).all())
+
+
+# ------------------------------------------------------------------------------------- integers, casts, decisions
+
+
+def test_integer_arithmetic_wraps() -> None:
+    spec = pointwise("D = X * Y + X - Y", Dtype.i32, X=Dtype.i32, Y=Dtype.i32)
+    generator = torch.Generator().manual_seed(1)
+    x, y = (torch.randint(-(2**31), 2**31, (500,), generator=generator).to(torch.int32) for _ in "xy")
+    expected, bound = evaluate(spec, {"X": x, "Y": y}, {})
+    assert torch.equal(expected.to(torch.int32), x * y + x - y) and bool((bound == 0).all())
+    narrow = pointwise("D = X + Y", Dtype.i8, X=Dtype.i8, Y=Dtype.i8)
+    a, b = (torch.randint(-128, 128, (500,), generator=generator).to(torch.int8) for _ in "ab")
+    assert torch.equal(evaluate(narrow, {"X": a, "Y": b}, {})[0].to(torch.int8), a + b)
+
+
+@pytest.mark.parametrize("target", [Dtype.f16, Dtype.bf16, Dtype.f32])
+def test_casts_of_exact_values_are_exact(target: Dtype) -> None:
+    x = torch.cat(
+        [torch.randn(5000) * 100, torch.tensor([65519.0, 65520.0, 3.4e38, 1e-8, -1e-40, math.nan, -math.inf])]
+    )
+    source = Dtype.f64 if target is Dtype.f32 else Dtype.f32
+    x = x.to(TORCH[source])
+    expected, bound = evaluate(pointwise("D = X", target, X=source), {"X": x}, {})
+    assert bool((bound == 0).all())
+    inside(x.to(TORCH[target]), expected, bound)
+    assert bool((expected[-6].isinf() if target is Dtype.f16 else expected[-6].isfinite()).all())
+
+
+def test_overflow_that_may_or_may_not_happen_is_left_open() -> None:
+    zero = torch.zeros(1, dtype=torch.float64)
+    value = torch.tensor([65519.9], dtype=torch.float64)
+    assert cast(Bounded(value, zero, Dtype.f32), Dtype.f16).error.item() == 0
+    assert cast(Bounded(value, zero + 0.2, Dtype.f32), Dtype.f16).error.item() == math.inf
+    sure = cast(Bounded(value + 100, zero + 0.2, Dtype.f32), Dtype.f16)
+    assert sure.value.item() == math.inf and sure.error.item() == 0
+
+
+def test_float_to_integer_truncates_and_is_unknown_out_of_range() -> None:
+    spec = pointwise("D = cast(X, i8)", Dtype.i8, X=Dtype.f32)
+    x = torch.tensor([1.9, -1.9, 127.9, -128.9, 128.0, math.nan, math.inf])
+    expected, bound = evaluate(spec, {"X": x}, {})
+    assert expected[:4].tolist() == [1, -1, 127, -128] and bound.tolist() == [0, 0, 0, 0] + [math.inf] * 3
+    third = pointwise("D = cast(X / 3.0 * 3.0, i32)", Dtype.i32, X=Dtype.f32)
+    _, close = evaluate(third, {"X": torch.tensor([7.0])}, {})
+    assert close.item() == 1  # 6.9999 or 7
+
+
+def test_a_comparison_that_could_flip_covers_both_branches() -> None:
+    spec = pointwise("D = where(X / 3.0 * 3.0 >= X, 1.0, Y)", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
+    x, y = torch.tensor([7.0, 7.0]), torch.tensor([5.0, math.nan])
+    expected, bound = evaluate(spec, {"X": x, "Y": y}, {})
+    inside(torch.tensor([1.0, 1.0]), expected, bound)
+    inside(torch.tensor([5.0, math.nan]), expected, bound)
+    assert not compare(torch.tensor([5.1, 0.0]), expected, bound).ok
+    clear = pointwise("D = X / 3.0 * 3.0 >= Y", Dtype.bool, X=Dtype.f32, Y=Dtype.f32)
+    expected, bound = evaluate(clear, {"X": x, "Y": torch.tensor([6.9, math.nan])}, {})
+    assert expected.tolist() == [1, 0] and bound.tolist() == [0, 0]
+
+
+def test_minimum_and_maximum_let_nan_through() -> None:
+    spec = pointwise("D = minimum(X, Y)", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
+    x, y = torch.tensor([math.nan, 1.0, -math.inf]), torch.tensor([1.0, math.nan, 2.0])
+    expected, bound = evaluate(spec, {"X": x, "Y": y}, {})
+    inside(torch.minimum(x, y), expected, bound)
+    assert bool((bound == 0).all()) and not compare(torch.fmin(x, y), expected, bound).ok
+
+
+@pytest.mark.parametrize(
+    "text", ["X * Y + Z", "X / Y", "where(X > Y, X + Z, Y)", "relu(X) - abs(Y)", "X * 2.0 - Y * Z"]
+)
+def test_special_values(text: str) -> None:
+    table = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 1.5, -2.25, 1e-45, 1.2e-38])
+    x, y, z = (t.flatten() for t in torch.meshgrid(table, table, table, indexing="ij"))
+    values = {"X": x, "Y": y, "Z": z}
+    expected, bound = evaluate(pointwise(f"D = {text}", Dtype.f32, X=Dtype.f32, Y=Dtype.f32, Z=Dtype.f32), values, {})
+    actual = in_single(text, values)
+    inside(actual, expected, bound)
+    assert bound.isfinite().float().mean() > 0.9
+    assert not compare(torch.where(actual.isnan(), 0.0, actual), expected, bound).ok
+
+
+def test_error_free_transforms_know_exact_results() -> None:
+    a = torch.tensor([1.0, 1.0, 3.0, 0.1], dtype=torch.float64)
+    b = torch.tensor([2.0, 2.0**-60, 7.0, 0.2], dtype=torch.float64)
+    assert sum_is_exact(a, b).tolist() == [True, False, True, False]
+    assert product_is_exact(a, b).tolist() == [True, True, True, False]
+    spec = pointwise("D = X + Y", Dtype.f64, X=Dtype.f64, Y=Dtype.f64)
+    assert (evaluate(spec, {"X": a, "Y": b}, {})[1] == 0).tolist() == [True, False, True, False]
+
+
+# -------------------------------------------------------------------------------------------------------- compare
+
+
+def test_compare_demands_both_the_bound_and_the_tolerance() -> None:
+    expected, bound = torch.tensor([1.0, 100.0], dtype=torch.float64), torch.tensor([0.5, 0.5], dtype=torch.float64)
+    actual = torch.tensor([1.01, 100.4])
+    assert compare(actual, expected, bound).ok
+    assert compare(actual, expected, bound, rtol=0.01, atol=0.01).ok
+    strict = compare(actual, expected, bound, rtol=1e-3)
+    assert (strict.ok, strict.failed, strict.worst) == (False, 2, (1,)) and "tolerance" in strict.reason
+    loose = compare(torch.tensor([1.0, 100.6]), expected, bound, rtol=1.0, atol=1.0)
+    assert not loose.ok and loose.worst == (1,) and "bound" in loose.reason and loose.ratio == pytest.approx(1.2, 1e-4)
+
+
+def test_compare_names_what_is_not_judged_and_agrees_on_nan_and_infinity() -> None:
+    inf, nan = math.inf, math.nan
+    expected = torch.tensor([nan, inf, -inf, 1.0, 2.0], dtype=torch.float64)
+    bound = torch.tensor([0.0, 0.0, 0.0, inf, 0.0], dtype=torch.float64)
+    good = compare(torch.tensor([nan, inf, -inf, 77.0, 2.0]), expected, bound)
+    assert good.ok and good.unbounded == 1 and good.judged == 4 and good.max_error == 0
+    for position, wrong in ((0, 1.0), (1, -inf), (1, nan), (2, 3e38), (4, nan), (4, inf)):
+        actual = torch.tensor([nan, inf, -inf, 1.0, 2.0])
+        actual[position] = wrong
+        found = compare(actual, expected, bound)
+        assert not found.ok and found.worst == (position,)
+    with pytest.raises(ValueError, match="shape"):
+        compare(torch.ones(2), expected, bound)
+
+
+@pytest.mark.parametrize(
+    "operation", ["add", "multiply", "divide", "minimum", "relu", "absolute", "exp", "tanh", "gelu", "silu", "sigmoid"]
+)
+def test_uncertain_operands_propagate_over_their_whole_range(operation: str) -> None:
+    """Wherever inside their (wide) bounds the operands lie, the result lies inside its own."""
+    generator = torch.Generator().manual_seed(3)
+    size = (2000,)
+    a, b = (torch.randn(size, generator=generator, dtype=torch.float64) * 2 for _ in "ab")
+    ea, eb = (torch.rand(size, generator=generator, dtype=torch.float64) * 0.5 for _ in "ab")
+    x, y = Bounded(a, ea, Dtype.f32), Bounded(b, eb, Dtype.f32)
+
+    def run(x: Bounded, y: Bounded) -> Bounded:
+        match operation:
+            case "add" | "multiply" | "divide":
+                return getattr(arithmetic, operation)(x, y, Dtype.f32)  # type: ignore[no-any-return]
+            case "minimum":
+                return arithmetic.extremum("minimum", x, y)
+            case "relu" | "absolute":
+                return getattr(arithmetic, operation)(x)  # type: ignore[no-any-return]
+        return arithmetic.function(operation, x, Dtype.f32)
+
+    result = run(x, y)
+    none = torch.zeros(size, dtype=torch.float64)
+    edge = 1 - 1e-12  # the sample points themselves are rounded
+    for ta in (-edge, -0.5, 0.0, 0.5, edge):
+        for tb in (-edge, 0.0, edge):
+            point = run(Bounded(a + ta * ea, none, Dtype.f32), Bounded(b + tb * eb, none, Dtype.f32))
+            inside(point.value, result.value, result.error)
+    assert result.error.isfinite().float().mean() > 0.8
+
+
+def test_what_is_expected_does_not_change_with_the_output() -> None:
+    tensors = (Tensor("C", ("M",), Dtype.f64, "M", 8, "inout"),)
+    spec = KernelSpec(
+        kernel="k", op="elementwise", tensors=tensors, compute=parse_compute("C = C"), schedule=ElementwiseSchedule()
+    )
+    c = torch.ones(3, dtype=torch.float64)
+    expected, _ = evaluate(spec, {"C": c}, {})
+    c.zero_()
+    assert expected.tolist() == [1, 1, 1]

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verification_fakes import plan_of
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import parse_compute
+from cutegen.families.elementwise.schedule import ElementwiseSchedule
+from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.language.model import KernelSpec, Tensor, Verify
+from cutegen.verification.cases import Case, compact_allowed, derive_cases, strides_for
+
+
+def gemm(
+    majors: str = "KKN", align: int = 16, static: dict[str, int] | None = None, divisible: dict[str, int] | None = None
+) -> KernelSpec:
+    tensors = (
+        Tensor("A", ("M", "K"), Dtype.f32, majors[0], align),
+        Tensor("B", ("N", "K"), Dtype.f32, majors[1], align),
+        Tensor("C", ("M", "N"), Dtype.f32, majors[2], align, "out"),
+    )
+    return KernelSpec(
+        kernel="g",
+        op="gemm",
+        tensors=tensors,
+        compute=parse_compute("C = A @ B.T"),
+        schedule=GemmSchedule(),
+        static=static or {},
+        divisible=divisible or {},
+        verify=Verify(({"M": 256, "N": 128, "K": 64},)),
+    )
+
+
+TILE = {"M": 128, "N": 96, "K": 8}
+
+
+def copy(dtype: Dtype = Dtype.bf16, divisible: dict[str, int] | None = None) -> KernelSpec:
+    tensors = (Tensor("S", ("M", "N"), dtype, "N", 16), Tensor("D", ("M", "N"), dtype, "N", 16, "out"))
+    return KernelSpec(
+        kernel="c",
+        op="elementwise",
+        tensors=tensors,
+        compute=parse_compute("D = S"),
+        schedule=ElementwiseSchedule(),
+        divisible=divisible or {},
+    )
+
+
+def sizes_of(cases: tuple[Case, ...], mode: str) -> set[int]:
+    return {c.sizes[mode] for c in cases}
+
+
+def test_a_gemm_gets_the_shapes_that_break_kernels() -> None:
+    cases = derive_cases(plan_of(gemm(), TILE, 3))
+    for mode, tile in TILE.items():
+        assert {1, tile - 1, tile, tile + 1} <= sizes_of(cases, mode)
+    k = sizes_of(cases, "K")
+    assert {0, 8, 16, 24, 32, 9, 17, 25, 33} <= k  # none; 1, stages-1, stages, stages+1 tiles, each with a residue too
+    assert any(1 < size < 8 for size in k)
+    assert any(c.sizes["M"] == 0 for c in cases) and any(c.sizes["N"] == 0 for c in cases)
+    assert {"M": 256, "N": 128, "K": 64} in [dict(c.sizes) for c in cases]
+    assert any(all(c.sizes[m] > 2 * TILE[m] for m in "MN") for c in cases)
+    assert {c.layout for c in cases} == {"compact", "padded", "offset"}
+    assert {c.data for c in cases} == {"random", "integers"}
+    own = [c for c in cases if c.why.startswith("a shape of the spec")]
+    assert [c.data for c in own] == ["random", "integers"]
+    assert all(math.prod(c.sizes.values()) < 4_000_000 for c in cases if c not in own)
+
+
+@pytest.mark.parametrize("stages", [None, 1, 2, 3, 5])
+@pytest.mark.parametrize("majors", ["".join(m) for m in itertools.product("MK", "NK", "MN")])
+def test_not_too_many_each_once_and_always_the_same(majors: str, stages: int | None) -> None:
+    cases = derive_cases(plan_of(gemm(majors), TILE, stages))
+    assert 25 <= len(cases) <= 42
+    assert cases == derive_cases(plan_of(gemm(majors), TILE, stages))
+    assert len({c.name for c in cases}) == len(cases) == len({c.seed for c in cases})
+    assert len({(tuple(c.sizes.items()), c.layout, c.data) for c in cases}) == len(cases)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.fixed_dictionaries({m: st.sampled_from([1, 4, 8, 48, 64, 128]) for m in "MNK"}),
+    st.dictionaries(st.sampled_from("MNK"), st.sampled_from([2, 4, 8, 12, 64]), max_size=3),
+    st.dictionaries(st.sampled_from("MNK"), st.sampled_from([1, 7, 64]), max_size=2),
+    st.sampled_from(["".join(m) for m in itertools.product("MK", "NK", "MN")]),
+    st.sampled_from([4, 8, 16, 32]),
+)
+def test_every_case_keeps_what_the_spec_promises(
+    tile: dict[str, int], divisible: dict[str, int], static: dict[str, int], majors: str, align: int
+) -> None:
+    divisible = {m: d for m, d in divisible.items() if static.get(m, 0) % d == 0}
+    spec = gemm(majors, align, static, divisible)
+    for case in derive_cases(plan_of(spec, tile, 3)):
+        if not case.name.startswith("spec shape"):  # those are the user's
+            assert all(case.sizes[m] == size for m, size in static.items())
+            assert all(case.sizes[m] % d == 0 for m, d in divisible.items())
+        if case.layout == "compact":
+            assert compact_allowed(spec, case.sizes)
+        for tensor in spec.tensors:
+            strides = dict(zip(tensor.shape, strides_for(tensor, case.sizes, case.layout), strict=True))
+            major = strides.pop(tensor.major or "")
+            assert major == 1
+            for stride in strides.values():
+                assert stride * 4 % align == 0 and stride >= max(1, case.sizes[tensor.major or ""])
+                gap = stride - max(1, case.sizes[tensor.major or ""])
+                if case.layout == "padded":
+                    assert 1 <= gap <= align // 4  # the least gap that keeps the alignment
+                elif case.layout == "offset":
+                    assert gap >= 1 and stride * 4 % (2 * align) == align
+                else:
+                    assert gap == 0 or case.sizes[tensor.major or ""] == 0
+
+
+def test_compact_becomes_padded_where_rows_would_break_the_alignment() -> None:
+    by_name = {c.name: c for c in derive_cases(plan_of(copy(), {"M": 8, "N": 64}))}
+    assert by_name["tile"].layout == "compact"
+    assert by_name["N one more"].sizes["N"] == 65 and by_name["N one more"].layout == "padded"
+    assert by_name["M one more"].layout == "compact"
+    assert by_name["special values"].data == "special"
+
+
+def test_divisible_sizes_are_rounded_down_and_up() -> None:
+    cases = derive_cases(plan_of(copy(divisible={"N": 8}), {"M": 8, "N": 64}))
+    assert {56, 64, 72, 8} <= sizes_of(cases, "N") and all(c.sizes["N"] % 8 == 0 for c in cases)
+
+
+def test_a_static_mode_is_never_empty_and_a_free_one_is() -> None:
+    cases = derive_cases(plan_of(gemm(static={"K": 64, "N": 96}), TILE, 3))
+    assert sizes_of(cases, "K") == {64} and sizes_of(cases, "N") >= {96} and 0 in sizes_of(cases, "M")
+
+
+def test_strides_follow_the_major_mode_at_any_rank() -> None:
+    tensor = Tensor("T", ("B", "M", "N"), Dtype.f16, "M", 8)
+    sizes = {"B": 2, "M": 5, "N": 3}
+    assert strides_for(tensor, sizes, "compact") == (15, 1, 5)
+    assert strides_for(tensor, sizes, "padded") == (28, 1, 8)
+    assert strides_for(tensor, sizes, "offset") == (44, 1, 12)
+    assert strides_for(Tensor("b", ("N",), Dtype.f16, "N", 16), sizes, "padded") == (1,)

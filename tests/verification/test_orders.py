@@ -1,0 +1,153 @@
+"""Which case runs in several orders of blocks and warps, and that those orders catch what depends on them."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.orders import ORDERS, case_for_orders
+from cutegen.verification.runner import verify_kernel
+
+SPECS = Path(__file__).parents[2] / "specs"
+# Every block's tile of D is read and written; with a grid of twice the blocks, two of them do so.
+SCALE = """\
+cutegen: 1
+kernel: scale
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f32, major: N, align: 16}
+  D: {shape: [M, N], dtype: f32, major: N, align: 16, role: inout}
+compute: D = S - D
+schedule: {partition: thread_value, thread_layout: "(2,32):(32,1)", value_layout: "(1,4):(4,1)"}
+targets: [sm_80]
+"""
+
+
+def modules(text: str, path: str) -> tuple[Module, ...]:
+    return generate(text, path).modules
+
+
+def every_spec() -> list[Module]:
+    files = sorted(SPECS.glob("*.yaml"))
+    return [m for file in files for m in modules(file.read_text(encoding="utf-8"), f"specs/{file.name}")]
+
+
+def chosen(module: Module) -> Case:
+    cases = derive_cases(module.plan)
+    case = case_for_orders(module.plan, cases)
+    assert case is not None and case in cases
+    return case
+
+
+@pytest.mark.parametrize("module", every_spec(), ids=lambda m: m.spec.kernel)
+def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) -> None:
+    spec, case, stages = module.spec, chosen(module), module.plan.stages
+    blocks = spec.family.blocks(module.plan, case.sizes)
+    if spec.op == "probe":
+        assert blocks == 1
+        return
+    assert 1 < blocks <= 16
+    assert prod(case.sizes.values()) < 1 << 22  # small enough for any executor
+    for mode in spec.operation.contracted(spec):
+        assert case.sizes[mode] > (stages or 1) * module.plan.tile[mode]
+    for mode in spec.output.shape:
+        assert mode in spec.static or case.sizes[mode] > module.plan.tile[mode]
+
+
+def test_nothing_is_chosen_where_no_case_has_an_element() -> None:
+    (module,) = modules(SCALE, "specs/scale.yaml")
+    assert case_for_orders(module.plan, []) is None
+    assert case_for_orders(module.plan, [Case("none", "", {"M": 0, "N": 500})]) is None
+
+
+def pick(module: Module, *sizes: tuple[int, int]) -> tuple[int, int]:
+    """Of cases of these M and N."""
+    cases = [Case(str(i), "", {"M": m, "N": n}) for i, (m, n) in enumerate(sizes)]
+    case = case_for_orders(module.plan, cases)
+    assert case is not None
+    return case.sizes["M"], case.sizes["N"]
+
+
+def test_several_blocks_come_first_and_the_least_work_last() -> None:
+    (scale,) = modules(SCALE, "specs/scale.yaml")
+    m, n = scale.plan.tile["M"], scale.plan.tile["N"]
+    assert pick(scale, (1, 1), (m, n), (m, 9 * n)) == (m, 9 * n)
+    assert pick(scale, (m, 9 * n), (m, n + 1), (m, 2 * n)) == (m, n + 1)
+    assert pick(scale, (m, n + 1), (2 * m, 2 * n), (m + 1, n + 1), (m, 50 * n)) == (m + 1, n + 1)
+    (naive,) = (module for module in every_spec() if module.spec.kernel == "add_naive")
+    threads = naive.spec.schedule.threads  # type: ignore[union-attr]
+    assert pick(naive, (2, 16), (1, threads + 1)) == (1, threads + 1)  # two rows, but of one block
+
+
+# ---------------------------------------------------------------------------------------------------- on the emulator
+
+
+def mended(folder: Path, pattern: str, text: str) -> tuple[Module, Path]:
+    """The module of SCALE in which what the pattern finds is `text`."""
+    (module,) = modules(SCALE, "specs/scale.yaml")
+    changed, count = re.subn(pattern, text, module.text, count=1)
+    assert count == 1, f"{pattern} is not in the module: adapt the pattern"
+    path = folder / "scale.py"
+    path.write_text(changed, encoding="utf-8")
+    return module, path
+
+
+def verified(module: Module, path: Path):  # type: ignore[no-untyped-def]
+    return verify_kernel(module.plan, path, EmulatorExecutor())
+
+
+GRID = (r"grid=\[grid, 1, 1\]", "grid=[grid, 2, 1]")
+
+
+def test_a_right_kernel_gives_the_same_in_all_orders(tmp_path: Path) -> None:
+    pytest.importorskip("cutlass")
+    module, path = mended(tmp_path, r"\A", "")
+    report = verified(module, path)
+    assert report.ok and report.complete, report.failures
+    case = chosen(module)
+    assert {c.name: c.orders for c in report.cases if c.orders != 1} == {case.name: ORDERS}
+
+
+@pytest.mark.parametrize("name", ["add_naive", "copy_inner", "copy_tv", "predicated_vector", "sgemm_mmajor"])
+def test_blocks_are_counted_as_they_are_launched(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("cutlass")
+    from cutegen.emulator import on_device
+    from cutegen.emulator.host.builds import build
+    from cutegen.emulator.host.emulated import Emulated
+
+    (module,) = (m for m in every_spec() if m.spec.kernel == name)
+    path = tmp_path / f"{name}.py"
+    path.write_text(module.text, encoding="utf-8")
+    loaded, case = load_module(path), chosen(module)
+    free = {mode: size for mode, size in case.sizes.items() if mode not in module.spec.static}
+    arguments = [on_device(a) for a in loaded.make_inputs(**free, device="cpu")]
+    emulated = Emulated([build(loaded, module.spec.targets[0])], [t.argument for t in module.spec.tensors])
+    emulated(*arguments)
+    (report,) = emulated.reports
+    assert prod(report.grid) == module.spec.family.blocks(module.plan, case.sizes) > 1 and prod(report.block) > 32
+
+
+@pytest.mark.parametrize("blind", [False, True], ids=["with detectors", "without"])
+def test_two_blocks_on_one_tile_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: bool) -> None:
+    """Side by side they both read what was there before, and give the right result. That they race is found in any
+    order; and if that were not seen, other orders show it."""
+    pytest.importorskip("cutlass")
+    if blind:
+        monkeypatch.setattr("cutegen.emulator.checks.global_races._clash", lambda *_: None)
+    module, path = mended(tmp_path, *GRID)
+    report = verified(module, path)
+    failed = {c.name: c.message for c in report.cases if c.status == "failed"}
+    launched = {c.name for c in report.cases if 0 not in c.sizes.values()}
+    if not blind:
+        assert set(failed) == launched and all("fault[unordered]" in message for message in failed.values())
+        return
+    assert set(failed) == {chosen(module).name}
+    (message,) = failed.values()
+    assert "fault[order-dependent]: d is another one" in message and "in the order of seed 1" in message
+    assert not report.ok and {c.status for c in report.cases if c.name not in failed} == {"passed"}

@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from verification_fakes import (
+    ADD_TILE,
+    GEMM_TILE,
+    CpuExecutor,
+    Judge,
+    add_plan,
+    add_spec,
+    both_spec,
+    gemm_spec,
+    less_spec,
+    plan_of,
+    write_module,
+)
+
+from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec
+from cutegen.verification import Job, KernelReport, as_json, derive_cases, from_json, gpu_missing, verify_all
+from cutegen.verification.executor import CannotRun, make_executor, no_judge
+from cutegen.verification.host_checks import names_argument
+from cutegen.verification.runner import verify_kernel
+from cutegen.workers.worker import Setup, Worker
+
+
+def verify(folder: Path, kernel: str, bug: str = "") -> KernelReport:
+    spec = {
+        "add": add_spec,
+        "less": less_spec,
+        "both": both_spec,
+        "gemm": gemm_spec,
+        "gemm static": lambda: gemm_spec({"K": 16}),
+        "add divisible": lambda: add_spec(divisible={"N": 4}),
+        "add bf16": lambda: add_spec(Dtype.bf16),
+        "add i32": lambda: add_spec(Dtype.i32),
+    }[kernel]()
+    tile, stages = (GEMM_TILE, 3) if spec.op == "gemm" else (ADD_TILE, None)
+    return verify_kernel(plan_of(spec, tile, stages), write_module(folder, spec, bug), CpuExecutor())
+
+
+@pytest.mark.parametrize(
+    "kernel", ["add", "less", "both", "gemm", "gemm static", "add divisible", "add bf16", "add i32"]
+)
+def test_a_right_kernel_passes(tmp_path: Path, kernel: str) -> None:
+    report = verify(tmp_path, kernel)
+    assert report.ok, report.failures
+    assert len(report.cases) > 15 and len(report.host_checks) > 20
+    assert all(c.ratio <= 1 for c in report.cases)
+    assert any(c.layout == "offset" for c in report.cases)
+    if kernel.startswith("gemm"):
+        # the spec's second shape is beyond this executor's limit: said, not called passed
+        assert [c.name for c in report.cases if c.status == "not run"] == ["spec shape 2", "spec shape 2 integers"]
+        assert [c.name for c in report.cases if c.reason == "too large"] == ["spec shape 2", "spec shape 2 integers"]
+        assert not report.complete and "2 not run" in report.text
+    else:
+        assert report.complete
+
+
+# bug -> words of the message, and which kernels show it
+BROKEN = {
+    "tail": ("add less gemm", ""),
+    "gap": ("add less gemm", "gap between rows"),
+    "past the end": ("add less gemm", "after its end"),
+    "before the start": ("add less gemm", "before its start"),
+    "offset base": ("add", "off by"),
+    "rounding": ("add", "off by"),
+    "one element": ("add gemm", "(1 of "),
+    "unwritten": ("add", "was not written (1 of"),
+    "empty": ("add", "D: wrote 0 bytes after its end"),
+    "raises": ("add", "RuntimeError: no tile of 1"),
+    "input": ("add", "X: an input was modified"),
+    "input sign": ("add", "X: an input was modified"),
+    "reference raises": ("add", "reference raised KeyError"),
+    "reference view": ("add", "view of an argument"),
+    "reference dtype": ("add", "returned dtype torch.float64"),
+    "reference value": ("add", "reference: D["),
+    "reference writes": ("add", "reference changed an argument: X"),
+    "k residue": ("gemm", "off by"),
+    "k residue twice": ("gemm", "off by"),
+    "last stage": ("gemm", "off by"),
+    "narrow": ("gemm", "off by"),
+    "no k, no epilogue": ("gemm", "off by"),
+    "no beta": ("gemm", "off by"),
+}
+
+
+@pytest.mark.parametrize("kernel,bug", [(k, b) for b, (kernels, _) in BROKEN.items() for k in kernels.split()])
+def test_a_broken_kernel_is_caught(tmp_path: Path, kernel: str, bug: str) -> None:
+    report = verify(tmp_path, kernel, bug)
+    assert not report.ok and not report.error
+    failed = [c for c in report.cases if c.status == "failed"]
+    assert failed and any(BROKEN[bug][1] in c.message for c in failed), [c.message for c in failed]
+    assert all(c.message for c in failed) and report.text.startswith("FAILED")
+
+
+@pytest.mark.parametrize(
+    "bug,words",
+    [
+        ("first wrong", "D["),
+        ("second wrong", "E["),
+        ("second unwritten", "E["),
+        ("second past the end", "E: wrote"),
+        ("reference alone", "reference returned Tensor, not a tuple of 2 tensors"),
+        ("reference of three", "reference returned 3 results, not a tuple of 2 tensors"),
+        ("reference swapped", "reference returned dtype torch.int32 as D, the output has torch.float32"),
+        ("reference view of the second", "a view of an argument as E, not a fresh tensor"),
+        ("reference second wrong", "reference: E["),
+        ("reference second numbers", "reference returned int as E, not a tensor"),
+        ("reference writes the second", "reference wrote to E"),
+    ],
+)
+def test_every_output_is_judged(tmp_path: Path, bug: str, words: str) -> None:
+    report = verify(tmp_path, "both", bug)
+    failed = [c for c in report.cases if c.status == "failed"]
+    assert not report.error and failed and all(words in c.message for c in failed), [c.message for c in failed]
+    assert all(c.status == "failed" for c in report.cases if c.sizes["M"] * c.sizes["N"] > 1)
+
+
+def test_elements_of_all_outputs_are_counted(tmp_path: Path) -> None:
+    for case in verify(tmp_path, "both").cases:
+        assert case.elements == 2 * case.sizes["M"] * case.sizes["N"]
+        assert case.max_bound > 0 or not case.elements or case.data == "integers"
+
+
+def test_every_output_is_laid_over_every_other_tensor_once(tmp_path: Path) -> None:
+    checks = verify(tmp_path, "both").host_checks
+    over = [(c.argument, c.what) for c in checks if c.what.endswith("at the same address")]
+    assert over == [
+        *(("d", f"overlaps {other}, at the same address") for other in ("x", "b", "e")),
+        *(("e", f"overlaps {other}, at the same address") for other in ("x", "b")),
+    ]
+    assert [c.argument for c in checks if c.what.startswith("accepts")] == ["d"]
+    for what in ("wrong dtype", "wrong device", "one mode too", "elsewhere", "major instead of", "share memory"):
+        assert {"d", "e"} <= {c.argument for c in checks if what in c.what}
+
+
+@pytest.mark.parametrize("bug,pairs", [("second not apart", {"x", "b"}), ("outputs not apart", {"e"})])
+def test_outputs_that_may_overlap_are_found(tmp_path: Path, bug: str, pairs: set[str]) -> None:
+    failed = [c for c in verify(tmp_path, "both", bug).host_checks if c.status == "failed"]
+    assert {c.what.split()[1].rstrip(",") for c in failed if c.what.startswith("overlaps")} == pairs
+    assert {c.argument for c in failed} >= {"e" if bug == "second not apart" else "d"}
+
+
+@pytest.mark.parametrize("kernel", ["less", "add i32"])
+def test_an_unwritten_integer_cannot_hide_behind_its_poison(tmp_path: Path, kernel: str) -> None:
+    """In one of the two runs the poison differs from what is expected, in every case with more than one element."""
+    report = verify(tmp_path, kernel, "unwritten")
+    for case in report.cases:
+        if case.sizes["M"] * case.sizes["N"] > 1:
+            assert case.status == "failed", case.name
+
+
+def test_only_the_cases_that_break_are_reported(tmp_path: Path) -> None:
+    report = verify(tmp_path, "gemm", "k residue")
+    for case in report.cases:
+        if case.status != "not run" and 0 not in case.sizes.values():
+            assert (case.status == "failed") == (case.sizes["K"] % 4 != 0), case.name
+
+
+@pytest.mark.parametrize(
+    "kernel,bug,what",
+    [
+        ("add", "no dtype check", "wrong dtype"),
+        ("add", "no device check", "wrong device"),
+        ("add", "no rank check", "one mode too"),
+        ("add", "no size check", "elsewhere"),
+        ("gemm static", "no static check", "fixed at 16"),
+        ("add divisible", "no divisible check", "does not divide"),
+        ("add", "no strides check", "major instead of"),
+        ("add", "no major check", "every other"),
+        ("add", "no stride check", "breaks 16-byte alignment"),
+        ("add", "no base check", "aligned to 8 bytes only"),
+        ("add", "no distinct check", "share memory"),
+        ("add", "no alias check", "at the same address"),
+        ("add", "alias by address only", "starting inside"),
+        ("add", "alias by address only", "starting before the end of"),
+        ("add", "alias one way", "starting before the end of"),
+        ("add", "alias by storage", "accepts slices of one allocation"),
+        ("add", "alias late", "overlaps"),
+        ("add", "no name", "one mode too"),
+        ("add", "wrong error", "wrong device"),
+    ],
+)
+def test_a_missing_host_check_is_caught(tmp_path: Path, kernel: str, bug: str, what: str) -> None:
+    report = verify(tmp_path, kernel, bug)
+    failed = [h for h in report.host_checks if h.status == "failed"]
+    assert any(what in h.what for h in failed), [(h.what, h.message) for h in failed]
+    assert all(h.message for h in failed) and not report.ok
+    assert all(c.status != "failed" for c in report.cases)
+
+
+def test_the_host_checks_cover_every_argument(tmp_path: Path) -> None:
+    checks = verify(tmp_path, "gemm").host_checks
+    for argument in "abc":
+        mine = " ".join(h.what for h in checks if h.argument == argument)
+        for what in (
+            "dtype",
+            "device",
+            "too many",
+            "too few",
+            "major instead",
+            "every other",
+            "base",
+            "stride",
+            "elsewhere",
+        ):
+            assert what in mine, (argument, what)
+
+
+def test_an_article_is_no_argument() -> None:
+    assert (
+        names_argument("a must be float32", "a") and names_argument("`a`: float32", "a") and names_argument("a, b", "a")
+    )
+    assert not names_argument("expected a tensor", "a") and not names_argument("x.a is wrong", "a")
+    assert not names_argument("add: alignment", "a") and not names_argument("bad", "b")
+
+
+def test_a_module_that_does_not_load_or_lacks_functions(tmp_path: Path) -> None:
+    lacking = verify(tmp_path, "add", "no compile")
+    assert "compile" in lacking.error and lacking.reason == "not loaded"
+    path = tmp_path / "broken.py"
+    path.write_text("import nothing_of_this_name\n")
+    report = verify_kernel(add_plan(), path, CpuExecutor())
+    assert not report.ok and "ModuleNotFoundError" in report.error and "FAILED" in report.text
+    assert report.reason == "not loaded"
+
+
+class Ordering(CpuExecutor):
+    """Chooses the order of what it runs, as far as it is asked to."""
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        super().run(module, spec, args, 1, judge)
+        return orders
+
+
+class Twofold(CpuExecutor):
+    """Runs two codes, the second of which gives a little less."""
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        getattr(module, spec.kernel)(*args)
+        judge("the code for sm_1")
+        output = args[-1]
+        assert isinstance(output, torch.Tensor)
+        output.sub_(1e-5)
+        judge("the code for sm_2")
+        return orders
+
+
+class Unable(CpuExecutor):
+    """Finds out in one of the calls that it cannot run the kernel."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        self.calls -= 1
+        if self.calls < 0:
+            raise CannotRun("no such instruction")
+        return super().run(module, spec, args, orders, judge)
+
+
+class Mortal(CpuExecutor):
+    """Is gone with the first call that raises an error of its own."""
+
+    gone = False
+
+    def run(
+        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+    ) -> int:
+        assert not self.gone, "called after its end"
+        try:
+            return super().run(module, spec, args, orders, judge)
+        except RuntimeError:
+            self.gone = True
+            raise
+
+    def alive(self) -> bool:
+        return not self.gone
+
+
+def test_every_code_is_judged(tmp_path: Path) -> None:
+    """By cases and by the calls that must be accepted."""
+    report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), Twofold())
+    failed = [case for case in report.cases if case.status == "failed"]
+    assert failed and all(case.message.startswith("the code for sm_2: D[") for case in failed)
+    (accepted,) = [check for check in report.host_checks if "accepts" in check.what]
+    assert accepted.status == "failed"
+    assert accepted.message.startswith("the code for sm_2 gives a wrong result: [")
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+def test_a_kernel_that_cannot_be_run_is_not_called_wrong(tmp_path: Path, calls: int) -> None:
+    report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), Unable(calls))
+    assert [c.status for c in report.cases] == ["passed"] * calls + ["not run"] * (len(report.cases) - calls)
+    assert {(c.reason, c.message) for c in report.cases[calls:]} == {("cannot run", "no such instruction")}
+    assert (report.reason, report.error, report.host_checks) == ("cannot run", "no such instruction", ())
+    assert not report.ok and not report.complete
+
+
+def test_a_kernel_that_cannot_be_run_may_show_in_the_host_checks(tmp_path: Path) -> None:
+    path, cases = write_module(tmp_path, add_spec()), len(derive_cases(add_plan()))
+    for checks in (0, 9, len(verify(tmp_path, "add").host_checks) - 1):  # refused calls, and that which is accepted
+        report = verify_kernel(add_plan(), path, Unable(cases + checks))
+        assert {c.status for c in report.cases} == {"passed"} and len(report.host_checks) == checks
+        assert (report.reason, report.error) == ("cannot run", "no such instruction") and not report.ok
+
+
+def test_a_device_that_is_lost_is_not_called_again(tmp_path: Path) -> None:
+    path = write_module(tmp_path, add_spec(), "raises")
+    report = verify_kernel(add_plan(), path, Mortal())
+    (failed,) = [number for number, case in enumerate(report.cases) if case.status == "failed"]
+    assert report.cases[failed].sizes["M"] == 1 and report.cases[failed].reason is None
+    assert {(c.status, c.reason) for c in report.cases[:failed]} == {("passed", None)}
+    assert {(c.status, c.reason) for c in report.cases[failed + 1 :]} == {("not run", "device lost")}
+    assert report.reason == "device lost" and report.cases[failed].name in report.error and report.host_checks == ()
+    path = write_module(tmp_path, add_spec(), "wrong error")  # raised by a host check
+    report = verify_kernel(add_plan(), path, Mortal())
+    (failed,) = [number for number, check in enumerate(report.host_checks) if check.status == "failed"]
+    assert {(c.status, c.reason) for c in report.host_checks[failed + 1 :]} == {("not run", "device lost")}
+    assert {c.status for c in report.cases} == {"passed"} and not report.ok
+
+
+def test_one_case_runs_in_several_orders(tmp_path: Path) -> None:
+    path = write_module(tmp_path, add_spec())
+    report = verify_kernel(add_plan(), path, Ordering())
+    assert {c.name: c.orders for c in report.cases if c.orders > 1} == {"all one more": 3}
+    assert report.orders == 3 and f"{len(report.cases)} cases (1 in 3 orders)" in report.text
+    assert as_json(report)["orders"] == 3
+    alone = verify_kernel(add_plan(), path, CpuExecutor())
+    assert alone.orders == 1 and "orders" not in alone.text
+
+
+def test_a_case_that_is_too_large_gives_way_to_another_of_several_blocks(tmp_path: Path) -> None:
+    executor = Ordering()
+    executor.element_limit = 5 * 17 - 1  # one element less than that case has
+    report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), executor)
+    assert {c.name: c.reason for c in report.cases}["all one more"] == "too large"
+    (case,) = [c for c in report.cases if c.orders > 1]
+    assert report.ok and (case.sizes["M"] > ADD_TILE["M"] or case.sizes["N"] > ADD_TILE["N"])
+
+
+def test_reports_survive_json(tmp_path: Path) -> None:
+    report = verify(tmp_path, "add", "rounding")
+    assert any(c.ratio == float("inf") for c in report.cases)
+    path = write_module(tmp_path, add_spec())
+    for found in (
+        report,
+        verify_kernel(add_plan(), path, Unable(3)),
+        verify_kernel(add_plan(), path, Ordering()),
+    ):
+        text = json.dumps(as_json(found), allow_nan=False)
+        assert from_json(json.loads(text)) == found
+
+
+# ------------------------------------------------------------------------------------------------------ processes
+
+
+def test_a_crash_and_a_hang_are_reported_for_their_kernel_only(tmp_path: Path) -> None:
+    jobs = []
+    for bug in ("", "crash", "hang"):
+        folder = tmp_path / (bug or "right")
+        folder.mkdir()
+        jobs.append(Job(add_plan(), write_module(folder, add_spec(), bug)))
+    seen: list[KernelReport] = []
+    sys.path.insert(0, str(Path(__file__).parents[1] / "kits"))
+    try:
+        right, crashed = verify_all(jobs[:2], "verification_fakes:CpuExecutor", workers=2, done=seen.append)
+        (hung,) = verify_all(jobs[2:], "verification_fakes:CpuExecutor", timeout=8, done=seen.append)
+    finally:
+        sys.path.pop(0)
+    assert right.ok and right.complete and len(seen) == 3
+    for report, words in ((crashed, "signal SIGSEGV"), (hung, "not done after 8 s")):
+        assert not report.ok and words in report.error and "M one less" in report.error
+        by_name = {c.name: c for c in report.cases}
+        assert by_name["tile"].status == "passed"
+        assert by_name["M one less"].status == "failed" and words in by_name["M one less"].message
+        assert by_name["primes"].status == "not run"
+        assert report.reason == by_name["M one less"].reason == by_name["primes"].reason == "process ended"
+        assert by_name["tile"].reason is None
+        assert len(report.cases) == len(right.cases)
+
+
+def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
+    jobs, pids = [], []
+    for number, bug in enumerate(("", "rounding", "", "")):
+        (folder := tmp_path / str(number)).mkdir()
+        module = write_module(folder, add_spec(), bug)
+        pids.append(folder / "pid")
+        module.write_text(f"{module.read_text()}\nimport os\nopen({str(pids[-1])!r}, 'w').write(str(os.getpid()))\n")
+        jobs.append(Job(add_plan(), module))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+        reports = verify_all(jobs, "verification_fakes:CpuExecutor", workers=1)
+    assert [report.ok for report in reports] == [True, False, True, True]
+    first, second, third, fourth = (path.read_text() for path in pids)
+    assert first == second != third == fourth
+
+
+def telling(folder: Path, bug: str = "") -> tuple[Job, Path]:
+    """A kernel, and the file that the number of the process that verifies it is in from then on."""
+    folder.mkdir()
+    module, told = write_module(folder, add_spec(), bug), folder / "pid"
+    module.write_text(f"import os\nopen({str(told)!r}, 'w').write(str(os.getpid()))\n{module.read_text()}")
+    return Job(add_plan(), module, "verification_fakes:CpuExecutor"), told
+
+
+def test_a_process_that_died_while_it_waited_fails_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    (one, first), (two, second) = telling(tmp_path / "one"), telling(tmp_path / "two")
+
+    def kill(report: KernelReport) -> None:
+        if not second.exists():
+            os.kill(int(first.read_text()), signal.SIGKILL)
+
+    reports = verify_all([one, two], workers=1, done=kill)
+    assert [(report.ok, report.error) for report in reports] == [(True, "")] * 2
+    assert first.read_text() != second.read_text()
+
+
+def test_a_process_that_cannot_begin_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    (report,) = verify_all([telling(tmp_path / "one")[0]])
+    assert not report.ok and report.reason == "process ended" and "exit status 1" in report.error
+
+
+def interrupted(jobs: Sequence[Job], when: Callable[[], bool]) -> tuple[list[KernelReport], float]:
+    """What was said to be done by a verification that Ctrl-C ends as soon as `when` holds, and how long that took."""
+    seen: list[KernelReport] = []
+    sent: list[float] = []
+
+    def send() -> None:
+        while not when():
+            time.sleep(0.01)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        verify_all(jobs, workers=1, timeout=60, done=seen.append)
+    return seen, time.monotonic() - sent[0]
+
+
+def test_what_an_interrupt_killed_is_not_called_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    (right, _), (hanging, told), (waiting, never) = (telling(tmp_path / b, b) for b in ("right", "hang", "waiting"))
+    seen, seconds = interrupted([right, hanging, waiting], lambda: told.exists() and told.read_text() != "")
+    assert [report.ok for report in seen] == [True] and seconds < 30
+    assert not never.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_an_interrupt_ends_a_process_that_is_only_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    begun = threading.Event()
+
+    class Slow(Worker):
+        def __init__(self, setup: Setup) -> None:
+            begun.set()
+            time.sleep(1)
+            super().__init__(setup)
+
+    monkeypatch.setattr("cutegen.workers.crew.Worker", Slow)
+    seen, seconds = interrupted([telling(tmp_path / "hang", "hang")[0]], begun.is_set)
+    assert not seen and seconds < 30
+
+
+def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before is asked for anew
+    module = write_module(tmp_path, add_spec())
+    left = "import os, tempfile\nos.makedirs(os.path.join(tempfile.gettempdir(), 'root', 'cache'), exist_ok=True)\n"
+    module.write_text(f"{module.read_text()}\n{left}")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    (report,) = verify_all([Job(add_plan(), module)], "verification_fakes:CpuExecutor")
+    assert report.ok and list(temporary.iterdir()) == []
+
+
+def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    job = Job(add_plan(), write_module(tmp_path, add_spec()))
+    with pytest.raises(ValueError, match="unknown executor"):
+        make_executor("toaster")
+    (report,) = verify_all([job], "toaster")
+    assert not report.ok and "unknown executor" in report.error and report.reason == "no executor"
+    assert {(c.status, c.reason) for c in report.cases} == {("not run", "no executor")}
+
+
+def test_the_parent_does_not_import_torch() -> None:
+    code = "import sys, cutegen.verification as v; v.gpu_available(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(gpu_missing() is None, reason="this machine has a GPU")
+def test_without_a_gpu_the_reason_is_told() -> None:
+    assert "libcuda" in (gpu_missing() or "") or "cuInit" in (gpu_missing() or "") or "device" in (gpu_missing() or "")
+    with pytest.raises(RuntimeError, match="no GPU to verify on"):
+        make_executor("gpu")
