@@ -27,7 +27,7 @@ def compile_failures(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Diagno
 def _diagnostic(unit: Unit, targets: list[str], failed: Outcome) -> Diagnostic:
     """The error of one way to fail, at the place of the spec that the generated line is from."""
     assert isinstance(failed, Failed)
-    region = None if failed.line is None else unit.module.region_at(failed.line)
+    region = _region(unit, failed)
     notes, help = [], "`cutegen build --no-compile` writes the module, to look at the line"
     if failed.line is not None:
         notes.append(f"{shown(unit.path)}:{failed.line}: {failed.text.strip()}")
@@ -43,6 +43,17 @@ def _diagnostic(unit: Unit, targets: list[str], failed: Outcome) -> Diagnostic:
     notes += failed.log.strip().splitlines()[-_LOG_LINES:]
     message = f"{unit.kernel} does not compile for {', '.join(targets)}: {failed.message}"
     return unit.diagnostic("CG402", message, *place, key=_has_parts(unit, place), notes=tuple(notes), help=help)
+
+
+def _region(unit: Unit, failed: Failed) -> Region | None:
+    """The region of the line that failed; in a function that several keys share, that of the call, which says whose."""
+    found = None
+    for line in [failed.line, *(number for number, _ in reversed(failed.trace))]:
+        region = None if line is None else unit.module.region_at(line)
+        below = region is not None and found is not None and region.path[: len(found.path)] == found.path
+        if region is not None and (found is None or (below and len(region.path) > len(found.path))):
+            found = region
+    return found
 
 
 def _place(unit: Unit, region: Region | None, targets: list[str]) -> Path:

@@ -1,4 +1,4 @@
-"""Text layout of generated Python, in the style of `ruff format` with its default width."""
+"""Text layout of generated Python, as `ruff format` has it at WIDTH columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensor_layouts import Layout
 
 from cutegen.layouts import format_layout
 
-WIDTH = 88
+WIDTH = 100
 
 
 def python_tuple(shape: object) -> str:
@@ -42,13 +42,13 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
     return f"{head}\n{body}\n{' ' * indent}{tail}"
 
 
-def launch(kernel: str, arguments: Sequence[str], grid: str, threads: str = "THREADS") -> str:
-    """The launch statement of a kernel: the last pair of brackets is opened first."""
+def launch(kernel: str, arguments: Sequence[str], grid: str, threads: str = "THREADS", indent: int = 8) -> str:
+    """The launch statement of a kernel: the last pair of brackets is opened first. It starts at the column `indent`."""
     options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
-    if 4 + len(head) <= WIDTH:
-        return call(head, options, ")", 4)
-    return call(f"{kernel}(", arguments, f").launch({', '.join(options)})", 4)
+    if indent + len(head) <= WIDTH:
+        return call(head, options, ")", indent)
+    return call(f"{kernel}(", arguments, f").launch({', '.join(options)})", indent)
 
 
 def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from cutegen.codegen.formatting import Item
+
 
 class Constant(NamedTuple):
     """A constant at the top of a module."""
@@ -18,12 +20,13 @@ class Constant(NamedTuple):
 
 @dataclass(frozen=True)
 class Limit:
-    """Sizes that the kernel can be launched for."""
+    """What the number of tiles must be for the kernel to be launched."""
 
     path: str  # the key of the spec that makes it, dotted
-    holds: str  # a condition on the modes, as `launch` checks it: names of modes and constants, + - * // % and brackets
-    modes: tuple[str, ...]  # those that the condition and the lines name
-    lines: tuple[str, ...]  # of `_check_all`, which raise ValueError where it does not hold
+    tiles: str  # their number: an expression of `sizes["M"]` and its like and of constants, with + - * // only, since
+    # the host and `launch` both evaluate it
+    wanted: str  # Python text of a string that says what is expected
+    holds: str  # a comparison of `tiles`
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,10 @@ class Workspace:
     path: str  # the key of the spec, dotted
     parameter: str  # of `launch`
     memory: str  # an expression of the host's arguments that makes it
-    fakes: tuple[str, ...]  # lines that make a stand-in for the compiler, a variable of the parameter's name
+    fake: tuple[
+        Item, ...
+    ]  # arguments of `make_fake_tensor` for a stand-in for the compiler, with the symbolic or fixed
+    # size of each mode in `sizes`
     documentation: str  # a line for those who call the kernel
 
 
@@ -50,10 +56,10 @@ class Workspaces:
 class KernelParts:
     """What one module prints that others do not.
 
-    `template` is a file of the family's `templates`. It has the kernel and `launch`, and includes `module/memory.j2`
-    before `launch` and `module/refuse.j2` as its first statements; what it launches is `kernel_arguments`. It prints
-    `plan` and `context`, besides what is there for all kernels: `kernel` (its name), `output` (the first), `O` (that
-    one's name), `kernel_parameters`, `kernel_arguments` and `launch_parameters`.
+    `template` is a file of the family's `templates`. It has the kernel and `launch`, and includes `module/refuse.j2` as
+    the first statements of that; what it launches is `kernel_arguments`, and nothing for outputs without elements. It
+    prints `plan` and `context`, besides what is there for all kernels: `kernel` (its name), `output` (the first), `O`
+    (that one's name), `kernel_parameters`, `kernel_arguments` and `launch_parameters`.
     """
 
     template: str
@@ -62,8 +68,7 @@ class KernelParts:
     parameters: tuple[str, ...] = ()  # of the kernel, with types, between its tensors and its scalars
     launched: Mapping[str, str] = field(default_factory=dict)  # what the kernel is launched with for a parameter, where
     # that is not a variable of the same name
+    largest: Mapping[str, str] = field(default_factory=dict)  # text of the largest size, by mode, that the grid counts
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None
     uses_cpasync: bool = False  # whether the module imports `cpasync`
-    without_elements: tuple[str, ...] = ()  # statements of the host before a launch: for tensors without elements,
-    # whose strides torch may make up, and the compiled function refuses

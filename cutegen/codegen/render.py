@@ -8,17 +8,16 @@ from typing import Any
 
 from cutegen import __version__
 from cutegen.codegen.environment import environment
+from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.host import host_context
-from cutegen.codegen.launch_checks import launch_checks
-from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
 from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
-LARGEST = Constant("LARGEST", "2**31 - 2**21", "size: 32-bit coordinates reach a tile beyond it", "")
 
 
 def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
@@ -28,7 +27,7 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     """
     spec = plan.spec
     parts = spec.family.kernel_parts(plan)
-    context = _module(plan, parts) | host_context(plan, parts) | launch_checks(spec, parts.limits)
+    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan)
     taken = sorted(set(context) & set(parts.context))
     if taken:
         raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")
@@ -69,7 +68,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "output": spec.output,
         "O": spec.output.name,
         "uses_cpasync": parts.uses_cpasync,
-        "constants": [*parts.constants, LARGEST],
+        "constants": parts.constants,
         "kernel_template": f"{spec.family.name}/{parts.template}",
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],

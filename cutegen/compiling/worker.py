@@ -32,6 +32,7 @@ from typing import Any
 from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed, Job
+from cutegen.contract import compiler
 from cutegen.errors import CutegenError
 from cutegen.workers import Last, Refused, Tell, Unusable, serve
 
@@ -126,20 +127,20 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
     import cutlass.cute as cute
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
-    build: Callable[..., Any] | None = getattr(module, "compile", None)
-    if not callable(build):
-        raise ModuleProblem("the module defines no function `compile(arch, options)`")
+    build = compiler(module)
+    if build is None:
+        raise ModuleProblem("the module defines no function `compile_for(arch, options)`")
     artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more)), "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
     if not isinstance(ptx, str) or not isinstance(cubin, bytes):
         raise ModuleProblem(
-            f"compile(arch, options) gave no PTX or no cubin for {target}: either it does not pass `options` on to "
+            f"compile_for(arch, options) gave no PTX or no cubin for {target}: either it does not pass `options` on to "
             "cute.compile, or this release of the compiler cannot build for that target"
         )
     ptx = ptx.rstrip("\0")
     made_for = ptx_target(ptx)
     if made_for != target:
-        raise ModuleProblem(f"asked for {target}, the PTX is for {made_for}; does compile() pass `arch` on?")
+        raise ModuleProblem(f"asked for {target}, the PTX is for {made_for}; does compile_for() pass `arch` on?")
 
     def ask_ptxas() -> Spills | None:
         # Only needed for kernels with local arrays. The options are not part of the DSL's public face: if they
@@ -179,7 +180,7 @@ def failure(problem: BaseException, path: Path, target: str) -> Failed:
 def behind_the_lines(problem: BaseException, path: Path) -> bool:
     """Whether the compiler failed over the kernel as a whole, after the module's lines had run, and named none."""
     frames = _frames(problem, path)
-    return bool(frames) and frames[-1][1] == "compile" and not _named_lines(_ANSI.sub("", str(problem)), path)
+    return bool(frames) and frames[-1][1] == "compile_for" and not _named_lines(_ANSI.sub("", str(problem)), path)
 
 
 def _frames(problem: BaseException, path: Path) -> list[tuple[int, str]]:

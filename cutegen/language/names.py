@@ -14,14 +14,16 @@ MAX_NAME = 32
 # Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
 # them from rendered modules.
 _USED = (
-    "Callable", "DSLCudaRuntimeError", "LARGEST", "SLICE", "STAGES", "SWIZZLE", "TARGETS", "THREADS", "TILER", "VALUES",
-    "VECTOR", "annotations", "argparse", "args", "compile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen",
-    "cutlass", "fits", "launch", "main", "make_fake_stream", "make_fake_tensor", "make_inputs", "n_first", "number",
-    "numbers", "permutations", "random", "reference", "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
+    "Callable", "DIVISIBLE", "DSLCudaRuntimeError", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
+    "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer", "VALUES",
+    "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
+    "cuda_dialect", "cute", "cutegen", "cutlass", "expected", "failure", "itertools", "launch", "main",
+    "make_fake_stream", "make_fake_tensor", "make_inputs", "n_first", "numbers", "predicates", "reference",
+    "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
-    "AttributeError", "LookupError", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
-    "divmod", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "object", "print",
-    "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "zip",
+    "AttributeError", "Exception", "IndexError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
+    "divmod", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "next", "object",
+    "print", "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "vars", "zip",
 )  # fmt: skip
 
 # A kernel `copy` is a file `copy.py`, and the folder of generated modules is often on the path of imports: what imports
@@ -58,19 +60,20 @@ RESERVED = (*_USED, *sorted(MODULES - set(_USED)))
 # Names in the functions where tensors, scalars and modes are variables.
 RESERVED_ARGUMENTS = (
     *_USED,
-    "accumulators", "arch", "band", "bench", "bidx", "bidy", "compiler", "coord", "coord_k", "coord_mn", "device",
-    "fetch", "generator", "grid", "grid_m", "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block",
-    "k_block_next", "k_tile", "k_tiles", "mode_offsets", "one", "options", "part", "place", "probe_index", "product",
-    "residue", "rest", "rest_k", "rest_mn", "rest_v", "result", "seed", "self", "smem", "smem_next", "smem_read",
-    "smem_write", "stage", "stream", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles",
-    "tv_layout", "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width",
+    "acc", "band", "bench", "bidx", "bidy", "coord", "device", "fetch", "generator", "grid", "grid_m", "grid_n",
+    "has_tile", "help", "in_bounds", "in_k", "k_block", "k_next", "k_tile", "k_tiles", "mode_offsets", "name",
+    "one", "part", "place", "probe_index", "product", "residue", "rest", "rest_mn", "rest_v", "result", "seed",
+    "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream", "tensors", "thr_layout",
+    "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles", "tv_layout", "val_layout", "value_idx",
+    "value_offsets", "vector", "wants_gradient", "width",
 )  # fmt: skip
 
 # What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
 DERIVED = (
-    "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "s{}", "s{}_layout", "store_{}", "t{}c{}",
-    "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}", "t{}r{}_in", "t{}r{}_out", "t{}s{}",
-    "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}", "{}_kernel", "{}_workspace_{}_kernel",
+    "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "pred_{}", "s{}", "s{}_layout", "store_{}",
+    "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}", "t{}r{}_in", "t{}r{}_out",
+    "t{}s{}", "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}", "{}_kernel",
+    "{}_workspace_{}_kernel",
 )  # fmt: skip
 
 

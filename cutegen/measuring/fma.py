@@ -48,7 +48,7 @@ def launch(mX: cute.Tensor, passes: cutlass.Int32, s: cutlass.Float32, stream: c
     fma_kernel(mX, passes, s).launch(grid=[grid, 1, 1], block=[THREADS, 1, 1], stream=stream)
 
 
-def compile(arch: str, options: tuple = ()):
+def compile_for(arch: str, options: tuple = ()):
     """The compiled `launch` for an architecture; needs no GPU."""
     x = make_fake_compact_tensor(cutlass.Float32, (cute.sym_int(divisibility=THREADS),), assumed_align=16)
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
+from cutegen.contract import compiled_arguments, compiled_function
 from cutegen.measuring.arguments import make_arguments
 from cutegen.measuring.clock import summary
 from cutegen.measuring.model import Timing
@@ -36,8 +37,8 @@ def host_times(
     arguments = make_arguments(plan.spec, case.sizes, 1, device)
     called, given = getattr(module, plan.spec.kernel), arguments.call(0)
     called(*given)  # compiles
-    compiled = module._compiled[arguments.sets[0][0].device.index]
-    with_workspaces = getattr(module, "_arguments", lambda *arguments: arguments)(*given)
+    compiled = compiled_function(module, arguments.sets[0][0].device.index)
+    with_workspaces = compiled_arguments(module, given)
     generator = torch.Generator(device).manual_seed(0)
     a, b, c = (torch.randn(_SMALL, device=device, generator=generator) for _ in range(3))
     calls: dict[str, Callable[[], object]] = {

@@ -52,7 +52,7 @@ def _fma(watch: Stopwatch[Any], arch: str, sms: int) -> float:
     from cutegen.measuring import fma
 
     try:
-        compiled = fma.compile(arch)
+        compiled = fma.compile_for(arch)
         x = torch.randn(sms * fma.BLOCKS * fma.THREADS, device="cuda")
         wanted = fma.reference(x, 2, TURN)
         compiled(x, 2, TURN)

@@ -17,6 +17,7 @@ from cutegen.ops.op import Op, Work
 
 if TYPE_CHECKING:
     from cutegen.measuring.peers import Peer
+    from cutegen.ops.expected import Expected
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
@@ -111,6 +112,18 @@ targets: [sm_80, sm_90a]
         if isinstance(statement.stored, MatMul):
             return Reference((f"result = {a} @ {b}.T",))
         return reference_of(plan.spec, plan.statements, (f"product = {a} @ {b}.T",))
+
+    def expected(self, plan: Plan) -> Expected:
+        from cutegen.ops.expected import expected_of
+
+        product = next(node for node in walk(plan.statements[0].value) if isinstance(node, MatMul))
+        a, b = (plan.spec.tensor(name) for name in (product.a, product.b))
+        return expected_of(plan.spec, plan.statements, product=(a, b))
+
+    def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
+        product = spec.compute.matmul
+        assert product is not None
+        return (*spec.tensor(product.a).shape, spec.tensor(product.b).shape[0])
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         return prod(sizes[mode] for mode in spec.modes)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
     from cutegen.measuring.peers import Peer
+    from cutegen.ops.expected import Expected
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
     from cutegen.verification.rounding import Bounded
@@ -71,6 +72,12 @@ class Op(ABC):
     def reference(self, plan: Plan) -> Reference:
         """The text of a torch function that computes what the kernel of a plan does."""
 
+    def expected(self, plan: Plan) -> Expected:
+        """The text of a torch function that says what a right kernel gives, and how far rounding may take it."""
+        from cutegen.ops.expected import expected_of
+
+        return expected_of(plan.spec, plan.statements)
+
     # --------------------------------------------------------------------------------------------------- reference
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
@@ -81,6 +88,10 @@ class Op(ABC):
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""
         return 0
+
+    def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
+        """The modes with a multiply-add for every combination of their coordinates; none where there is no product."""
+        return ()
 
     def sizes(self, spec: KernelSpec) -> Mapping[str, int]:
         """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from cutegen.measuring.peers import Peer
+    from cutegen.ops.expected import Expected
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
     from cutegen.verification.rounding import Bounded
@@ -81,6 +82,14 @@ targets: [sm_80, sm_90a]
         from cutegen.ops.probe_reference import reference_of_probe
 
         return reference_of_probe(plan.spec, plan.statements[0])
+
+    def expected(self, plan: Plan) -> Expected:
+        from cutegen.ops.expected import expected_of
+        from cutegen.ops.probe_reference import gather_of_probe, source_of_probe
+
+        (statement,) = plan.statements
+        gathered = (source_of_probe(statement), gather_of_probe(plan.spec, statement))
+        return expected_of(plan.spec, plan.statements, gathered=gathered)
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes that are computed away: none, as every mode of A is gathered from."""

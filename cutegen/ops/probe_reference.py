@@ -16,7 +16,21 @@ TABLE_ROWS = 64  # threads, for their values to be listed
 
 def reference_of_probe(spec: KernelSpec, statement: Typed) -> Reference:
     """What the statement gives for each (thread, value) of the schedule's `tv_layout`."""
-    name = next(node.id for node in walk(statement.value) if isinstance(node, Name))
+    name = source_of_probe(statement)
+    assert statement.stored is not None
+    printer = TorchPrinter({name: "result"}, frozenset([name]), None, WIDTH - 4)
+    converted = [line for line in printer.run(statement.stored, "result") if line != "result = result"]
+    return Reference((*gather_of_probe(spec, statement), *converted))
+
+
+def source_of_probe(statement: Typed) -> str:
+    """The tensor that is read."""
+    return next(node.id for node in walk(statement.value) if isinstance(node, Name))
+
+
+def gather_of_probe(spec: KernelSpec, statement: Typed) -> tuple[str, ...]:
+    """The lines that make `result`: the elements that are read, [thread, value], before they are converted."""
+    name = source_of_probe(statement)
     source, layout = spec.tensor(name).argument, spec.schedule.tv_layout
     threads, values = layouts.mode_sizes(layout)
     image = layouts.offsets(layout)
@@ -35,11 +49,7 @@ def reference_of_probe(spec: KernelSpec, statement: Typed) -> Reference:
             "# The layout, written out: value = sum over its modes of coordinate * stride",
             *_enumerate(layout, source),
         ]
-    lines.append(f"result = {flat}[probe_index]")
-    assert statement.stored is not None
-    printer = TorchPrinter({name: "result"}, frozenset([name]), None, WIDTH - 4)
-    converted = [line for line in printer.run(statement.stored, "result") if line != "result = result"]
-    return Reference((*lines, *converted))
+    return (*lines, f"result = {flat}[probe_index]")
 
 
 def _enumerate(layout: Layout, source: str) -> list[str]:

@@ -42,8 +42,8 @@ def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequenc
     lines = [
         *(call(f"{s.argument} = torch.tensor(", [s.argument, f"dtype=torch.{s.dtype.torch}", "device=device"], ")", 4)
           for s in spec.scalars),
-        *_broadcasts(spec, statements),
-        *_coordinates(spec, coordinates),
+        *broadcasts(spec, statements),
+        *coordinate_lines(spec, coordinates),
         *product,
         *printed,
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequenc
     return Reference(tuple(lines), tuple(stored.result for stored in outputs))
 
 
-def _broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
+def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
     """The lines that give tensors a mode of size 1 for each that they lack."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     lines = []
@@ -63,7 +63,7 @@ def _broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
     return lines
 
 
-def _coordinates(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:
+def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:
     """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for."""
     lines, output = [], spec.output
     for mode, variable in coordinates.items():

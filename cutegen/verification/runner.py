@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from cutegen import contract
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.verification.bounds import Expected, evaluate
@@ -52,11 +53,11 @@ def verify_kernel(
     report = KernelReport(spec.kernel, str(module_path), executor.name)
     try:
         module = load_module(module_path)
-        missing = [n for n in (spec.kernel, "reference", "make_inputs", "compile") if not callable(vars(module).get(n))]
+        lacks = contract.missing(module, spec.kernel)
     except Exception as error:
         return replace(report, error=f"the module does not load: {describe(error)}", reason="not loaded")
-    if missing:
-        return replace(report, error=f"the module has no function {', '.join(missing)}", reason="not loaded")
+    if lacks:
+        return replace(report, error=f"the module has no function {', '.join(lacks)}", reason="not loaded")
     planned = derive_cases(plan)
     too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
     in_orders = case_for_orders(plan, [case for case in planned if case.name not in too_large])

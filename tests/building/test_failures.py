@@ -41,8 +41,8 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     "crash": (COPY, "cute.make_layout((32, 8), stride=(8, 1))", "cute.make_layout((32, 8), stride=(1, 1))"),
     "hang": (COPY, "    tile = ((None, None), (", "    tile = ((None, None), (__import__('time').sleep(99), "),
     # Both of these the compiler finds after the module's lines have run
-    "misaligned": (COPY, "assumed_align=16", "assumed_align=2"),
-    "padded": (GEMM, "stride=(1, BLK_N, BLK_K * BLK_N)", "stride=(1, BLK_N + 1, BLK_K * BLK_N)"),
+    "misaligned": (COPY, "assumed_align=align", "assumed_align=2"),
+    "padded": (GEMM, "(BLK_N, BLK_K, STAGES))", "(BLK_N, BLK_K, STAGES), stride=(1, BLK_N + 1, 2048))"),
     "in ptxas": (ADD, "block=[THREADS, 1, 1]", "block=[0, 1, 1]"),
     "nothing written": (ADD, "num_bits_per_copy=128", "num_bits_per_copy=48"),
     "inferred": (GEMM, "cpasync.CopyG2SOp()", "cpasync.NoSuchOp()"),
@@ -93,8 +93,15 @@ def under_the_caret(unit: Unit, diagnostic: Diagnostic) -> str:
         ("crash", "crash", "SIGFPE", "_, tv_layout = cute.make_layout_tv(", "schedule.partition", "thread_value"),
         ("hang", "timeout", "within 5 s", "tile = ((None, None), (__import__", "schedule.partition", "thread_value"),
         ("misaligned", "exception", "ptr alignment (16 bits)", "cute.copy(copy_S, ", "schedule.copy", "copy"),
-        ("padded", "exception", "dst ptr alignment", "cute.copy(", "schedule.copies.B", "schedule"),
-        ("inferred", "exception", "NoSuchOp", "cpasync.NoSuchOp()", "schedule.copies.A", "schedule"),
+        ("padded", "exception", "dst ptr alignment", "cute.copy(tiled_copy, source", "schedule.copies", "schedule"),
+        (
+            "inferred",
+            "exception",
+            "NoSuchOp",
+            "atom_A = cute.make_copy_atom(",
+            "schedule.copies.A",
+            "schedule",
+        ),
         ("in ptxas", "exception", "non-zero value expected for reqntid", "@cute.kernel", "kernel", "add"),
         ("nothing written", "exception", "but got 48", "copy_A = cute.make_copy_atom(", "schedule.copy", "add"),
         ("unknown target", "exception", "sm_91", 'compiler = cute.compile[(cute.GPUArch("sm_91")', "targets", "sm_80"),
@@ -132,7 +139,7 @@ def test_a_crash_says_nothing_of_the_workers_own_stack(found: dict[str, tuple[Un
     assert failed.log == "Fatal Python error: Floating point exception"
     assert not any("Extension modules" in note or "site-packages" in note for note in diagnostic.notes)
     assert [note.split(": ")[1] for note in diagnostic.notes if note.startswith("called from")] == [
-        "return compiler(launch, s, d, stream)"
+        "return compiler(launch, *arguments, stream)"
     ]
 
 

@@ -55,7 +55,7 @@ def printed_shapes(text: str, names: dict[str, str], folder: Path) -> dict[str, 
     path.write_text("\n".join(lines) + "\n")
     module = load_module(path)
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        module.compile(module.TARGETS[0])
+        module.compile_for(module.TARGETS[0])
     found = re.findall(r"^SHAPE (\w+) (.*)$", said.getvalue(), re.MULTILINE)
     return {name: shape.replace(" ", "").replace(",)", ")") for name, shape in found}
 

@@ -49,7 +49,8 @@ TEMPLATE = """{% include "toy/index.j2" %}
 @cute.jit
 {{ call("def launch(", launch_parameters, "):", 0) }}
 {% include "module/refuse.j2" %}
-    {{ launch(kernel ~ "_kernel", kernel_arguments, "1, 1, 1", "m" ~ O ~ ".shape[0]") }}
+    if m{{ O }}.shape[0] > 0:
+        {{ launch(kernel ~ "_kernel", kernel_arguments, "1, 1, 1", "m" ~ O ~ ".shape[0]") }}
 """
 INDEX = """def index():
     tidx, _, _ = cute.arch.thread_idx()
@@ -69,7 +70,7 @@ class Reverse(type(ELEMENTWISE)):  # type: ignore[misc]
         return Reference(("result = x.flip(0)",))
 
 
-REFUSED = ("if N > THREADS:", '    raise ValueError("y: too long")')
+REFUSED = ("if N > THREADS:", '    raise ValueError("y: expected at most as many elements as threads")')
 
 
 class Toy(Family[ToySchedule, Plan]):
@@ -101,9 +102,7 @@ class Toy(Family[ToySchedule, Plan]):
             context={"source": "X"},
             parameters=("last: cutlass.Int32",),
             launched={"last": "mY.shape[0] - 1"},
-            limits=(
-                Limit("schedule", "N <= THREADS", ("N",), ("if N > THREADS:", '    raise ValueError("y: too long")')),
-            ),
+            limits=(Limit("schedule", 'sizes["N"]', '"at most as many elements as threads"', "tiles <= THREADS"),),
         )
 
 
@@ -137,7 +136,7 @@ def test_a_family_from_elsewhere_is_rendered_and_runs(folder: Path) -> None:
     x, y = module.make_inputs(N=100, device="cpu")
     module.reverse(*map(on_device, (x, y)))
     assert torch.equal(y, x.flip(0)) and torch.equal(y, module.reference(x, y))
-    with pytest.raises(ValueError, match="y: too long"):
+    with pytest.raises(ValueError, match="y: expected at most as many elements as threads"):
         module.reverse(*map(on_device, module.make_inputs(N=1025, device="cpu")))
 
 

@@ -115,10 +115,22 @@ def beside_kernel() -> set[str]:
                 bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
                 bound |= {a.arg for f in ast.walk(node) if isinstance(f, ast.FunctionDef) for a in f.args.args}
                 found |= {node.name} | ({n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound)
+            elif isinstance(node, ast.ClassDef):
+                found |= {node.name} | looked_up(node)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
             else:
                 found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return found
+
+
+def looked_up(node: ast.ClassDef) -> set[str]:
+    """Names that the methods of a class read and do not bind."""
+    found: set[str] = set()
+    for method in (n for n in node.body if isinstance(n, ast.FunctionDef)):
+        names = [n for n in ast.walk(method) if isinstance(n, ast.Name)]
+        bound = {n.id for n in names if isinstance(n.ctx, ast.Store)} | {a.arg for a in method.args.args}
+        found |= {n.id for n in names} - bound
     return found
 
 

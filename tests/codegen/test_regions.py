@@ -27,7 +27,9 @@ MODULES = {
     for file in sorted((ROOT / "specs").glob("*.yaml"))
     for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
 }
-FUNCTIONS = ("vectors", "slices", "n_first", "launch", "compile", "_check_all", "reference", "make_inputs")
+FUNCTIONS = (
+    "vectors", "slices", "n_first", "copy_tile", "predicates", "launch", "reference", "make_inputs", "expected"
+)  # fmt: skip
 
 
 def functions(module: Module) -> dict[str, range]:
@@ -274,7 +276,7 @@ targets: [sm_80]
 # base, field, its other value, and the keys of other lines that follow it as well
 TILES = {"schedule.partition"}  # of a thread-value partition: both layouts make them
 GUARDS = {"schedule.predication"}
-PROMISED = {"divisible.M", "tensors"}  # no predicate on M: its size is promised to be a multiple of the tile's
+PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a multiple of the tile's
 HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "value_layout": "(2,1):(1,0)"}
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),
@@ -294,7 +296,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (THREAD_VALUE, "targets", ["sm_80"], set()),
     (INNER_OUTER, "schedule.thread_layout", "(8,32):(32,1)", {"schedule.tiler"}),
     (INNER_OUTER, "schedule.tiler.M", 32, {"schedule.thread_layout"}),
-    (INNER_OUTER, "schedule.predication.M", "none", {"schedule.predication.N", "divisible.M"}),
+    (INNER_OUTER, "schedule.predication.M", "none", {"schedule.predication.N", "divisible"}),
     # From single elements to runs of them: another way to divide the tile and to deal it out
     (INNER_OUTER, "schedule.copy.bits", 128, {"schedule.thread_layout", "schedule.predication"}),
     (INNER_OUTER_RUNS, "schedule.copy.bits", 64, {"schedule.thread_layout"}),
@@ -303,7 +305,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (INNER, "schedule.tiler.N", 8, set()),
     (INNER, "schedule.threads", 128, set()),
     (INNER, "schedule.copy.bits", 32, {"schedule.tiler"}),
-    (INNER, "schedule.scheduler.raster", "M", {"kernel", "schedule.predication"}),  # whole blocks along N
+    (INNER, "schedule.scheduler.raster", "M", {"kernel"}),
     (INNER, "schedule.predication.M", "none", {"schedule.copy"}),
     (
         GEMM,
@@ -312,7 +314,6 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         {
             *("schedule.copies", "schedule.copies.B", "schedule.copies.B.atom", "schedule.mma"),
             *("schedule.pipeline", "schedule.pipeline.store"),  # inferred from the depth
-            *(f"schedule.predication.{m}" for m in "MNK"),
         },
     ),
     (GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", set()),
@@ -320,26 +321,39 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM, "schedule.mma.accumulator", "f64", {"compute", "tensors.A.dtype", "tensors.B.dtype"}),
     (GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", set()),
     (GEMM, "schedule.copies.A.atom", "universal", {"schedule.pipeline"}),
-    (GEMM, "schedule.copies.A.bits", 64, {"schedule.predication.K", "schedule.predication.M"}),
+    (GEMM, "schedule.copies.A.bits", 64, set()),
     (GEMM, "schedule.copies.B.atom", "cp_async", {"schedule.pipeline.store"}),
-    (GEMM, "schedule.copies.A", HALVED, {"schedule.predication.K", "schedule.predication.M"}),
+    (GEMM, "schedule.copies.A", HALVED, set()),
     (GEMM, "schedule.copies.C.bits", 32, set()),
     (GEMM, "schedule.smem.A.pad", 8, set()),
     (GEMM, "schedule.scheduler.raster", "N", {"schedule.scheduler.swizzle"}),
-    (GEMM, "schedule.scheduler.swizzle", 1, {"schedule.tiler"}),  # blocks are counted another way
+    (GEMM, "schedule.scheduler.swizzle", 1, {"tensors"}),  # blocks are counted another way
     (GEMM.replace("stages: 3", "stages: 3, store: 5"), "schedule.pipeline.store", 3, {"schedule.copies.B.atom"}),
-    (GEMM, "schedule.pipeline.stages", 2, {"schedule.mma", *(f"schedule.copies{x}" for x in ("", ".A", ".B"))}),
+    (GEMM, "schedule.pipeline.stages", 2, {"schedule.mma", "schedule.copies"}),
     (
         GEMM,
         "schedule.predication.M",
         "none",
-        {"schedule.copies.A", "schedule.predication.K", "schedule.predication.N", "divisible.M"},
+        {"schedule.copies.A", "schedule.predication.K", "schedule.predication.N", "schedule.pipeline", "divisible"},
     ),
     (TURNED, "schedule.workspace.B.thread_layout", "(8,32):(1,8)", set()),
-    (GEMM, "schedule.predication.K", "none", {"schedule.copies.A", "schedule.copies.B", "divisible.K", "tensors"}),
+    (
+        GEMM,
+        "schedule.predication.K",
+        "none",
+        {
+            "schedule.copies.A",
+            "schedule.copies.B",
+            "schedule.predication.M",
+            "schedule.predication.N",
+            "schedule.pipeline",
+            "divisible",
+        },
+    ),
     (GEMM, "tensors.A.align", 32, set()),
     (GEMM, "tensors.C.major", "N", {"schedule.copies.C", *GUARDS}),
     (GEMM, "tensors.X.shape", ["N"], {"schedule.copies.C", *GUARDS}),
+    (GEMM + "static: {K: 1024}\n", "static.K", 2048, {"schedule.copies"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]
@@ -362,9 +376,9 @@ def changed(text: str, field: str, value: Any) -> Module:
 
 
 def touched(module: Module, other: Module) -> set[str]:
-    """Keys of the lines that `other` does not have: of what is compiled, from the docstring to `compile`."""
+    """Keys of the lines that `other` does not have, from the docstring to the tables of the arguments."""
     lines = module.text.split("\n")
-    inside = range(4, functions(module)["compile"].stop)
+    inside = range(4, functions(module)[module.spec.kernel].start)
     matcher = difflib.SequenceMatcher(None, lines, other.text.split("\n"), autojunk=False)
     found = set()
     for tag, start, stop, _, _ in matcher.get_opcodes():
@@ -396,10 +410,10 @@ def test_a_changed_field_changes_the_lines_that_name_it_and_no_others(
 
 def test_the_checks_of_scalars_come_from_the_scalars() -> None:
     lines = module_of(THREAD_VALUE).text.split("\n")
-    region = next(r for r in module_of(THREAD_VALUE).regions if r.name == "checks of the scalars")
+    region = [r for r in module_of(THREAD_VALUE).regions if r.name == "checks of the scalars"][-1]
     assert region.path == ("scalars",)
     checks = lines[region.first_line - 1 : region.last_line]
-    assert checks[0] == "    if not isinstance(alpha, numbers.Real):" and "alpha: expected a float" in checks[1]
+    assert checks[0].startswith("def _check_scalars(alpha: float)") and "isinstance(alpha, numbers.Real)" in checks[1]
 
 
 def test_every_claim_is_put_to_the_test() -> None:

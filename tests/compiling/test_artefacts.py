@@ -43,11 +43,11 @@ NOT_INJECTIVE = SCALE.replace(
     "    cute.make_layout_tv(cute.make_layout((4, 4), stride=(1, 1)), cute.make_layout((1, 4), stride=(4, 1)))\n"
     "    blocks =",
 )
-CRASHES = "import os, signal\n\n\ndef compile(arch, options):\n    os.kill(os.getpid(), signal.{})\n"
-EXITS = "import os\n\n\ndef compile(arch, options):\n    os._exit(3)\n"
-SYSTEM_EXIT = "import sys\n\n\ndef compile(arch, options):\n    sys.exit('enough')\n"
-READS_STDIN = "def compile(arch, options):\n    raise RuntimeError(repr(input()))\n"
-SYNTAX = "x = 1\ndef compile(:\n"
+CRASHES = "import os, signal\n\n\ndef compile_for(arch, options):\n    os.kill(os.getpid(), signal.{})\n"
+EXITS = "import os\n\n\ndef compile_for(arch, options):\n    os._exit(3)\n"
+SYSTEM_EXIT = "import sys\n\n\ndef compile_for(arch, options):\n    sys.exit('enough')\n"
+READS_STDIN = "def compile_for(arch, options):\n    raise RuntimeError(repr(input()))\n"
+SYNTAX = "x = 1\ndef compile_for(:\n"
 
 JOBS = {
     "scale sm_80": Job(SCALE, "scale", "sm_80"),
@@ -143,7 +143,7 @@ def ptxas_spills(module: Path, target: str, folder: Path) -> tuple[int, int]:
         "import runpy, sys\n"
         "from cutlass.base_dsl.compiler import RemarkFilter, RemarkOutput\n"
         "options = (RemarkFilter('ptxas'), RemarkOutput('remarks'))\n"
-        "runpy.run_path(sys.argv[1])['compile'](arch=sys.argv[2], options=options)\n"
+        "runpy.run_path(sys.argv[1])['compile_for'](arch=sys.argv[2], options=options)\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUTE_DSL_")}
     command = [sys.executable, "-c", script, str(module), target]
@@ -189,7 +189,7 @@ def test_exceptions_name_the_generated_line(outcomes: dict[str, Outcome]) -> Non
     assert "undefined" in name.message and "\x1b" not in name.message
 
     syntax = failed(outcomes, "syntax")
-    assert (syntax.error, syntax.line, syntax.text) == ("SyntaxError", 2, "def compile(:")
+    assert (syntax.error, syntax.line, syntax.text) == ("SyntaxError", 2, "def compile_for(:")
     assert all("/" not in failed(outcomes, n).message.split("\n")[0] for n in ("bad rank", "bad name", "syntax"))
 
 
@@ -241,7 +241,7 @@ def test_a_job_that_hangs_is_killed_and_the_rest_goes_on(tmp_path: Path) -> None
     started = tmp_path / "pid"
     hang = (
         "import os, pathlib, time\n\n\n"
-        "def compile(arch, options):\n"
+        "def compile_for(arch, options):\n"
         f"    pathlib.Path({str(started)!r}).write_text(str(os.getpid()))\n"
         "    time.sleep(600)\n"
     )

@@ -181,7 +181,7 @@ def test_an_interrupt_kills_every_worker(tmp_path: Path) -> None:
         """
         import os, pathlib, subprocess, sys, time
         child = subprocess.Popen(["sleep", "600"])
-        def compile(arch, options):
+        def compile_for(arch, options):
             with open({pids!r}, "a") as file:
                 file.write(f"{{os.getpid()}} {{child.pid}}\\n")
             time.sleep(600)

@@ -77,7 +77,7 @@ def one_access_to_a_cell(of: Module, drawn: Figure) -> list[int]:
     [
         ("copy_tv", [8]),
         ("copy_inner", [8]),
-        ("copy_inner_outer_fast", [8]),
+        ("copy_bf16_inner_outer", [8]),
         ("sgemm_mmajor", [4, 4, 4]),
         ("predicated_tile", [1]),
         ("sgemm_axpby", [1, 1, 1]),

@@ -121,9 +121,11 @@ def test_pictures_of_the_gemm_stand_at_what_they_show() -> None:
 
     assert "grid_m, grid_n = cute.ceil_div" in code("tile-walk") and "bidx, bidy, _" in code("tile-walk")
     assert "cp_async_wait_group" in code("pipeline") and "smem_write = smem_read" in code("pipeline")
-    assert "tAsA[None, None, None, smem_write]" in code("copy-a") and "tBsB" not in code("copy-a")
-    assert "tBsB[None, None, None, smem_write]" in code("copy-b")
-    assert "sA = smem.allocate_tensor" in code("banks-a") and "tCrA[None, None, k_block_next]" in code("banks-a")
+    assert "copy_tile(tiled_copy_A, tAgA, fetch, tAsA, smem_write, tApA)" in code("copy-a") and "tBsB" not in code(
+        "copy-a"
+    )
+    assert "copy_tile(tiled_copy_B, tBgB, fetch, tBsB, smem_write, tBpB)" in code("copy-b")
+    assert "sA = smem.allocate_tensor" in code("banks-a") and "tCrA[None, None, k_next]" in code("banks-a")
     assert "cute.gemm(" in code("accumulators") and "tiled_mma = cute.make_tiled_mma" in code("accumulators")
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cutegen.codegen import generate
-from cutegen.emulator import on_device
+from cutegen.emulator import install, on_device
 from cutegen.verification.executor import load_module
 
 SPEC = """
@@ -36,7 +36,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
         module, compiled = load_module(path), []
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
-        monkeypatch.setattr(module, "compile", lambda arch: compiled.append(arch) or (lambda *arguments: None))
+        monkeypatch.setattr(module, "compile_for", lambda arch: compiled.append(arch) or (lambda *arguments: None))
         return module, compiled
 
     return make
@@ -57,9 +57,9 @@ def test_the_closest_target_is_compiled_once(
     targets: str, capability: tuple[int, int], chosen: str, build: Callable[..., tuple[ModuleType, list[str]]]
 ) -> None:
     module, compiled = build(targets, capability)
-    first = module._load(torch.device("cuda:0"))
+    first = module._compiled[0]
     assert compiled == [chosen]
-    assert module._load(torch.device("cuda:0")) is first and compiled == [chosen]
+    assert module._compiled[0] is first and compiled == [chosen]
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_device_that_no_target_fits_is_refused(
     targets: str, capability: tuple[int, int], build: Callable[..., tuple[ModuleType, list[str]]]
 ) -> None:
     module, compiled = build(targets, capability)
-    with pytest.raises(ValueError, match=f"sm_{capability[0]}{capability[1]}.*{targets}"):
-        module._load(torch.device("cuda:0"))
+    with pytest.raises(ValueError, match=f"{targets}, got sm_{capability[0]}{capability[1]}"):
+        module._compiled[0]
     assert not compiled
 
 
 def test_threads_that_call_first_compile_once(build: Callable[..., tuple[ModuleType, list[str]]]) -> None:
     module, compiled = build("sm_80", (8, 0))
-    threads = [threading.Thread(target=module._load, args=(torch.device("cuda:0"),)) for _ in range(8)]
+    threads = [threading.Thread(target=module._compiled.__getitem__, args=(0,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -94,8 +94,8 @@ def test_what_was_compiled_is_called_without_its_wrapper(
             return print
 
     module, _ = build("sm_80", (8, 0), devices=2)
-    monkeypatch.setattr(module, "compile", lambda arch: Wrapped())
-    assert module._load(torch.device("cuda:1")) is print
+    monkeypatch.setattr(module, "compile_for", lambda arch: Wrapped())
+    assert module._compiled[1] is print
 
 
 def test_a_call_runs_no_python_but_the_function_itself(build: Callable[..., tuple[ModuleType, list[str]]]) -> None:
@@ -122,9 +122,113 @@ def test_tensors_that_want_a_gradient_are_refused_in_every_call(
     tensors[name].requires_grad_()
     arguments = [on_device(t) for t in tensors.values()]
     for _ in range(2):
-        with pytest.raises(ValueError, match=rf"^{name}: expected a tensor that requires no gradient"):
+        with pytest.raises(ValueError, match=rf"(?s)^no gradient is computed\n.*{name}: expected .* requires a gradient"):
             module.add_one(*arguments)
     assert not calls
     with torch.no_grad():
         module.add_one(*arguments)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the GPU fell off"), MemoryError(), ZeroDivisionError()])
+def test_what_nobody_can_explain_is_raised_as_it_was(
+    error: Exception, build: Callable[..., tuple[ModuleType, list[str]]]
+) -> None:
+    module, compiled = build("sm_80", (8, 0))
+    calls: list[int] = []
+
+    def fails(*_: object) -> None:
+        calls.append(1)
+        raise error
+
+    module._compiled[0] = fails
+    with pytest.raises(type(error)) as raised:
+        module.add_one(on_device(torch.ones(4)), on_device(torch.zeros(4)))
+    assert raised.value is error and calls == [1] and not compiled, "called once more, or compiled anew"
+
+
+PRODUCT = """
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K, align: 4}
+  B: {shape: [N, K], dtype: f32, major: N}
+  C: {shape: [M, N], dtype: f32, major: M, align: 16, role: out}
+compute: C = A @ B.T
+schedule: {tiler: {M: 32, N: 32, K: 8}}
+targets: [sm_80]
+"""
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """A product on the emulator."""
+    generated = generate(PRODUCT, "specs/product.yaml").modules[0]
+    path = tmp_path_factory.mktemp("module") / generated.name
+    path.write_text(generated.text)
+    module = load_module(path)
+    install(module, "product")
+    return module
+
+
+def product_of(module: ModuleType, m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    a, b, _ = module.make_inputs(M=m, N=n, K=k, device="cpu")
+    return on_device(a), on_device(b)
+
+
+def plain(x: torch.Tensor) -> torch.Tensor:
+    return x.as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("k", [9, 0])
+def test_an_output_that_is_left_out_is_made(product: ModuleType, k: int) -> None:
+    a, b = product_of(product, 34, 8, k)
+    made = product.product(a, b)
+    assert (tuple(made.shape), made.stride()) == ((34, 8), (1, 36)), "rows of whole 16 bytes along M"
+    assert torch.allclose(plain(made), plain(a) @ plain(b).T, atol=1e-5)
+    given = torch.empty(8, 36)[:, :34].T
+    assert product.product(a, b, on_device(given)).data_ptr() == given.data_ptr()
+    assert torch.equal(plain(made), given)
+
+
+@pytest.mark.parametrize("sizes", [(0, 8, 9), (34, 0, 9), (0, 0, 0)])
+def test_outputs_without_elements_are_left_alone(product: ModuleType, sizes: tuple[int, int, int]) -> None:
+    assert tuple(product.product(*product_of(product, *sizes)).shape) == sizes[:2]
+
+
+def test_what_does_not_fit_is_told_with_what_was_given(product: ModuleType) -> None:
+    a, b = product_of(product, 34, 8, 9)
+    other, _ = product_of(product, 34, 8, 8)
+    with pytest.raises(ValueError, match=r"mB.shape\[1\].*expected to match mA.shape\[1\]") as raised:
+        product.product(other, b)
+    lines = str(raised.value).splitlines()[1:]
+    assert lines[0].startswith("a: expected torch.float32 [M, K], K contiguous, aligned to 4 bytes, got torch.float32 [34, 8]")
+    assert lines[1].startswith("b: expected torch.float32 [N, K], N contiguous") and "[8, 9] on cuda:0, strides" in lines[1]
+    for wrong in (None, 3, [[1.0]]):
+        with pytest.raises(TypeError, match=f"a: expected .*, got {type(wrong).__name__}"):
+            product.product(wrong, b)
+    with pytest.raises((TypeError, ValueError), match=r"a: expected .* \[M, K\].* got torch.float32 \[34\]"):
+        product.product(a[:, 0], b)
+    square = on_device(torch.zeros(8, 8))
+    with pytest.raises(ValueError, match="c: expected memory of its own, got some of a's"):
+        product.product(square, on_device(torch.zeros(8, 8).T), square.T)
+
+
+def test_main_judges_by_what_rounding_explains(
+    product: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    make_inputs = product.make_inputs
+    monkeypatch.setattr(product, "make_inputs", lambda **sizes: tuple(map(on_device, make_inputs(device="cpu", **sizes))))
+    monkeypatch.setattr(sys, "argv", ["product.py", "--M", "40", "--N", "12", "--K", "700"])
+    assert product.main() == 0 and "as near to float64 as its roundings allow" in capsys.readouterr().out
+    right = product.product
+
+    def slightly_wrong(*arguments: torch.Tensor) -> torch.Tensor:
+        result = right(*arguments)
+        plain(result)[3, 5] += 0.05  # of a sum of 700 products of about 1
+        return result
+
+    monkeypatch.setattr(product, "product", slightly_wrong)
+    assert product.main() == 1 and "c: 1 of 480 are wrong" in capsys.readouterr().err

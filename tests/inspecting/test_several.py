@@ -23,7 +23,7 @@ def test_kernels_go_by_the_names_that_the_module_gives_them() -> None:
 
 
 def test_a_module_of_two_kernels_is_compared_by_the_one_that_is_called() -> None:
-    text = (ROOT / "generated/sgemm_workspace_kkn.py").read_text(encoding="utf-8")
+    text = (ROOT / "generated/gemm_f32_fma_workspace_kkn.py").read_text(encoding="utf-8")
     asked: list[Job] = []
 
     def compile(jobs: Sequence[Job]) -> Sequence[Outcome]:
@@ -32,4 +32,4 @@ def test_a_module_of_two_kernels_is_compared_by_the_one_that_is_called() -> None
 
     with pytest.raises(OldError, match="enough"):
         _inspect_module(text, "old.py", ["sm_90a"], compile)
-    assert [(job.kernel, job.target) for job in asked] == [("sgemm_workspace_kkn", "sm_90a")]
+    assert [(job.kernel, job.target) for job in asked] == [("gemm_f32_fma_workspace_kkn", "sm_90a")]

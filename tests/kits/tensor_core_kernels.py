@@ -44,7 +44,7 @@ class Gemm:
         """64 bytes of A."""
         return 64 * 8 // self.element.width
 
-    def compile(self, arch: str, options: tuple[Any, ...] = ()) -> Any:
+    def compile_for(self, arch: str, options: tuple[Any, ...] = ()) -> Any:
         """The compiled `launch`; needs no GPU."""
         vector = self.bits // self.element.width
         m, n, k = cute.sym_int(), cute.sym_int(), cute.sym_int()

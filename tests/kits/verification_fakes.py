@@ -305,9 +305,9 @@ def write_module(folder: Path, spec: KernelSpec, bug: str = "") -> Path:
     head = f"BUG = {bug!r}\nWANTED = {wanted!r}\nSTATIC = {dict(spec.static)!r}\nDIVISIBLE = {dict(spec.divisible)!r}\n"
     body = GEMM if spec.op == "gemm" else BOTH if spec.kernel == "both" else ADD
     operation = f"\nOP = torch.{'lt' if spec.kernel == 'less' else 'add'}\n"
-    tail = "\ndef make_inputs():\n    pass\n\ndef compile(arch=None):\n    pass\n"
+    tail = "\ndef make_inputs():\n    pass\n\ndef expected():\n    pass\n\ndef compile_for(arch=None):\n    pass\n"
     if bug == "no compile":
-        tail = "\ndef make_inputs():\n    pass\n"
+        tail = "\ndef make_inputs():\n    pass\n\ndef expected():\n    pass\n"
     path = folder / f"{spec.kernel}.py"
     path.write_text(head + CHECKS + operation + body.replace("def kernel(", f"def {spec.kernel}(") + tail)
     return path

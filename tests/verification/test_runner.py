@@ -231,7 +231,7 @@ def test_an_article_is_no_argument() -> None:
 
 def test_a_module_that_does_not_load_or_lacks_functions(tmp_path: Path) -> None:
     lacking = verify(tmp_path, "add", "no compile")
-    assert "compile" in lacking.error and lacking.reason == "not loaded"
+    assert "compile_for" in lacking.error and lacking.reason == "not loaded"
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_this_name\n")
     report = verify_kernel(add_plan(), path, CpuExecutor())

@@ -42,13 +42,13 @@ def _compile_to_ptx(module: ModuleType, target: str) -> tuple[str, Any]:
 
     keep = cute.KeepPTX()
     with _own_folder() as folder, cached_line_tables():
-        compiled = module.compile(target, options=(keep, cute.GenerateLineInfo(True), cute.PtxasOptions("-O0")))
+        compiled = module.compile_for(target, options=(keep, cute.GenerateLineInfo(True), cute.PtxasOptions("-O0")))
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
             raise ValueError(f"the compiler wrote its PTX to {written}, where another process may overwrite it")
         ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
     if not isinstance(ptx, str):
-        raise ValueError(f"compile({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
+        raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
     return ptx.rstrip("\0"), compiled
 
 

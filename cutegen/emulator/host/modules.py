@@ -1,19 +1,17 @@
 """Runs generated modules on the emulator: the PTX that they compile to, launched as their compiled host code would.
 
-A module offers `TARGETS`, `compile(arch, options)` and one public function of the kernel's name. `run` takes the place
-of its compiled function only. After `install`, the module's public function itself can be called with tensors on the
-CPU: all that its Python does is done, its host-side checks included, up to the compiled function. For that the tensors
-say that they are on a CUDA device, and the module's table of compiled functions (`_compiled`, filled by `_load`) holds
-an emulated one.
+`run` takes the place of a module's compiled function only. After `install`, the module's public function itself can be
+called with tensors on the CPU: all that its Python does is done, up to the compiled function, whose host code runs too.
+For that the tensors say that they are on a CUDA device. What a module offers is written in `cutegen.contract`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
+from cutegen.contract import compiled_arguments, parameters, replace_compiled, replace_memory
 from cutegen.emulator.host.builds import builds
 from cutegen.emulator.host.device_tensors import on_device
 from cutegen.emulator.host.emulated import Emulated
@@ -37,14 +35,12 @@ def run(
     arguments to `in` (must not be written), `out` (must be written whole, and not be read before) or `inout`, which is
     what arguments without a role are. `seed` and `orders` are as for `launch`. Raises FaultError for a fault.
     """
-    signature = _signature(module, kernel or module.__name__.rpartition(".")[2])
+    signature = parameters(module, kernel or module.__name__.rpartition(".")[2])
     given = signature.bind(*arguments)
     given.apply_defaults()
     made = builds(module, None if target is None else [target])
     emulated = Emulated(made, list(signature.parameters), roles, seed=seed, orders=orders)
-    arguments = tuple(map(on_device, given.args))
-    with_workspaces = getattr(module, "_arguments", None)
-    emulated(*(arguments if with_workspaces is None else with_workspaces(*arguments)))
+    emulated(*compiled_arguments(module, tuple(map(on_device, given.args))))
     return emulated.reports
 
 
@@ -60,20 +56,7 @@ def install(
     `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`. What is returned has
     the reports of what ran, and its orders can be changed. Raises TypeError for what is no generated module.
     """
-    table, load = getattr(module, "_compiled", None), getattr(module, "_load", None)
-    if not isinstance(table, dict) or not callable(load):
-        raise TypeError(f"{module.__name__} has no _compiled and _load, which generated modules have")
-    emulated = Emulated(builds(module, targets), list(_signature(module, kernel).parameters), roles)
-
-    def emulated_load(device: Any) -> Callable[..., None]:
-        """Does what the module's own function does: makes the compiled function of a device once, and keeps it."""
-        return table.setdefault(device.index, emulated)  # type: ignore[no-any-return]
-
-    table.clear()
-    module._load = emulated_load  # type: ignore[attr-defined]
+    emulated = Emulated(builds(module, targets), list(parameters(module, kernel).parameters), roles)
+    replace_compiled(module, emulated)
+    replace_memory(module, on_device)
     return emulated
-
-
-def _signature(module: ModuleType, kernel: str) -> inspect.Signature:
-    """The signature of the module's public function of that name."""
-    return inspect.signature(getattr(module, kernel))

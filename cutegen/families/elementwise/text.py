@@ -6,7 +6,7 @@ from typing import Any
 
 from tensor_layouts import Layout
 
-from cutegen.codegen.formatting import python_tuple, raising
+from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.elementwise.plan import ElementwisePlan
@@ -39,11 +39,14 @@ def _constants(plan: ElementwisePlan) -> tuple[Constant, ...]:
         case "thread_value":
             threads, values = "schedule.thread_layout", "schedule.value_layout"
     modes = ", ".join(plan.spec.output.shape)
+    most = "2**31 - 1 - THREADS" if plan.partition == "inner" else "2**31 - 1"
+    counted = [Constant("MOST_TILES", most, "", _tile_path(plan))] if plan.most_tiles is not None else []
     return (
         Constant("TILER", python_tuple(plan.tiler), f"({modes}) {what}", _tile_path(plan)),
         Constant("THREADS", str(plan.threads), "of a thread block", threads),
         Constant("VALUES", str(plan.pointwise.values), "of a thread", values),
         Constant("VECTOR", str(plan.pointwise.vector), "elements of one access", "schedule.copy"),
+        *counted,
     )
 
 
@@ -132,31 +135,22 @@ def _profiles(plan: ElementwisePlan) -> str:
 
 
 def _limits(plan: ElementwisePlan) -> tuple[Limit, ...]:
-    """The sizes that the kernel can be launched for: as many tiles as 32 bits can count.
-
-    Tiles must be whole blocks where the plan demands it.
-    """
-    name, modes, found = plan.spec.output.argument, plan.spec.output.shape, []
-    shape = f"got shape {{tuple({name}.shape)}}"
+    """What the number of tiles must be: as many as 32 bits can count, whole blocks where the plan demands it."""
+    found = []
     if plan.most_tiles is not None:
-        beyond = 2**31 - 1 - plan.most_tiles
-        counted = f"{_tiles(plan)} <= 2**31 - 1" + (" - THREADS" if beyond else "")
-        broken = f"if {_tiles(plan, numbers=True)} > {plan.most_tiles}:"
-        raised = raising("    ", f"{name}: expected at most {plan.most_tiles} tiles, ", shape)
-        found.append(Limit(_tile_path(plan), counted, modes, (broken, *raised)))
+        wanted = 'f"at most {MOST_TILES} tiles"'
+        found.append(Limit(_tile_path(plan), _tiles(plan), wanted, "tiles <= MOST_TILES"))
     if plan.check_threads:  # no mask on the slowest mode
-        raised = raising("    ", f"{name}: expected a multiple of {plan.threads} tiles, ", shape)
-        broken = f"if {_tiles(plan, numbers=True, down=True)} % THREADS:"
-        whole = f"{_tiles(plan, down=True)} % THREADS == 0"
-        found.append(Limit("schedule.predication", whole, modes, (broken, *raised)))
+        wanted = 'f"a multiple of {THREADS} tiles"'
+        found.append(Limit("schedule.predication", _tiles(plan, down=True), wanted, "tiles % THREADS == 0"))
     return tuple(found)
 
 
-def _tiles(plan: ElementwisePlan, numbers: bool = False, down: bool = False) -> str:
-    """The number of tiles; whole ones only, if counted `down`. Extents are numbers, or go by their constant's name."""
+def _tiles(plan: ElementwisePlan, down: bool = False) -> str:
+    """The number of tiles; whole ones only, if counted `down`."""
     counts = []
     for i, (mode, extent) in enumerate(zip(plan.spec.output.shape, plan.tiler, strict=True)):
-        named = str(extent) if numbers else f"TILER[{i}]"
-        whole = f"({mode} // {named})" if down else f"-(-{mode} // {named})"
-        counts.append(whole if extent > 1 else mode)
+        size = f'sizes["{mode}"]'
+        whole = f"({size} // TILER[{i}])" if down else f"-(-{size} // TILER[{i}])"
+        counts.append(whole if extent > 1 else size)
     return " * ".join(counts)

@@ -17,35 +17,41 @@ class LoadText:
     name: str
     proj: str
     op: str
-    smem_shape: str
-    smem_strides: str
+    smem_layout: list[str]
     pad: int
     order: str  # of a column of shared memory, if it has a layout
     gmem_profile: str
     smem_profile: str
     rest_v: int
     rest_mn: int
-    rest_k: int
     predicate_shape: str
     predicate_strides: str
     predicated: bool
     residue: bool
 
-    def copy(self, tile: str, stage: str, first: bool) -> list[str]:
-        """The arguments of `cute.copy` for one tile."""
-        n = self.name
-        target = f"t{n}r{n}" if self.plan.through_registers else f"t{n}s{n}[None, None, None, {stage}]"
-        items = [f"tiled_copy_{n}", f"t{n}g{n}[None, None, None, {tile}]", target]
-        if first and self.residue:
-            items.append(f"pred=t{n}p{n}_first")
-        elif self.plan.masked:
-            items.append(f"pred=t{n}p{n}")
-        return items
+    @property
+    def pred(self) -> str:
+        """The predicates of any tile but the first; empty where it has none."""
+        return f"t{self.name}p{self.name}" if self.plan.masked else ""
+
+    def tile_copy(self, tile: str, stage: str, pred: str = "") -> list[str]:
+        """The arguments of `copy_tile`; `pred` are its predicates, if not those of any tile."""
+        n, pred = self.name, pred or self.pred
+        return [f"tiled_copy_{n}", f"t{n}g{n}", tile, f"t{n}s{n}", stage, *([pred] if pred else [])]
+
+    def register_copy(self, tile: str, pred: str = "") -> list[str]:
+        """The arguments of `cute.copy` for a tile that travels through registers."""
+        n, pred = self.name, pred or self.pred
+        source = f"t{n}g{n}[None, None, None, {tile}]"
+        return [f"tiled_copy_{n}", source, f"t{n}r{n}", *([f"pred={pred}"] if pred else [])]
 
     @property
-    def next_copy(self) -> list[str]:
-        """The arguments of `cute.copy` for the tile that is fetched to registers, if there is one."""
-        return [*self.copy("fetch", "", False)[:3], f"pred=t{self.name}p{self.name}_next"]
+    def prologue_copy(self) -> tuple[str, list[str]]:
+        """The call that copies a tile of the prologue, the first of which has the residue of k: head and arguments."""
+        pred = f"pred_{self.name}" if self.residue else ""
+        if self.plan.through_registers:
+            return "cute.copy(", self.register_copy("k_tile", pred)
+        return "copy_tile(", self.tile_copy("k_tile", "k_tile", pred)
 
     @property
     def next_strides(self) -> str:
@@ -65,26 +71,26 @@ def load_text(plan: GemmPlan, x: GemmOperand) -> LoadText:
     stride = f"{block} + {pad}" if pad else block
     depth = f"BLK_{plan.k.upper()}"
     column: tuple[object, object] = (block, 1)
+    compact = not pad and x.smem_layout is None  # as make_layout has it without strides
     order = ""
     if x.smem_layout is not None:
         column = x.smem_layout.shape, x.smem_layout.stride
         order = f"the layout says where each coordinate along {x.mode} stands"
         if x.smem_runs:
             order = "what a thread reads at once stands together"
+    strides = f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})"
     return LoadText(
         plan=x,
         name=name,
         proj="(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
         op="cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
-        smem_shape=f"({column[0]}, {depth}, STAGES)",
-        smem_strides=f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})",
+        smem_layout=[f"({column[0]}, {depth}, STAGES)", *([] if compact else [f"stride={strides}"])],
         pad=pad,
         order=order,
         gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
         smem_profile=show((*profile, plan.stages)),
         rest_v=rest_v,
         rest_mn=rest_mn,
-        rest_k=rest_k,
         predicate_shape=python_tuple(x.copies),
         predicate_strides=python_tuple((rest_mn, 1, 0)),
         predicated=x.masked or plan.residue,

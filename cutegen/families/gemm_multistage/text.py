@@ -6,12 +6,13 @@ from typing import Any
 
 from tensor_layouts import Layout
 
-from cutegen.codegen.formatting import call, make_layout, raising
+from cutegen.codegen.formatting import call, make_layout
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm_multistage.load_text import LoadText, load_text
 from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.predicate_text import predicate_text
 from cutegen.families.gemm_multistage.schedule import Spec
 from cutegen.families.gemm_multistage.workspace_text import WorkspaceText, workspace_texts, workspaces
 from cutegen.layouts import show
@@ -29,10 +30,10 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
         context=_epilogue(plan) | _context(plan) | {"spaces": spaces},
         parameters=(*parameters, "tiled_mma: cute.TiledMma"),
         launched={f"m{x.name}": x.parameter for x in spaces},
+        largest=_largest(plan),
         limits=_limits(plan),
         workspaces=workspaces(plan),
         uses_cpasync=plan.uses_cp_async,
-        without_elements=_without_elements(plan),
     )
 
 
@@ -49,6 +50,7 @@ def _constants(plan: GemmPlan, spaces: list[WorkspaceText]) -> tuple[Constant, .
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
         Constant("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
         *([width] if plan.swizzle > 1 else []),
+        *([Constant("MOST_TILES", "2**31 - 1", "", width.path)] if plan.most_tiles is not None else []),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
         Constant("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
         Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
@@ -66,9 +68,7 @@ def _copy_path(plan: GemmPlan) -> str:
 def _epilogue(plan: GemmPlan) -> dict[str, Any]:
     reshaped = ".reshape((SLICE,))" if plan.pointwise.reshape else ""
     one = " * one" if plan.pointwise.times_one else ""
-    return pointwise_context(
-        plan, _copy_path(plan), accumulator=f"product = accumulators[None, part].load(){reshaped}{one}"
-    )
+    return pointwise_context(plan, _copy_path(plan), accumulator=f"product = acc[None, part].load(){reshaped}{one}")
 
 
 def _context(plan: GemmPlan) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def _context(plan: GemmPlan) -> dict[str, Any]:
     accumulator = _accumulator(plan.spec)
     return {
         "loads": loads,
+        "predicates": predicate_text(loads),
         "A": plan.a.tensor.name,
         "B": plan.b.tensor.name,
         "M": plan.m.upper(),
@@ -142,50 +143,38 @@ def _accumulator(spec: Spec) -> Dtype:
     return accumulator
 
 
-def _without_elements(plan: GemmPlan) -> tuple[str, ...]:
-    """The lines that handle k = 0, when operands have no elements.
+def _largest(plan: GemmPlan) -> dict[str, str]:
+    """The largest sizes that the grids can count, by mode, as text."""
+    found = {}
+    if plan.largest is not None:
+        mode, most = plan.largest
+        found[mode] = _product(most, plan.tile[mode], f"BLK_{mode.upper()}")
+    limited = [x for x in plan.workspaces if x.largest is not None]
+    for x in sorted(limited, key=lambda x: x.largest or 0)[:1]:  # both have the same k
+        found[x.k] = _product(x.largest or 0, x.tile[1], f"SPACE_{x.tensor.name}[1]")
+    return found
 
-    Torch gives such tensors strides that the compiled function refuses.
-    """
-    a, b = (plan.spec.tensor(x.tensor.name) for x in (plan.a, plan.b))
-    lines = [f"if not {a.argument}.numel():  # nothing to read, but strides must still fit"]
-    for tensor in (a, b):
-        unit = max(1, (tensor.align or 1) // tensor.dtype.bytes)
-        strides = ", ".join("1" if m == tensor.major else str(unit) for m in tensor.shape)
-        name = tensor.argument
-        lines.append(f"    {name} = {name}.as_strided({name}.shape, ({strides}))")
-    return tuple(lines)
+
+def _product(number: int, factor: int, name: str) -> str:
+    """A multiple of a constant, as a product with the constant's name."""
+    return f"{number // factor} * {name}"
 
 
 def _limits(plan: GemmPlan) -> tuple[Limit, ...]:
-    """The sizes that the grids can count."""
-    name, found = plan.spec.output.argument, []
-    if plan.largest is not None:
-        mode, most = plan.largest
-        raised = raising("    ", f"{name}: expected {mode} <= {most}, ", f"got {{{mode}}}")
-        found.append(Limit("schedule.tiler", f"{mode} <= {most}", (mode,), (f"if {mode} > {most}:", *raised)))
-    limited = [x for x in plan.workspaces if x.largest is not None]
-    for x in sorted(limited, key=lambda x: x.largest or 0)[:1]:  # both have the same k
-        raised = raising("    ", f"{x.tensor.argument}: expected {x.k} <= {x.largest}, ", f"got {{{x.k}}}")
-        lines = (f"if {x.k} > {x.largest}:", *raised)
-        found.append(Limit(f"schedule.workspace.{x.tensor.name}", f"{x.k} <= {x.largest}", (x.k,), lines))
-    if plan.most_tiles is not None:
-        shape = f"got shape {{tuple({name}.shape)}}"
-        broken = f"if {_tiles(plan, numbers=True)} > {plan.most_tiles}:"
-        raised = raising("    ", f"{name}: expected at most {plan.most_tiles} tiles, ", shape)
-        counted = f"{_tiles(plan)} <= 2**31 - 1"
-        found.append(Limit("schedule.scheduler.swizzle", counted, plan.spec.output.shape, (broken, *raised)))
-    return tuple(found)
+    """What the number of tiles must be where one number counts them."""
+    if plan.most_tiles is None:
+        return ()
+    wanted = 'f"at most {MOST_TILES} tiles"'
+    return (Limit("schedule.scheduler.swizzle", _tiles(plan), wanted, "tiles <= MOST_TILES"),)
 
 
-def _tiles(plan: GemmPlan, numbers: bool = False) -> str:
-    """The number of tiles in bands, the last one filled up. Extents are numbers, or go by their constant's name."""
+def _tiles(plan: GemmPlan) -> str:
+    """The number of tiles in bands, the last one filled up."""
     counts = []
     for i, mode in enumerate(plan.spec.output.shape):
-        extent, scale = plan.tile[mode], ""
-        named = str(extent) if numbers else f"TILER[{i}]"
-        if i == plan.tile_order[1]:
-            scale = f" * {plan.swizzle}" if numbers else " * SWIZZLE"
-            named = str(extent * plan.swizzle) if numbers else f"({named}{scale})"
-        counts.append((f"-(-{mode} // {named})" if extent > 1 or scale else mode) + scale)
+        size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", i == plan.tile_order[1]
+        if bands:
+            counts.append(f"-(-{size} // ({extent} * SWIZZLE)) * SWIZZLE")
+        else:
+            counts.append(f"-(-{size} // {extent})" if plan.tile[mode] > 1 else size)
     return " * ".join(counts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensor_layouts import Layout
 
-from cutegen.codegen.formatting import Item, call, launch, python_tuple
+from cutegen.codegen.formatting import Item, launch, python_tuple
 from cutegen.codegen.parts import Constant, Workspace, Workspaces
 from cutegen.families.gemm_multistage.plan import GemmPlan, WorkspacePlan
 from cutegen.layouts import show
@@ -84,27 +84,26 @@ class WorkspaceText:
     @property
     def launch(self) -> str:
         arguments = [p.split(":")[0] for p in self.kernel_parameters]
-        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", str(self.plan.threads))
+        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", str(self.plan.threads), 4)
 
     @property
     def memory(self) -> str:
         """What makes the workspace of an argument."""
         return f"_workspace({self.plan.tensor.argument}, {self.plan.write})"
 
-    def fakes(self, static: Mapping[str, int]) -> list[str]:
-        """Lines that make a stand-in for the compiler; `static` has the sizes that are fixed."""
+    def fake(self, static: Mapping[str, int]) -> tuple[Item, ...]:
+        """The arguments that make a stand-in for the compiler; `static` has the sizes that are fixed."""
         plan = self.plan
         unit = f"divisibility={plan.write}"
         rows = f"cute.sym_int({unit})"
         if plan.mode in static:
             rows = str(-(-static[plan.mode] // plan.write) * plan.write)
-        items: list[Item] = [
+        return (
             f"cutlass.{plan.tensor.dtype.cutlass}",
-            ("(", [rows, str(static.get(plan.k, plan.k))], ")"),
+            ("(", [rows, f'sizes["{plan.k}"]'], ")"),
             ("(", ["1", f"cute.sym_int64({unit})"], ")"),
             f"assumed_align={plan.write * plan.tensor.dtype.bytes}",
-        ]
-        return [call(f"{self.parameter} = make_fake_tensor(", items, ")", 4)]
+        )
 
     @property
     def constant(self) -> Constant:
@@ -124,7 +123,7 @@ def workspaces(plan: GemmPlan) -> Workspaces | None:
             path=x.path,
             parameter=x.parameter,
             memory=x.memory,
-            fakes=tuple(x.fakes(plan.spec.static)),
+            fake=x.fake(plan.spec.static),
             documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
             f"{x.plan.mode} contiguous.",
         )

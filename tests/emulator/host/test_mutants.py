@@ -41,7 +41,10 @@ COMMIT, WAIT, SYNC = (
     r"cp_async_wait_group\([^)]*\)",
     r"cute\.arch\.sync_threads\(\)",
 )
-FIRST_A, FIRST_B = r"(tApA_first\[.*\] = )in_bounds and in_k", r"(tBpB_first\[.*\] = )in_bounds and in_k"
+FIRST = r"(tXpX_first\[.*\] = )in_bounds & in_k"
+FIRST_A, FIRST_B = r"else \(tApA_first, tBpB_first\)", r"else \(tApA_first, tBpB_first\)"
+OF_ALL_A, OF_ALL_B = "else (tApA, tBpB_first)", "else (tApA_first, tBpB)"
+BOUND = r"(elem_less\(tXcX.*\[0\], )mX\.shape\[0\]"
 LAYOUT_A = r"(\(BLK_M, BLK_K, STAGES\), stride=\(1, )BLK_M \+ 8, BLK_K \* \(BLK_M \+ 8\)"
 OUTSIDE = "out-of-bounds|never-written"  # what is stored out of bounds was not loaded either
 AXPBY, MMAJOR, THROUGH = "small_axpby", "sgemm_mmajor", "through_registers"
@@ -68,32 +71,26 @@ SMALL = [  # sgemm_axpby with 8 accumulators a thread, which compiles in a third
 ]
 
 GEMM = [
-    Mutant(AXPBY, "first tile of A without m predicate", FIRST_A, r"\1in_k", "out-of-bounds"),
-    Mutant(AXPBY, "first tile of A without k predicate", FIRST_A, r"\1in_bounds", "out-of-bounds"),
-    Mutant(AXPBY, "first tile of B without n predicate", FIRST_B, r"\1in_k", "out-of-bounds"),
-    Mutant(AXPBY, "first tile of B without k predicate", FIRST_B, r"\1in_bounds", "out-of-bounds"),
-    Mutant(AXPBY, "later tiles of A without predicate", r"(tApA\[.*\] = )in_bounds", rf"\1{TRUE}", "out-of-bounds"),
-    Mutant(AXPBY, "later tiles of B without predicate", r"(tBpB\[.*\] = )in_bounds", rf"\1{TRUE}", "out-of-bounds"),
-    Mutant(
-        AXPBY, "m bound of A one more", r"(elem_less\(coord_mn, )mA\.shape\[0\]", r"\1mA.shape[0] + 1", "out-of-bounds"
-    ),
-    Mutant(
-        AXPBY, "n bound of B one more", r"(elem_less\(coord_mn, )mB\.shape\[0\]", r"\1mB.shape[0] + 1", "out-of-bounds"
-    ),
-    Mutant(AXPBY, "m bound of A one less", r"(elem_less\(coord_mn, )mA\.shape\[0\]", r"\1mA.shape[0] - 1"),
-    Mutant(AXPBY, "k bound one less", r"elem_less\(-1, coord_k\)", "elem_less(-2, coord_k)", "out-of-bounds"),
-    Mutant(AXPBY, "k bound one more", r"elem_less\(-1, coord_k\)", "elem_less(0, coord_k)"),
+    Mutant(AXPBY, "first tiles without m and n predicates", FIRST, r"\1in_k", "out-of-bounds"),
+    Mutant(AXPBY, "first tiles without k predicate", FIRST, r"\1in_bounds", "out-of-bounds"),
+    Mutant(AXPBY, "first tile of A without k predicate", FIRST_A, OF_ALL_A, "out-of-bounds"),
+    Mutant(AXPBY, "first tile of B without k predicate", FIRST_B, OF_ALL_B, "out-of-bounds"),
+    Mutant(AXPBY, "later tiles of A without predicate", r"smem_write, tApA\)", "smem_write)", "out-of-bounds"),
+    Mutant(AXPBY, "later tiles of B without predicate", r"smem_write, tBpB\)", "smem_write)", "out-of-bounds"),
+    Mutant(AXPBY, "bounds of A and B one more", BOUND, r"\1mX.shape[0] + 1", "out-of-bounds"),
+    Mutant(AXPBY, "bounds of A and B one less", BOUND, r"\1mX.shape[0] - 1"),
+    Mutant(AXPBY, "predicates of B by the bounds of A", r"= predicates\(mB,", "= predicates(mA,"),
+    Mutant(AXPBY, "k bound one less", r"elem_less\(-1, ", "elem_less(-2, ", "out-of-bounds"),
+    Mutant(AXPBY, "k bound one more", r"elem_less\(-1, ", "elem_less(0, "),
     Mutant(AXPBY, "residue at the wrong end", r"residue = .*", "residue = 0", "out-of-bounds"),
-    Mutant(AXPBY, "no check for an empty k", r"if k_tiles > 0:", "if cutlass.const_expr(True):", "out-of-bounds"),
     Mutant(
         AXPBY, "prologue past the last tile", r"if k_tile < k_tiles:", "if cutlass.const_expr(True):", "out-of-bounds"
     ),
     Mutant(AXPBY, "fetch past the last tile", r"if fetch < k_tiles:", "if cutlass.const_expr(True):", "out-of-bounds"),
     Mutant(AXPBY, "fetch one tile too many", r"if fetch < k_tiles:", "if fetch <= k_tiles:", "out-of-bounds"),
     Mutant(AXPBY, "fetch the wrong tile", r"fetch = k_tile \+ \(STAGES - 1\)", "fetch = k_tile + STAGES"),
-    Mutant(AXPBY, "no first commit", COMMIT, "pass", "in-flight"),
-    Mutant(AXPBY, "no commit in the prologue", COMMIT, "pass", "in-flight", 1),
-    Mutant(AXPBY, "no commit in the mainloop", COMMIT, "pass", "in-flight", 2),
+    Mutant(AXPBY, "no commit in the prologue", COMMIT, "pass", "in-flight"),
+    Mutant(AXPBY, "no commit in the mainloop", COMMIT, "pass", "in-flight", 1),
     Mutant(AXPBY, "no first wait", "cute.arch." + WAIT, "pass", "in-flight"),
     Mutant(AXPBY, "no wait in the mainloop", "cute.arch." + WAIT, "pass", "in-flight", 1),
     Mutant(AXPBY, "first wait for one group less", WAIT, "cp_async_wait_group(STAGES - 1)", "in-flight"),
@@ -129,11 +126,9 @@ GEMM = [
     Mutant(AXPBY, "stage counter wraps early", r"if smem_read \+ 1 < STAGES", "if smem_read + 2 < STAGES"),
     Mutant(AXPBY, "writes the next stage", r"smem_write = smem_read", "smem_write = smem_next", "in-flight|race"),
     Mutant(AXPBY, "prologue reads the second stage", r"(tCsB\[None, None, 0, )0\]", r"\g<1>1]"),
-    Mutant(
-        AXPBY, "prologue copies over the first stage", r"tBsB\[None, None, None, k_tile\]", "tBsB[None, None, None, 0]"
-    ),
+    Mutant(AXPBY, "prologue copies over the first stage", r"k_tile, tBsB, k_tile", "k_tile, tBsB, 0"),
     Mutant(AXPBY, "fragments of another k", r"\(k_block \+ 1\) % BLK_K", "(k_block + 2) % BLK_K"),
-    Mutant(AXPBY, "accumulators not cleared", r"accumulators\.fill\(0\.0\)", "pass", "never-written"),
+    Mutant(AXPBY, "accumulators not cleared", r"acc\.fill\(0\.0\)", "pass", "never-written"),
     Mutant(AXPBY, "store of C without predicate", r"(cute\.copy\(store_C, .*), pred=tCpC\)", r"\1)", OUTSIDE),
     Mutant(AXPBY, "load of C without predicate", r"(cute\.copy\(copy_C, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
     Mutant(
@@ -156,8 +151,8 @@ GEMM = [
     Mutant(AXPBY, "every block twice", r"grid=\[grid_m, grid_n, 1\]", "grid=[grid_m, grid_n, 2]", "unordered"),
     Mutant(AXPBY, "half of the threads", r"block=\[THREADS, 1, 1\]", "block=[THREADS // 2, 1, 1]"),
     Mutant(AXPBY, "alpha and beta swapped", r"alpha \* product \+ beta \* c", "beta * product + alpha * c"),
-    Mutant(MMAJOR, "first tile of A without m predicate", FIRST_A, r"\1in_k", "out-of-bounds"),
-    Mutant(MMAJOR, "first tile of B without k predicate", FIRST_B, r"\1in_bounds", "out-of-bounds"),
+    Mutant(MMAJOR, "first tiles without m and n predicates", FIRST, r"\1in_k", "out-of-bounds"),
+    Mutant(MMAJOR, "first tile of B without k predicate", FIRST_B, OF_ALL_B, "out-of-bounds"),
     Mutant(MMAJOR, "no barrier in the mainloop", SYNC, "pass", "race|in-flight", 1),
     Mutant(MMAJOR, "no wait in the mainloop", "cute.arch." + WAIT, "pass", "in-flight", 1),
     Mutant(MMAJOR, "stores of C without predicate", r"(cute\.copy\(store_C, .*), pred=tCpC\)", r"\1)", OUTSIDE),
@@ -174,8 +169,7 @@ REGISTERS = [  # operands that travel through registers
     Mutant(THROUGH, "fetch one tile too few", r"in_k = fetch < k_tiles", "in_k = fetch < k_tiles - 1"),
     Mutant(THROUGH, "registers of A not cleared", r"tArA\.fill\(0\.0\)", "pass", "never-written"),
     Mutant(THROUGH, "first tile of A not written", WRITE_A, "pass", "never-written"),
-    Mutant(THROUGH, "second tile of A not written", WRITE_A, "pass", "never-written", 1),
-    Mutant(THROUGH, "later tiles of A not written", WRITE_A, "pass", "", 2),
+    Mutant(THROUGH, "later tiles of A not written", WRITE_A, "pass", "", 1),
     Mutant(
         THROUGH,
         "written to the stage that is being read",
@@ -184,7 +178,7 @@ REGISTERS = [  # operands that travel through registers
         "race",
     ),
     Mutant(THROUGH, "no barrier in the mainloop", SYNC, "pass", "race", 1),
-    Mutant(THROUGH, "first tile of B without k predicate", FIRST_B, r"\1in_bounds", "out-of-bounds"),
+    Mutant(THROUGH, "first tile of B without k predicate", FIRST_B, OF_ALL_B, "out-of-bounds"),
 ]
 READ, WRITTEN = r"(tSpS\[.*\] = )cute.*", r"(tDpD\[.*\] = )cute.*"
 ORDER = r"make_layout\(\(4, 4\), stride=\(4, 1\)\)"
@@ -246,13 +240,13 @@ ELEMENTWISE = [
         "never written|was not written",
     ),
     Mutant(
-        "copy_inner_outer_fast",
+        "copy_bf16_inner_outer",
         "coordinates of another run",
         r"cD = cute\.tiled_divide\(cD, \(1, VECTOR\)\)",
         "cD = cute.tiled_divide(cD, (1, 2 * VECTOR))",
     ),
     Mutant(
-        "copy_inner_outer_fast",
+        "copy_bf16_inner_outer",
         "store without predicate",
         r"(cute\.copy\(store_D, .*), pred=tDpD\)",
         r"\1)",

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from cutlass.cutlass_dsl import DSLCudaRuntimeError  # noqa: E402
 
 from cutegen.codegen import Module, generate  # noqa: E402
+from cutegen.codegen.formatting import WIDTH  # noqa: E402
 from cutegen.emulator import TensorArgument, install, on_device  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 
@@ -263,7 +264,10 @@ def test_the_host_refuses_outputs_that_share_memory(tmp_path: Path) -> None:
         ((dy, g, u, u, du), "dg: expected memory of its own, got some of u's"),
         ((dy, g, u, dg, dy), "du: expected memory of its own, got some of dy's"),
         ((dy, g, u, dg[:1].expand(8, 16), du), "dg: expected elements that share no memory"),
-        ((dy, g, u, dg[:7], du), r"dg: expected shape \(M, N\) = \(8, 16\), as du has it, got \(7, 16\)"),
+        (
+            (dy, g, u, dg[:7], du),
+            r"(?s)Mismatched m\w+\.shape\[0\].*dg: expected .* got torch.bfloat16 \[7, 16\]",
+        ),
     ):
         with pytest.raises(ValueError, match=says):
             python.swiglu_bwd(*arguments)
@@ -275,15 +279,18 @@ def test_the_host_refuses_outputs_that_share_memory(tmp_path: Path) -> None:
             build.host(*given)
 
 
+WIDE = ("--config", f"line-length={WIDTH}")
+
+
 def test_modules_are_clean_and_formatted(tmp_path: Path) -> None:
     for kernel, body in (("swiglu_bwd", SWIGLU), ("adamw", ADAMW), ("rope", ROPE), ("causal", CAUSAL % {"align": ""})):
         (tmp_path / f"{kernel}.py").write_text(made(kernel, body).text, encoding="utf-8")
     for command in (("check",), ("format", "--check", "--diff")):
-        arguments = [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", "."]
+        arguments = [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", *WIDE, "."]
         result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
 
 
 def test_it_compiles_for_hopper(tmp_path: Path) -> None:
     for kernel, body in (("swiglu_bwd", SWIGLU), ("adamw", ADAMW), ("rope", ROPE), ("causal", CAUSAL % {"align": ""})):
-        assert loaded(made(kernel, body, target="sm_90a"), tmp_path).compile("sm_90a") is not None
+        assert loaded(made(kernel, body, target="sm_90a"), tmp_path).compile_for("sm_90a") is not None

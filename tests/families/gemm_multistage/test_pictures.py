@@ -36,7 +36,7 @@ def test_a_copy_that_turns_a_tile_has_padding_behind_it() -> None:
 
 
 def test_a_workspace_is_drawn_as_it_is_read_and_as_it_is_written() -> None:
-    plan = module("sgemm_workspace").plan
+    plan = module("gemm_f32_fma_workspace").plan
     (drawn,) = [f for f in draw_kernel(plan) if f.name == "workspace-b"]
     read, written = grids(drawn)
     assert "B in global memory, K-major" in read.title and "B in its workspace, N-major" in written.title

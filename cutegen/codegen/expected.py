@@ -1,0 +1,287 @@
+"""The typed tree of `compute` on values that carry an error bound, as a generated module's `expected` prints it.
+
+The formulas of the bounds, those of `verification.arithmetic`, are in `templates/near.j2`: a class `_Near` of the
+module, whose operators are printed only where an expression uses them. What is exact in a kernel is printed in its own
+types, as in `reference`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, TorchPrinter, is_number
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Literal_,
+    Local,
+    MatMul,
+    Name,
+    Typed,
+    Unary,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from cutegen.planning.plan import Plan
+
+_SELECTIONS = ("where", "minimum", "maximum", "relu", "abs")  # functions that give one of their arguments, or its size
+_COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16)  # types whose numbers f32 holds
+_NARROW = (Dtype.f16, Dtype.bf16)
+TWICE = 0.5002  # half an ulp and what rounding to f32 before adds to it, at most 2**-12 of that
+
+
+@dataclass(frozen=True)
+class Near:
+    """What the class `_Near` of one module must have.
+
+    `dtypes` are those that its operations round to; there is one in nearly all modules.
+    """
+
+    used: frozenset[str] = frozenset()  # operators, functions and methods
+    dtypes: tuple[Dtype, ...] = ()
+    integers: bool = False  # whether there are integers whose value is not sure
+    sure_conditions: bool = True  # whether all conditions of `where` are plain tensors
+
+    @property
+    def default(self) -> Dtype:
+        """The type that results are rounded to where nothing else is said."""
+        return next((dtype for dtype in self.dtypes if dtype.is_float), Dtype.f32)
+
+    @property
+    def has_f64(self) -> bool:
+        """Whether results are rounded to the type that the values themselves are in."""
+        return Dtype.f64 in self.dtypes
+
+    @property
+    def mixed(self) -> bool:
+        """Whether each value must know its type."""
+        return self.integers or len(self.dtypes) > 1
+
+
+def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
+    """Whether every right kernel computes the same value: each step is exact, or converts what is exact.
+
+    A sum or product of floats is not, as it may become one fma with what is around it. `local_values` are the targets
+    of earlier statements of which that is known.
+    """
+    match node:
+        case MatMul():
+            return False
+        case Local():
+            return node.id in local_values
+        case Cast(x=x):
+            source, dtype = _of(x), _of(node)
+            machines_differ = source.is_float and dtype.is_integer  # outside of the integers' range
+            if machines_differ or rounds_twice(source, dtype):
+                return False
+        case Binary(op="+" | "-" | "*" | "/" | "**") if _of(node).is_float:
+            return False
+        case Call(function=name) if name not in _SELECTIONS:
+            return False
+    return all(is_exact(child, local_values) for child in node.children)
+
+
+def rounds_twice(source: Dtype, dtype: Dtype) -> bool:
+    """Whether a conversion may go by way of f32, and round there too."""
+    return dtype in _NARROW and source not in _SINGLE
+
+
+def near_of(statements: Sequence[Typed]) -> Near:
+    """What the class needs for the types of these statements, before it is known which operations it needs."""
+    sure = exact_targets(statements)
+    nodes = [
+        node
+        for typed in statements
+        for value in (typed.value, typed.stored)
+        for node in (walk(value) if value is not None else ())
+        if not is_exact(node, sure)
+    ]
+    operations = [n for n in nodes if isinstance(n, Unary | Binary | Call) and _of(n) is not Dtype.bool]
+    rounding = [n for n in operations if not (isinstance(n, Call) and n.function in _SELECTIONS)]
+    conditions = [n.arguments[0] for n in nodes if isinstance(n, Call) and n.function == "where"]
+    return Near(
+        dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
+        integers=any(_of(node).is_integer for node in nodes),
+        sure_conditions=all(is_exact(condition, sure) for condition in conditions),
+    )
+
+
+def exact_targets(statements: Sequence[Typed]) -> frozenset[str]:
+    """The targets whose values are exact."""
+    found: set[str] = set()
+    for typed in statements:
+        if is_exact(typed.value, found):
+            found.add(typed.target)
+    return frozenset(found)
+
+
+@dataclass
+class NearPrinter(Printer):
+    """Prints text on objects of `_Near`.
+
+    `raw` prints what is exact, in the kernel's types: its lines come first, in `raw_lines`. Then the variables that are
+    read become objects: `lifted` has their types.
+    """
+
+    raw: TorchPrinter = field(kw_only=True)
+    near: Near = field(kw_only=True)
+    raw_lines: list[str] = field(default_factory=list)
+    lifted: dict[str, Dtype] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)  # of texts in `raw_lines`
+    used: set[str] = field(default_factory=set)
+
+    def keep(self, value: Expr, name: str, variable: str) -> list[str]:
+        if is_exact(value, self.raw.locals):
+            self.raw.next_number = self.next_number
+            lines = self.raw.keep(value, name, variable)
+            self.raw_lines += [*self.raw.statements, *lines]
+            self.raw.statements = []
+            self.next_number = self.raw.next_number
+            return []
+        self.locals[name] = variable
+        return self.run(value, variable)
+
+    def print(self, node: Expr) -> Text:
+        if is_exact(node, self.raw.locals):
+            return self.lift(node)
+        if isinstance(node, Binary) and node.op in COMPARISONS:
+            return self.method(node.left, "compare", f"torch.{_COMPARED[node.op]}", node.right)
+        match node:
+            case Cast():
+                return self.print_cast(node)
+            case Call():
+                return self.print_call(node)
+            case Binary():
+                self.used.add("*" if node.op == "**" else node.op)
+            case Unary():
+                self.used.add(f"unary {node.op}")
+                return self.wrapped(super().print(node), node)
+        return super().print(node)
+
+    def negation(self, x: Text) -> Text:
+        return Text(f"~{x.inside(NEGATE)}", NEGATE)
+
+    def lift(self, node: Expr) -> Text:
+        """The object of an exact value."""
+        while isinstance(node, Cast) and _of(node.x).compute is _of(node) and _of(node.x).is_float:
+            node = node.x  # bf16 to f32, say: objects hold more than either
+        dtype = _of(node).compute
+        if isinstance(node, Literal_):
+            number = self.object(self.literal(node).text, dtype)
+            if dtype is not Dtype.f32 or _is_single(node.value):
+                return number
+            self.used.add("to")
+            return Text(f"{number.text}.to(torch.float32)")
+        text = self.raw_text(node)
+        if isinstance(node, Name | Local):
+            self.lifted[text] = dtype
+            return Text(text)
+        return self.object(text, dtype)
+
+    def object(self, text: str, dtype: Dtype) -> Text:
+        of_type = f", dtype=torch.{dtype.torch}" if self.near.mixed and dtype is not self.near.default else ""
+        return Text(f"_Near({text}{of_type})")
+
+    def raw_text(self, node: Expr, *, stays: bool = False) -> str:
+        """The variable of an exact value, or its text where that is a number.
+
+        With `stays` the variable is one that never becomes an object, for a condition.
+        """
+        self.raw.next_number = self.next_number
+        printed = self.raw.print(node)
+        text = self.raw.tensor(node, printed) if _of(node) is Dtype.bool else printed.text
+        if stays and isinstance(node, Name | Local):
+            text = f"{text} != 0"
+        if not is_number(node):
+            if text not in self.variables:
+                self.variables[text] = self.raw.name(Text(text)).text
+            text = self.variables[text]
+        self.raw_lines += self.raw.statements
+        self.raw.statements = []
+        self.next_number = self.raw.next_number
+        return text
+
+    def method(self, receiver: Expr, name: str, *arguments: str | Expr) -> Text:
+        """The call of a method, whose arguments are text or expressions; what is long is named before."""
+        self.used.add(name)
+        budget = self.width // 2
+        x = self.fit(self.print(receiver), budget)
+        parts = [a if isinstance(a, str) else self.fit(self.print(a), budget).text for a in arguments]
+        text = f"{x.inside(ATOM)}.{name}({', '.join(parts)})"
+        if len(text) <= self.width - 16:
+            return Text(text)
+        parts = [self.name(Text(p)).text if len(p) > 20 else p for p in parts]
+        return Text(f"{self.name(x).text}.{name}({', '.join(parts)})")
+
+    def wrapped(self, printed: Text, node: Expr) -> Text:
+        """What has no rounding error, as a number of its type: the negative of the least integer is itself."""
+        return Text(f"{printed.inside(ATOM)}.rounded()") if _of(node).is_integer else printed
+
+    def print_cast(self, node: Cast) -> Text:
+        source, dtype = _of(node.x), _of(node)
+        if source is dtype:
+            return self.print(node.x)
+        torch = f"torch.{dtype.torch}"
+        if dtype is Dtype.bool:
+            zero = Literal_(0.0 if source.is_float else 0, dtype=source)
+            return self.method(node.x, "compare", "torch.ne", zero)
+        if dtype.is_integer:
+            if source is Dtype.bool:
+                return self.method(node.x, "typed", torch)
+            return self.method(node.x, "truncated" if source.is_float else "rounded", f"dtype={torch}")
+        if rounds_twice(source, dtype):
+            return self.method(node.x, "rounded", str(TWICE), torch)
+        if dtype is Dtype.f64 or (dtype is Dtype.f32 and source in _NARROW):
+            return self.method(node.x, "typed", torch) if self.near.mixed else self.print(node.x)
+        return self.method(node.x, "to", torch)
+
+    def print_call(self, node: Call) -> Text:
+        name, x = node.function, node.arguments[0]
+        match name:
+            case "where":
+                self.used.add("where")
+                condition = self.raw_text(x, stays=True) if self.near.sure_conditions else self.print(x).text
+                parts = [condition, *(self.print(a).text for a in node.arguments[1:])]
+                parts = [self.name(Text(p)).text if len(p) > self.width // 4 else p for p in parts]
+                return Text(f"_where({', '.join(parts)})")
+            case "minimum" | "maximum":
+                return self.method(x, "pick", f"torch.{name}", node.arguments[1])
+            case "abs":
+                self.used.add("abs")
+                return self.wrapped(Text(f"abs({self.fit(self.print(x), self.width // 2).text})"), node)
+            case "relu" | "gelu" | "silu":
+                return self.method(x, name)
+        return self.method(x, "apply", f"torch.{name}")
+
+
+def expected_context(plan: Plan) -> dict[str, Any]:
+    """What `templates/expected.j2` prints, besides what the host side of a module has."""
+    expected = plan.spec.operation.expected(plan)
+    return {
+        "expected_lines": expected.lines,
+        "near": expected.near,
+        "summed": expected.product,
+        "exactly_reference": expected.is_reference,
+    }
+
+
+def _is_single(value: float) -> bool:
+    """Whether a number is one of f32. Those that overflow there are not written in a spec."""
+    try:
+        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+    except OverflowError:
+        return False
+
+
+def _of(node: Expr) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype

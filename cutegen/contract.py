@@ -1,0 +1,67 @@
+"""What a generated module offers to the rooms that compile, run and measure it: the one place that knows its names.
+
+- `TARGETS`: the architectures it can be compiled for, such as `sm_90a`.
+- `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU.
+- The public function, named as the kernel: takes tensors, then scalars, in the spec's order, and returns the outputs.
+- `reference(*arguments)`: the same in torch, without changing an argument.
+- `expected(*arguments)`: for each output its value in float64, and how far rounding may take a right kernel from it.
+- `make_inputs(**sizes)`: random arguments; `device` and `seed` may be given too.
+- `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
+- `_new(name, shape, device)`: memory for an argument.
+- `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+OFFERED = ("compile_for", "expected", "make_inputs", "reference")
+
+
+def missing(module: ModuleType, kernel: str) -> list[str]:
+    """The functions that users call of a module, and that this one has not."""
+    return [name for name in (kernel, *OFFERED) if not callable(vars(module).get(name))]
+
+
+def parameters(module: ModuleType, kernel: str) -> inspect.Signature:
+    """The signature of the public function."""
+    return inspect.signature(getattr(module, kernel))
+
+
+def compiler(module: ModuleType) -> Callable[..., Any] | None:
+    """The function `compile_for`, or None."""
+    found = getattr(module, "compile_for", None)
+    return found if callable(found) else None
+
+
+def compiled_function(module: ModuleType, device: int) -> Callable[..., Any]:
+    """The compiled function of a GPU, which is compiled if it was not yet."""
+    found: Callable[..., Any] = module._compiled[device]
+    return found
+
+
+def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence[Any]:
+    """What the compiled function takes where the public one takes these arguments."""
+    with_workspaces = getattr(module, "_arguments", None)
+    return arguments if with_workspaces is None else tuple(with_workspaces(*arguments))
+
+
+def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
+    """Makes the public function call another in the place of its compiled ones. Raises TypeError for another module."""
+    if not isinstance(getattr(module, "_compiled", None), dict):
+        raise TypeError(f"{module.__name__} has no _compiled, which generated modules have")
+    vars(module)["_compiled"] = defaultdict(lambda: function)
+
+
+def replace_memory(module: ModuleType, move: Callable[[Any], Any]) -> None:
+    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back."""
+    new = module._new
+
+    def made(name: str, shape: Sequence[int], device: Any) -> Any:
+        return new(name, shape, device) if str(device) == "cpu" else move(new(name, shape, "cpu"))
+
+    vars(module)["_new"] = made

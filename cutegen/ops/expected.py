@@ -1,0 +1,173 @@
+"""The text of a module's `expected`: what a right kernel gives, and how far rounding may take it from that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cutegen.codegen.expected import Near, NearPrinter, exact_targets, is_exact, near_of
+from cutegen.codegen.expressions import TorchPrinter
+from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.statements import print_statements, without_copy
+from cutegen.codegen.variables import Variables
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import MatMul, Typed, coords, walk
+from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.reference import broadcasts, coordinate_lines
+
+_PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
+_LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}
+_LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
+_HEAD = 60  # columns that the left side of an assignment may take
+
+
+@dataclass(frozen=True)
+class Product:
+    """The numbers of the bound on `A @ B.T`.
+
+    `units` is the sum of two unit roundoffs: the accumulator's and that of float64, in which the value is computed.
+    """
+
+    dtype: str  # of the accumulator, in torch's words
+    units: str
+    roundings: int  # of one term, besides one for each sum
+    least: str  # a term that underflows errs by no more
+    largest: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The body of the function, with `near` what it needs of the class `_Near` (None: nothing) and `product` of
+    `_product`.
+    """
+
+    lines: tuple[str, ...]
+    near: Near | None = None
+    product: Product | None = None
+    is_reference: bool = False  # whether it is what `reference` gives, to the bit
+
+
+def expected_of(
+    spec: KernelSpec,
+    statements: Sequence[Typed],
+    *,
+    product: tuple[Tensor, Tensor] | None = None,
+    gathered: tuple[str, tuple[str, ...]] | None = None,
+) -> Expected:
+    """The body of `expected` for the statements of `compute`.
+
+    `product` are the two matrices that are multiplied; `gathered` is a tensor and the lines that make `result` of it,
+    which then stands for its elements.
+    """
+    stored = [typed.stored for typed in statements if typed.stored is not None]
+    sure = exact_targets(statements)
+    if all(is_exact(value, sure) for value in stored):
+        return Expected((_of_reference(spec),), is_reference=True)
+    if product and isinstance(stored[0], MatMul):
+        numbers = _product(product, stored[0])
+        return Expected((f"return [_product({product[0].argument}, {product[1].argument})]",), product=numbers)
+
+    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
+    if gathered:
+        names[gathered[0]] = "result"
+    tensors = frozenset(t.name for t in spec.tensors)
+    variables = Variables(spec)
+    modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
+    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.output.shape if mode in modes}
+    near = near_of(statements)
+    raw = TorchPrinter(names, tensors, None, WIDTH - 4, coordinates)
+    printer = NearPrinter(names, tensors, "product", WIDTH - 4, coordinates, raw=raw, near=near)
+    outputs = print_statements(spec, statements, printer, variables)
+    if len(outputs) > 1:
+        outputs = tuple(without_copy(output) for output in outputs)
+    lines = [
+        *_scalars(spec.scalars),
+        *(gathered[1] if gathered else broadcasts(spec, statements)),
+        *coordinate_lines(spec, coordinates),
+    ]
+    summed = None
+    if product:
+        node = next(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul))
+        summed = _product(product, node)
+        text = f"_product({product[0].argument}, {product[1].argument})"
+        lines.append(f"product = {printer.object(f'*{text}', _of(node)).text}")
+    lines += [*printer.raw_lines, *_lifts(printer)]
+    lines += [line for output in outputs for line in output.statements]
+    lines += _returned([output.result for output in outputs], "value.double()" if near.integers else "value")
+    if any("device=device" in line for line in lines):
+        lines.insert(0, f"device = {spec.output.argument}.device")
+    return Expected(tuple(lines), replace(near, used=frozenset(printer.used)), summed)
+
+
+def _of_reference(spec: KernelSpec) -> str:
+    arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
+    if len(spec.outputs) == 1:
+        return call("return [(reference(", arguments, ").double(), torch.zeros(()))]", 4)
+    return "\n    ".join(
+        [call("result = reference(", arguments, ")", 4), "return [(one.double(), torch.zeros(())) for one in result]"]
+    )
+
+
+def _product(factors: Sequence[Tensor], node: MatMul) -> Product:
+    """Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, eq. (3.5).
+
+    Operands that are wider than the accumulator are rounded first, which counts as two roundings more for each term.
+    """
+    dtype = _of(node)
+    wide = any(_PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
+    units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
+    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", _LARGEST[dtype])
+
+
+def _scalars(scalars: Sequence[Scalar]) -> list[str]:
+    """The lines that make tensors without dimensions of the scalars, those of a type in as few lines as fit."""
+    lines = []
+    for dtype in dict.fromkeys(s.dtype for s in scalars):
+        names = [s.argument for s in scalars if s.dtype is dtype]
+        for group in _groups(names, [len(name) + 2 for name in names], _HEAD):
+            given = ("[", group, "]") if len(group) > 1 else group[0]
+            items = [given, f"dtype=torch.{dtype.torch}", "device=device"]
+            lines.append(call(f"{', '.join(group)} = torch.tensor(", items, ")", 4))
+    return lines
+
+
+def _lifts(printer: NearPrinter) -> list[str]:
+    """The lines that make objects of `_Near` of the variables that are read."""
+    lines = []
+    arguments = [name for name in printer.names.values() if name in printer.lifted]
+    ordered = {name: printer.lifted[name] for name in dict.fromkeys((*arguments, *printer.lifted))}
+    for dtype in dict.fromkeys(ordered.values()):
+        of_type = {name: printer.object(name, dtype).text for name in ordered if ordered[name] is dtype}
+        widths = [len(f"{name}, {text}, ") for name, text in of_type.items()]
+        for group in _groups(list(of_type), widths, WIDTH - 4):
+            lines.append(f"{', '.join(group)} = {', '.join(of_type[name] for name in group)}")
+    return lines
+
+
+def _groups(names: Sequence[str], widths: Sequence[int], most: int) -> list[list[str]]:
+    """The names in groups whose widths are no more than `most` together, or of one name."""
+    groups: list[list[str]] = []
+    taken = 0
+    for name, width in zip(names, widths, strict=True):
+        if groups and taken + width <= most:
+            groups[-1].append(name)
+            taken += width
+        else:
+            groups.append([name])
+            taken = width
+    return groups
+
+
+def _returned(results: Sequence[str], value: str) -> list[str]:
+    if len(results) == 1:
+        return [f"return [({results[0]}.{value}, {results[0]}.error)]"]
+    each = f"(one.{value}, one.error) for one in"
+    flat = f"return [{each} ({', '.join(results)})]"
+    if 4 + len(flat) <= WIDTH:
+        return [flat]
+    return [call("result = [", results, "]", 4), f"return [{each} result]"]
+
+
+def _of(node: MatMul) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype
