@@ -1,9 +1,12 @@
-"""Mma atoms: the multiply-accumulate instructions that a product's schedule can name."""
+"""Mma atoms: the multiply-accumulate instructions that a product's schedule can name.
+
+A new one is named here, and in the `atoms` of the families whose templates print it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from cutegen.dtypes import Dtype
 
@@ -20,4 +23,3 @@ class MmaAtom:
 
 
 ATOMS = {atom.name: atom for atom in (MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),)}
-MMA_ATOMS: tuple[MmaAtomName, ...] = get_args(MmaAtomName)

@@ -13,8 +13,9 @@ from cutegen.measuring import Failure, KernelResult, Machine, Request, Session
 from cutegen.measuring.model import L2, ROUNDS, time_text
 from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
-from cutegen.project.receipts import body_hash, record_measured
+from cutegen.project.receipts import body_hash
 from cutegen.project.sources import Unit
+from cutegen.project.write_receipts import record_measured
 
 
 @dataclass(frozen=True)

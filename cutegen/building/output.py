@@ -13,9 +13,10 @@ from cutegen.compiling import Compiled, Outcome
 from cutegen.console import count, print_diagnostics, print_table
 from cutegen.language.diagnostics import Diagnostic, as_json
 from cutegen.project.paths import shown
-from cutegen.project.receipts import Recorded, units_by_file
+from cutegen.project.receipts import units_by_file
 from cutegen.project.sources import Unit
 from cutegen.project.state import FileState, advice
+from cutegen.project.write_receipts import Recorded
 
 
 def print_problems(problems: Iterable[Problem]) -> None:

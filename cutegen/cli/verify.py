@@ -14,8 +14,8 @@ from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.building.verification import Verification
-    from cutegen.project.receipts import Recorded
     from cutegen.project.sources import Unit
+    from cutegen.project.write_receipts import Recorded
 
 
 @click.command()
@@ -78,7 +78,7 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
 
 def _record(units: Sequence[Unit], verifications: Sequence[Verification]) -> Recorded:
     from cutegen.measuring.machine import this_machine
-    from cutegen.project.receipts import record_verified
+    from cutegen.project.write_receipts import record_verified
 
     pairs = zip(units, verifications, strict=True)
     return record_verified(this_machine(), [(unit, v.report) for unit, v in pairs if v.report is not None])

@@ -246,8 +246,14 @@ class KernelPrinter(Printer):
         return Text(f"{function}({', '.join(parts)})")
 
 
+@dataclass
 class TorchPrinter(Printer):
-    """Prints text on torch tensors; scalars are tensors without dimensions."""
+    """Prints text on torch tensors; scalars are tensors without dimensions.
+
+    `constants` are the calls that make such tensors of numbers, as they stand in what was printed.
+    """
+
+    constants: list[str] = field(default_factory=list)
 
     def print(self, node: Expr) -> Text:
         if isinstance(node, Unary) and node.op == "not" and is_number(node.x):  # ~ of Python's True is -2
@@ -262,10 +268,14 @@ class TorchPrinter(Printer):
         return Text(f"{x.text}.to(torch.{dtype.torch})")
 
     def constant(self, x: Text, dtype: Dtype) -> Text:
-        return Text(f"torch.tensor({x.text}, device=device).to(torch.{dtype.torch})")
+        return Text(f"{self.made(f'torch.tensor({x.text}, device=device)')}.to(torch.{dtype.torch})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
-        return Text(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)")
+        return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))
+
+    def made(self, call: str) -> str:
+        self.constants.append(call)
+        return call
 
     def exponential(self, x: Text) -> str:
         return f"torch.exp(-{x.inside(NEGATE)})"

@@ -131,7 +131,7 @@ def _results(plan: Plan) -> dict[str, Any]:
         "result_type": "torch.Tensor" if len(outputs) == 1 else f"tuple[{', '.join(['torch.Tensor'] * len(outputs))}]",
         "told_outputs": told,
         "returned": f"return {', '.join(outputs)}",
-        "reference_lines": reference.lines,
+        "reference_lines": reference.lines(plan.spec),
         "what_results": f"{'a new tensor' if len(outputs) == 1 else 'new tensors'} like {told}",
         "returned_results": _tuple_returned(made),
     }

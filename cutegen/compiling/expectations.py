@@ -158,7 +158,7 @@ def _clash_help(wanted: Count, clashes: int | None) -> str:
     if clashes is None or clashes < wanted.number or wanted.relation not in ("==", "<", "<="):
         return ""
     return (
-        "the compiler gives out registers: another `mma.thread_layout`, or a tile that leaves it more of them, may end "
+        "the compiler gives out registers: another layout of threads, or a tile that leaves it more of them, may end "
         f'the clashes; or write `bank_clashes: "<= {clashes}"`, which is what there is now'
     )
 

@@ -50,7 +50,7 @@ def advise_on(spec: KernelSpec, plan: Plan, report: Report) -> None:
     for rule, finding in now.found:
         help = _best(now, rule.code, finding)
         if help is not None:
-            report.error(
+            report.say(
                 rule.code, finding.message, *finding.path, notes=finding.notes, help=help, severity=rule.severity
             )
 

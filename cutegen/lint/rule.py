@@ -30,7 +30,7 @@ class Say:
     def __call__(self, message: str, *path: str | int, notes: tuple[str, ...] = (), help: Help = None) -> None:
         if callable(help):
             help = help() if self.advise else None
-        self.report.error(self.code, message, *path, notes=notes, help=help, severity=self.severity)
+        self.report.say(self.code, message, *path, notes=notes, help=help, severity=self.severity)
 
     @property
     def inferred(self) -> Mapping[Path, str]:

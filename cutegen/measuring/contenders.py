@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.peers import Peer, Product, product_of
+from cutegen.ops.reference import device_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
 
@@ -91,26 +91,25 @@ def expression(
 ) -> Callable[..., torch.Tensor | Results]:
     """`compute` as a function of torch's operations on the generated function's arguments.
 
-    Its lines are those of the module's `reference`. With `inplace` it writes the outputs; otherwise it returns fresh
-    tensors, as eager code does: one, or a tuple of several. Constants are made once only: a CUDA graph cannot hold the
-    copy of one from the host. `through` is applied to the function of tensors alone.
+    Its statements are those of the module's `reference`. With `inplace` it writes the outputs; otherwise it returns
+    fresh tensors, as eager code does: one, or a tuple of several. Tensors of scalars and constants are made once only:
+    a CUDA graph cannot hold the copy of one from the host. `through` is applied to the function of tensors alone.
     """
     import torch
 
     spec = plan.spec
     tensors, scalars = [t.argument for t in spec.tensors], [s.argument for s in spec.scalars]
     reference = spec.operation.reference(plan)
-    tree = ast.parse("\n".join(reference.lines))
-    hoisted = _Hoisted()
-    body = hoisted.visit(tree).body
+    made = dict(reference.scalars)  # tensors that are made once, by the names that stand for them
+    body = "\n".join(reference.statements)
+    for call in sorted(set(reference.constants), key=len, reverse=True):
+        name = f"constant_{len(made)}"
+        body, made[name] = body.replace(call, name), call
     outputs = [t.argument for t in spec.outputs]
     written = [f"{output}.copy_({result})" for output, result in zip(outputs, reference.results, strict=True)]
-    # What is left of scalars and of the device is in the constants
-    names = tensors + [f"constant_{i}" for i in range(len(hoisted.made))]
-    lines = [*map(ast.unparse, body), f"return ({', '.join(written if inplace else reference.results)},)"]
-    text = f"def expression({', '.join(names)}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
-    made = ", ".join(hoisted.made) + "," * (len(hoisted.made) == 1)
-    text += f"def constants({', '.join([*scalars, 'device'])}):\n    return ({made})\n"
+    lines = [device_of(spec), body, f"return ({', '.join(written if inplace else reference.results)},)"]
+    text = f"def expression({', '.join([*tensors, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
+    text += f"def constants({', '.join([*scalars, 'device'])}):\n    return [{', '.join(made.values())}]\n"
     space: dict[str, Any] = {"torch": torch}
     exec(compile(text, f"<torch expression of {spec.kernel}>", "exec"), space)
     inner, constants = through(space["expression"]), functools.lru_cache(space["constants"])
@@ -133,20 +132,6 @@ def _fresh(result: torch.Tensor, output: torch.Tensor, given: Sequence[object]) 
     if result.shape == output.shape and not any(result is argument for argument in given):
         return result.to(output.dtype)
     return torch.empty_like(output).copy_(result)
-
-
-class _Hoisted(ast.NodeTransformer):
-    """Replaces every `torch.tensor(...)` by a name; `made` are the calls that it replaced."""
-
-    def __init__(self) -> None:
-        self.made: list[str] = []
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if ast.unparse(node.func) != "torch.tensor":
-            return node
-        self.made.append(ast.unparse(node))
-        return ast.Name(f"constant_{len(self.made) - 1}", ast.Load())
 
 
 def imported(place: str) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """What was verified and measured of one kernel on one GPU, as a file that is committed beside the module.
 
 A receipt names the body of the code that it is of: one that speaks of other code is told from a good one without a GPU.
-It is written by `cutegen.project.receipts`, and its text is made in `receipt_text`.
+It is written by `cutegen.project.write_receipts`, and its text is made in `receipt_text`.
 """
 
 from __future__ import annotations

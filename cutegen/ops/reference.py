@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, call
@@ -12,16 +12,37 @@ from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import Name, Typed, coords, walk
 from cutegen.language.model import KernelSpec
 
+_DEVICE = "device=device"
+
 
 @dataclass(frozen=True)
 class Reference:
     """Statements on the arguments of the generated function, and what then holds each output's values.
 
-    `results` are variables in the order of `spec.outputs`; that of a single one is `result`.
+    `results` are variables in the order of `spec.outputs`; that of a single one is `result`. In `statements` the scalar
+    arguments are tensors without modes, which `scalars` makes, by argument; `constants` are other calls there that make
+    such a tensor. Both kinds of calls, and the statements, may ask for `device`.
     """
 
-    lines: tuple[str, ...]
+    statements: tuple[str, ...]
     results: tuple[str, ...] = ("result",)
+    scalars: Mapping[str, str] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()
+
+    def lines(self, spec: KernelSpec) -> list[str]:
+        """The body of `reference`, without what it returns."""
+        made = []
+        for scalar in spec.scalars:
+            if scalar.argument in self.scalars:
+                items = [scalar.argument, f"dtype=torch.{scalar.dtype.torch}", "device=device"]
+                made.append(call(f"{scalar.argument} = torch.tensor(", items, ")", 4))
+        lines = [*made, *self.statements]
+        return [device_of(spec), *lines] if any(_DEVICE in line for line in lines) else lines
+
+
+def device_of(spec: KernelSpec) -> str:
+    """The statement that names the device of the arguments."""
+    return f"device = {spec.output.argument}.device"
 
 
 def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequence[str] = ()) -> Reference:
@@ -39,17 +60,9 @@ def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequenc
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [
-        *(call(f"{s.argument} = torch.tensor(", [s.argument, f"dtype=torch.{s.dtype.torch}", "device=device"], ")", 4)
-          for s in spec.scalars),
-        *broadcasts(spec, statements),
-        *coordinate_lines(spec, coordinates),
-        *product,
-        *printed,
-    ]  # fmt: skip
-    if any("device=device" in line for line in lines):
-        lines.insert(0, f"device = {spec.output.argument}.device")
-    return Reference(tuple(lines), tuple(stored.result for stored in outputs))
+    lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates), *product, *printed]
+    scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
+    return Reference(tuple(lines), tuple(stored.result for stored in outputs), scalars, tuple(printer.constants))
 
 
 def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:

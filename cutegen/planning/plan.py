@@ -15,7 +15,7 @@ class Plan:
 
     spec: KernelSpec  # resolved
     threads: int  # of a block
-    tile: Mapping[str, int]  # of a thread block, by mode
+    tile: Mapping[str, int]  # by mode: of a thread block, or of what its family divides the work among
     statements: tuple[Typed, ...] = ()  # `compute` in the types that the kernel computes in
     smem_bytes: int = 0  # dynamic shared memory of a block
     stages: int | None = None  # tiles of the summed mode that shared memory holds; None without such a pipeline

@@ -17,7 +17,7 @@ class Report:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     inferred: dict[Path, str] = field(default_factory=dict)
 
-    def error(
+    def say(
         self,
         code: str,
         message: str,

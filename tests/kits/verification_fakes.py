@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,9 +52,6 @@ class HandPlan(Plan):
     partition: str | None = None
     workspaces: tuple[WorkspacePlan, ...] = ()
     swizzle: int = 1
-
-    def blocks(self, sizes: Mapping[str, int]) -> int:
-        return prod(-(-sizes[mode] // extent) for mode, extent in self.tile.items())
 
 
 def plan_of(spec: KernelSpec, tile: Mapping[str, int], stages: int | None = None, **more: Any) -> HandPlan:

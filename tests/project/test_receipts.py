@@ -17,10 +17,11 @@ from cutegen.building.build import BuildReport, Options, build
 from cutegen.console import PlainProgress
 from cutegen.measuring.model import Failure
 from cutegen.measuring.receipt_text import parse, text
-from cutegen.project.receipts import compare_all, record_measured, record_verified, units_by_file
+from cutegen.project.receipts import compare_all, units_by_file
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
 from cutegen.project.state import RECEIPT_ADVICE, FileState, advice
+from cutegen.project.write_receipts import record_measured, record_verified
 from cutegen.verification import Case, CaseReport, KernelReport
 
 CHANGED = ("C = A + B", "C = A - B")

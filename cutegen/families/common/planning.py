@@ -50,7 +50,7 @@ def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int,
         size = spec.static[mode]
         near = -(-size // divisor) * divisor
         near = near if near <= MAX_SIZE else near - divisor
-        report.error(
+        report.say(
             "CG220",
             f"{mode} is fixed at {size}, which is no multiple of {divisor}",
             "static",
@@ -62,7 +62,7 @@ def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int,
     given = spec.divisible.get(mode, 1)
     divisible = {**spec.divisible, mode: lcm(given, divisor)}
     if divisible[mode] > MAX_SIZE:
-        report.error(
+        report.say(
             "CG223",
             f"no size of {mode} is a multiple of both {given} and {divisor}",
             "divisible",

@@ -94,7 +94,9 @@ class ElementwiseFamily(Family[ElementwiseSchedule, ElementwisePlan]):
         return claims(plan)
 
     def blocks(self, plan: ElementwisePlan, sizes: Mapping[str, int]) -> int:
-        return plan.blocks(sizes)
+        from cutegen.families.elementwise.grid import blocks
+
+        return blocks(plan, sizes)
 
     def covered(self, plan: ElementwisePlan) -> dict[str, int]:
         from cutegen.families.elementwise.whole_blocks import covered

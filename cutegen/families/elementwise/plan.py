@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from tensor_layouts import Layout
 
@@ -26,8 +24,3 @@ class ElementwisePlan(PointwisePlan):
     check_threads: bool  # inner: the host demands a whole number of blocks
     guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
-
-    def blocks(self, sizes: Mapping[str, int]) -> int:
-        """The grid for the size of every mode: a block for each tile, or for as many as it has threads (inner)."""
-        tiles = prod(-(-sizes[mode] // extent) for mode, extent in self.tile.items())
-        return -(-tiles // self.threads) if self.partition == "inner" else tiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -12,6 +12,7 @@ from cutegen import layouts
 from cutegen.expressions.parsing import Coord, Local, Name, Typed, annotate, walk
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Operand, Pointwise
+from cutegen.families.elementwise.grid import most_tiles
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import (
@@ -77,19 +78,8 @@ def plan(spec: Spec) -> ElementwisePlan:
         tile_order=order,
         check_threads=check_threads,
         guard_tiles=guard_tiles,
-        most_tiles=_most_tiles(spec, tile, threads if schedule.partition == "inner" else 0),
+        most_tiles=most_tiles(spec, tile, threads),
     )
-
-
-def _most_tiles(spec: Spec, tile: Mapping[str, int], beyond: int) -> int | None:
-    """The most tiles that 32 bits can number, with as many threads `beyond` the last one.
-
-    None where the sizes are fixed and need no more.
-    """
-    most = 2**31 - 1 - beyond
-    if all(mode in spec.static for mode in tile):
-        return None if prod(-(-spec.static[mode] // extent) for mode, extent in tile.items()) <= most else most
-    return most
 
 
 def _cached(spec: Spec, o: Operand) -> Operand:

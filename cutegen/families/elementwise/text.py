@@ -9,6 +9,7 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.families.common.pointwise_text import pointwise_context
+from cutegen.families.elementwise.grid import grid_text
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.layouts import show
 
@@ -73,6 +74,7 @@ def _context(plan: ElementwisePlan) -> dict[str, Any]:
             runs = _runs(plan.thread_layout, plan.run, plan.tiler)
     return {
         "rank": len(plan.tiler),
+        "grid": grid_text(plan),
         "tile_path": _tile_path(plan),
         "share_path": "schedule.thread_layout" if plan.partition == "inner_outer" else "schedule.partition",
         "tile_names": ", ".join(f"g{o.tensor.name}" for o in plan.pointwise.operands),

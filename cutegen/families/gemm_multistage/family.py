@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cutegen.atoms.gpus import CUDA_F32, CUDA_F64, Arithmetic
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.plan import GemmPlan
-from cutegen.families.gemm_multistage.schedule import GemmSchedule, Spec
+from cutegen.families.gemm_multistage.schedule import OWN_ATOMS, GemmSchedule, Spec
 from cutegen.family import Family
 from cutegen.ops.gemm import GEMM
 
@@ -39,7 +39,7 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
     name = "gemm_multistage"
     op = GEMM
     schedule = GemmSchedule
-    atoms = ("fma",)
+    atoms = OWN_ATOMS
 
     def check_schedule(
         self, ctx: Context, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute | None

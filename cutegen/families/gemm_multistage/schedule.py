@@ -9,11 +9,12 @@ from typing import Literal, get_args
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName
-from cutegen.atoms.mma import ATOMS, MMA_ATOMS, MmaAtomName
+from cutegen.atoms.mma import ATOMS, MmaAtomName
 from cutegen.dtypes import Dtype
 from cutegen.language.kinds import ByName, Choice, DtypeName, Integer, LayoutText, Record, Text, key
 from cutegen.language.model import KernelSpec, Schedule
 
+OWN_ATOMS: tuple[MmaAtomName, ...] = ("fma",)  # that the templates of this family print
 Predicate = Literal["none", "mask", "residue_first"]
 
 
@@ -22,7 +23,7 @@ class Mma:
     """The multiply-accumulate of a block."""
 
     atom: MmaAtomName | None = key(
-        Choice(MMA_ATOMS), f"{'; '.join(f'`{name}`: {atom.says}' for name, atom in ATOMS.items())}."
+        Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
     )
     thread_layout: Layout | None = key(LayoutText(), "Coordinate (M, N, K) to thread.")
     permutation: Mapping[str, Layout] = key(

@@ -49,7 +49,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     static = dict(spec.static)
     for mode, extent in wanted.items():
         if static.setdefault(mode, extent) != extent:
-            report.error(
+            report.say(
                 "CG222",
                 f"{mode} is fixed at {static[mode]}, and the probe needs {extent}",
                 "static",

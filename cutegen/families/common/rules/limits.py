@@ -11,11 +11,17 @@ from cutegen import layouts
 from cutegen.layouts import compact_like
 
 MAX_COUNT = 2**31 - 1  # of what is numbered with 32 bits
+# Of every target: CUDA C++ Programming Guide, compute capabilities
+WARP = 32  # threads
+REGISTERS = 65536  # of a multiprocessor, with 32 bits each
+REGISTER_UNIT = 8  # a thread's registers are handed out by so many
+MAX_REGISTERS = 255  # of a thread
 
 
 def register_limit(threads: int) -> int:
-    """Registers of a thread: 65536 for all threads of a block, handed out 8 at a time, and at most 255."""
-    return min(255, 65536 // max(32, -(-threads // 32) * 32) // 8 * 8)
+    """Registers of a thread, where a multiprocessor's are for the threads of one block, in whole warps."""
+    in_warps = max(WARP, -(-threads // WARP) * WARP)
+    return min(MAX_REGISTERS, REGISTERS // in_warps // REGISTER_UNIT * REGISTER_UNIT)
 
 
 def shrunk(extents: Sequence[int], limit: int) -> tuple[int, ...]:

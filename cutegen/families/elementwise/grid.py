@@ -1,0 +1,34 @@
+"""The grid of an elementwise kernel: a block for each tile, or for as many tiles as it has threads (inner).
+
+`blocks` says how many there are, `grid_text` how `launch` computes them, `most_tiles` how many it may count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from cutegen.families.elementwise.plan import ElementwisePlan
+from cutegen.families.elementwise.schedule import Spec
+
+
+def blocks(plan: ElementwisePlan, sizes: Mapping[str, int]) -> int:
+    """The number of thread blocks for the size of every mode."""
+    tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items())
+    return -(-tiles // plan.threads) if plan.partition == "inner" else tiles
+
+
+def grid_text(plan: ElementwisePlan) -> str:
+    """The same as an expression of `launch`, where `tiles` has the number of tiles along each mode."""
+    return "cute.ceil_div(cute.size(tiles), THREADS)" if plan.partition == "inner" else "cute.size(tiles)"
+
+
+def most_tiles(spec: Spec, tile: Mapping[str, int], threads: int) -> int | None:
+    """The most tiles that 32 bits can number, for inner with the threads of one block beyond the last one.
+
+    None where the sizes are fixed and need no more.
+    """
+    most = 2**31 - 1 - (threads if spec.schedule.partition == "inner" else 0)
+    if all(mode in spec.static for mode in tile):
+        return None if prod(-(-spec.static[mode] // extent) for mode, extent in tile.items()) <= most else most
+    return most
