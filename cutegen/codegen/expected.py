@@ -270,6 +270,7 @@ def expected_context(plan: Plan) -> dict[str, Any]:
         "expected_lines": expected.lines,
         "near": expected.near,
         "summed": expected.product,
+        "plain_product": expected.factors,
         "exactly_reference": expected.is_reference,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple
@@ -45,7 +46,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "compile_arguments": [
             "launch",
             "*arguments",
-            *(f"cutlass.{s.dtype.cutlass}({_one(s.dtype.is_float)})" for s in spec.scalars),
+            *_scalars_of_one(spec),
             *(["*workspaces"] if spaces else []),
             "stream",
         ],
@@ -69,7 +70,7 @@ def _row(tensor: Tensor) -> str:
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     """The tables of what is known of the modes, by mode, each with its key in the spec."""
     defaults = {mode: str(_default(spec, mode)) for mode in spec.modes if mode not in spec.static}
-    divisible = {mode: str(spec.divisible.get(mode, 1)) for mode in spec.modes if mode not in spec.static}
+    divisible = {mode: str(1 if mode in spec.static else spec.divisible.get(mode, 1)) for mode in spec.modes}
     largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
     outputs = [f'"{t.argument}"' for t in spec.outputs]
     return [
@@ -142,8 +143,11 @@ def _tuple_returned(items: list[str]) -> str:
     return flat if 4 + len(flat) <= WIDTH or len(items) == 1 else call("return (", items, ")", 4)
 
 
-def _one(is_float: bool) -> str:
-    return "1.0" if is_float else "1"
+def _scalars_of_one(spec: KernelSpec) -> list[str]:
+    """Numbers that tell the compiler the types of the scalars; those of one type in a row stand together."""
+    ones = [f"cutlass.{s.dtype.cutlass}({'1.0' if s.dtype.is_float else '1'})" for s in spec.scalars]
+    runs = [(one, len(list(run))) for one, run in groupby(ones)]
+    return [one if count == 1 else f"*[{one}] * {count}" for one, count in runs]
 
 
 def _document(spec: KernelSpec, tensor: Tensor) -> str:
@@ -155,7 +159,7 @@ def _document(spec: KernelSpec, tensor: Tensor) -> str:
     known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
-    made = ", optional" if can_be_made(spec, tensor) else ""
+    made = ", None makes one" if can_be_made(spec, tensor) else ""
     return f"{text}{tensor.major} contiguous, {tensor.align}-byte aligned, {use}{made}."
 
 
@@ -163,7 +167,7 @@ def _scalar_checks(scalar: Scalar) -> list[str]:
     """The statements that refuse a number of another kind, or one that 32 bits do not hold."""
     name, whole = scalar.argument, not scalar.dtype.is_float
     accepted, wanted = ("numbers.Integral", "an int") if whole else ("numbers.Real", "a float")
-    items = [f"isinstance({name}, {accepted})", f'"{name}"', f'"{wanted}"', f"type({name}).__name__"]
+    items = [f"isinstance({name}, {accepted})", f'"{name}"', f'"{wanted}"', f"type({name}).__name__", "TypeError"]
     lines = [call("_expect(", items, ")", 4)]
     if whole:
         lines.append(call("_expect(", [f"-(2**31) <= {name} < 2**31", f'"{name}"', '"32 bits"', name], ")", 4))
@@ -199,8 +203,9 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     return {
         "input_parameters": [*(f"{m}: int = {defaults[m]}" for m in defaults), 'device="cuda"', "seed=0"],
         "sizes_given": "STATIC" if not defaults else f"{given} | STATIC" if spec.static else given,
-        "scalar_values": ["1.5" if s.dtype.is_float else "2" for s in spec.scalars],
+        "scalar_values": ["0.5" if s.dtype.is_float else "2" for s in spec.scalars],
         "product_modes": flops,
+        "updates": any(t.role == "inout" for t in spec.tensors),
     }
 
 

@@ -14,16 +14,16 @@ MAX_NAME = 32
 # Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
 # them from rendered modules.
 _USED = (
-    "Callable", "DIVISIBLE", "DSLCudaRuntimeError", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
+    "Callable", "DIVISIBLE", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
     "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer", "VALUES",
     "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
     "cuda_dialect", "cute", "cutegen", "cutlass", "expected", "failure", "itertools", "launch", "main",
-    "make_fake_stream", "make_fake_tensor", "make_inputs", "n_first", "numbers", "predicates", "reference",
+    "make_fake_stream", "make_fake_tensor", "make_inputs", "math", "n_first", "numbers", "predicates", "reference",
     "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
-    "AttributeError", "Exception", "IndexError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
-    "divmod", "enumerate", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "next", "object",
-    "print", "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "vars", "zip",
+    "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
+    "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",
+    "object", "print", "range", "round", "set", "sorted", "str", "sum", "super", "tuple", "type", "vars", "zip",
 )  # fmt: skip
 
 # A kernel `copy` is a file `copy.py`, and the folder of generated modules is often on the path of imports: what imports

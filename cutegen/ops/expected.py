@@ -44,6 +44,7 @@ class Expected:
     lines: tuple[str, ...]
     near: Near | None = None
     product: Product | None = None
+    factors: tuple[str, str] | None = None  # the matrices, where their product is all: then there are no `lines`
     is_reference: bool = False  # whether it is what `reference` gives, to the bit
 
 
@@ -65,7 +66,7 @@ def expected_of(
         return Expected((_of_reference(spec),), is_reference=True)
     if product and isinstance(stored[0], MatMul):
         numbers = _product(product, stored[0])
-        return Expected((f"return [_product({product[0].argument}, {product[1].argument})]",), product=numbers)
+        return Expected((), product=numbers, factors=(product[0].argument, product[1].argument))
 
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
     if gathered:

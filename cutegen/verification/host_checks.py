@@ -162,6 +162,7 @@ def _calls(spec: KernelSpec, case: Case, tensors: Sequence[Guarded], executor: E
     yield from _wrong_sizes(spec, case, views, executor)
     yield from _aliases(spec, case, views, executor)
     yield _neighbours(spec, case, executor)
+    yield from _meaningless_stride(spec, case, executor)
 
 
 def _wrong_tensor(
@@ -286,6 +287,26 @@ def _neighbours(spec: KernelSpec, case: Case, executor: Executor) -> _Call:
     made = _slices(spec, case, at, executor.device)
     names = tuple(t.argument for t in spec.tensors)
     return _Call(spec.output.argument, "accepts slices of one allocation, side by side", made, names, accepted=True)
+
+
+def _meaningless_stride(spec: KernelSpec, case: Case, executor: Executor) -> Iterator[_Call]:
+    """A call that must be accepted: a mode of size 1, whose stride nobody steps along and torch lets be anything."""
+    for mode in spec.modes:
+        sizes = {**case.sizes, mode: 1}
+        having = [t for t in spec.tensors if mode in t.shape and mode != t.major]
+        fixed = mode in spec.static or spec.divisible.get(mode, 1) > 1
+        if fixed or not having or spec.family.refused(spec, sizes) is not None:
+            continue
+        views = {}
+        for tensor in spec.tensors:
+            shape, strides = tuple(sizes[m] for m in tensor.shape), strides_for(tensor, sizes, "padded")
+            if tensor in having:
+                strides = tuple(1 if m == mode else s for m, s in zip(tensor.shape, strides, strict=True))
+            data = data_for(tensor, shape, "integers", 5)
+            views[tensor.name] = guarded(tensor, shape, strides, executor.device, data=data).view
+        what = f"accepts any stride along {mode} where that is 1"
+        yield _Call(having[0].argument, what, views, tuple(t.argument for t in having), accepted=True)
+        return
 
 
 def _bytes(tensor: Tensor, case: Case) -> int:

@@ -151,7 +151,7 @@ def test_too_many_bank_clashes_have_a_way_out(tmp_path: Path, compiler: Compiler
     specs = project(tmp_path)
     (specs / "one.yaml").write_text(spec_text("one", "expect: {bank_clashes: 0}\n"))
     found = run(specs).diagnostics
-    assert [d.code for d in found] == ["CG401"] * 2 and all("thread_layout" in (d.help or "") for d in found)
+    assert [d.code for d in found] == ["CG401"] * 2 and all("layout of threads" in (d.help or "") for d in found)
 
 
 @pytest.mark.parametrize("kind", ["exception", "crash", "timeout"])

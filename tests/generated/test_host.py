@@ -122,7 +122,7 @@ def test_tensors_that_want_a_gradient_are_refused_in_every_call(
     tensors[name].requires_grad_()
     arguments = [on_device(t) for t in tensors.values()]
     for _ in range(2):
-        with pytest.raises(ValueError, match=rf"(?s)^no gradient is computed\n.*{name}: expected .* requires a gradient"):
+        with pytest.raises(ValueError, match=rf"^{name}: expected no gradient to be computed"):
             module.add_one(*arguments)
     assert not calls
     with torch.no_grad():
@@ -200,19 +200,28 @@ def test_outputs_without_elements_are_left_alone(product: ModuleType, sizes: tup
 def test_what_does_not_fit_is_told_with_what_was_given(product: ModuleType) -> None:
     a, b = product_of(product, 34, 8, 9)
     other, _ = product_of(product, 34, 8, 8)
-    with pytest.raises(ValueError, match=r"mB.shape\[1\].*expected to match mA.shape\[1\]") as raised:
-        product.product(other, b)
-    lines = str(raised.value).splitlines()[1:]
-    assert lines[0].startswith("a: expected torch.float32 [M, K], K contiguous, aligned to 4 bytes, got torch.float32 [34, 8]")
-    assert lines[1].startswith("b: expected torch.float32 [N, K], N contiguous") and "[8, 9] on cuda:0, strides" in lines[1]
-    for wrong in (None, 3, [[1.0]]):
-        with pytest.raises(TypeError, match=f"a: expected .*, got {type(wrong).__name__}"):
+    for arguments, says in (
+        ((other, b), "b: expected K = 8, as a has it, got 9"),
+        ((a, on_device(plain(b).contiguous())), "b: expected N contiguous, got a stride of 36 bytes"),
+        ((a, on_device(torch.zeros(9, 9)[:, :8].T)), "b: expected K in steps of 16 bytes, got a stride of 36 bytes"),
+        ((a, on_device(torch.zeros(9 * 8 + 1)[1:].view(9, 8).T)), "b: expected 16-byte alignment, got 0x"),
+        ((a, b, on_device(torch.zeros(8, 35)[:, :35].T)), "c: expected M = 34, as a has it, got 35"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            product.product(*arguments)
+    for wrong in (None, 3, [[1.0]], plain(a), a[:, 0], on_device(plain(a).double()), plain(a).to_sparse()):
+        with pytest.raises(TypeError, match=r"^a: expected torch.float32 \[M, K\] on cuda:0, got "):
             product.product(wrong, b)
-    with pytest.raises((TypeError, ValueError), match=r"a: expected .* \[M, K\].* got torch.float32 \[34\]"):
-        product.product(a[:, 0], b)
     square = on_device(torch.zeros(8, 8))
     with pytest.raises(ValueError, match="c: expected memory of its own, got some of a's"):
         product.product(square, on_device(torch.zeros(8, 8).T), square.T)
+
+
+def test_strides_of_a_mode_of_size_1_mean_nothing(product: ModuleType) -> None:
+    """As torch makes them: that of K is no multiple of 16 bytes, and the kernel would step along it."""
+    a, b = torch.randn(34, 1), torch.randn(8, 1)
+    assert b.stride() == (1, 1)
+    assert torch.allclose(plain(product.product(on_device(a), on_device(b))), a @ b.T)
 
 
 def test_main_judges_by_what_rounding_explains(

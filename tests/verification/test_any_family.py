@@ -136,7 +136,7 @@ def test_it_is_verified(tmp_path: Path) -> None:
         assert not report.error and report.complete
         assert report.ok == (left_out == 0), report.failures
         wrong = [check.what for check in report.host_checks if check.status == "failed"]
-        assert wrong == ["accepts slices of one allocation, side by side"] * left_out
+        assert len(wrong) == 2 * left_out and all(what.startswith("accepts ") for what in wrong)
 
 
 def test_it_can_be_measured() -> None:

@@ -143,7 +143,7 @@ def test_every_output_is_laid_over_every_other_tensor_once(tmp_path: Path) -> No
         *(("d", f"overlaps {other}, at the same address") for other in ("x", "b", "e")),
         *(("e", f"overlaps {other}, at the same address") for other in ("x", "b")),
     ]
-    assert [c.argument for c in checks if c.what.startswith("accepts")] == ["d"]
+    assert [c.argument for c in checks if c.what.startswith("accepts")] == ["d", "x"]
     for what in ("wrong dtype", "wrong device", "one mode too", "elsewhere", "major instead of", "share memory"):
         assert {"d", "e"} <= {c.argument for c in checks if what in c.what}
 
@@ -303,9 +303,9 @@ def test_every_code_is_judged(tmp_path: Path) -> None:
     report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), Twofold())
     failed = [case for case in report.cases if case.status == "failed"]
     assert failed and all(case.message.startswith("the code for sm_2: D[") for case in failed)
-    (accepted,) = [check for check in report.host_checks if "accepts" in check.what]
-    assert accepted.status == "failed"
-    assert accepted.message.startswith("the code for sm_2 gives a wrong result: [")
+    for accepted in (check for check in report.host_checks if "accepts" in check.what):
+        assert accepted.status == "failed"
+        assert accepted.message.startswith("the code for sm_2 gives a wrong result: [")
 
 
 @pytest.mark.parametrize("calls", [0, 3])

@@ -25,7 +25,7 @@ class PredicateText:
     def parameters(self) -> list[str]:
         found = ["mX: cute.Tensor", "thr_copy", "coord: tuple", "proj: tuple"]
         if self.residue:
-            found.append("residue: cutlass.Int32")
+            found.append("residue")
         return [*found, "masked: bool"] if self.mixed and self.residue else found
 
     @property

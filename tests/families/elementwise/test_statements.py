@@ -266,7 +266,7 @@ def test_the_host_refuses_outputs_that_share_memory(tmp_path: Path) -> None:
         ((dy, g, u, dg[:1].expand(8, 16), du), "dg: expected elements that share no memory"),
         (
             (dy, g, u, dg[:7], du),
-            r"(?s)Mismatched m\w+\.shape\[0\].*dg: expected .* got torch.bfloat16 \[7, 16\]",
+            "dg: expected M = 8, as dy has it, got 7",
         ),
     ):
         with pytest.raises(ValueError, match=says):
