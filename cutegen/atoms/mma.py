@@ -1,6 +1,7 @@
 """Mma atoms: the multiply-accumulate instructions that a product's schedule can name.
 
-A new one is named here, and in the `atoms` of the families whose templates print it.
+A new one is named here, and in the `OWN_ATOMS` of the families whose templates print it (their `schedule.py`): what a
+spec may say, and what it then gets, is theirs.
 """
 
 from __future__ import annotations

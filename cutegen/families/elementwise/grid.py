@@ -23,6 +23,16 @@ def grid_text(plan: ElementwisePlan) -> str:
     return "cute.ceil_div(cute.size(tiles), THREADS)" if plan.partition == "inner" else "cute.size(tiles)"
 
 
+def tiles_text(plan: ElementwisePlan, down: bool = False) -> str:
+    """The number of tiles, as an expression of the size of each mode; whole ones only, if counted `down`."""
+    counts = []
+    for i, (mode, extent) in enumerate(zip(plan.spec.output.shape, plan.tiler, strict=True)):
+        size = f'sizes["{mode}"]'
+        whole = f"({size} // TILER[{i}])" if down else f"-(-{size} // TILER[{i}])"
+        counts.append(whole if extent > 1 else size)
+    return " * ".join(counts)
+
+
 def most_tiles(spec: Spec, tile: Mapping[str, int], threads: int) -> int | None:
     """The most tiles that 32 bits can number, for inner with the threads of one block beyond the last one.
 

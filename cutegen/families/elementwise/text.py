@@ -9,7 +9,7 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.families.common.pointwise_text import pointwise_context
-from cutegen.families.elementwise.grid import grid_text
+from cutegen.families.elementwise.grid import grid_text, tiles_text
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.layouts import show
 
@@ -141,18 +141,8 @@ def _limits(plan: ElementwisePlan) -> tuple[Limit, ...]:
     found = []
     if plan.most_tiles is not None:
         wanted = 'f"at most {MOST_TILES} tiles"'
-        found.append(Limit(_tile_path(plan), _tiles(plan), wanted, "tiles <= MOST_TILES"))
+        found.append(Limit(_tile_path(plan), tiles_text(plan), wanted, "tiles <= MOST_TILES"))
     if plan.check_threads:  # no mask on the slowest mode
         wanted = 'f"a multiple of {THREADS} tiles"'
-        found.append(Limit("schedule.predication", _tiles(plan, down=True), wanted, "tiles % THREADS == 0"))
+        found.append(Limit("schedule.predication", tiles_text(plan, down=True), wanted, "tiles % THREADS == 0"))
     return tuple(found)
-
-
-def _tiles(plan: ElementwisePlan, down: bool = False) -> str:
-    """The number of tiles; whole ones only, if counted `down`."""
-    counts = []
-    for i, (mode, extent) in enumerate(zip(plan.spec.output.shape, plan.tiler, strict=True)):
-        size = f'sizes["{mode}"]'
-        whole = f"({size} // TILER[{i}])" if down else f"-(-{size} // TILER[{i}])"
-        counts.append(whole if extent > 1 else size)
-    return " * ".join(counts)
