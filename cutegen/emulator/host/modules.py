@@ -30,10 +30,11 @@ def run(
 ) -> list[Report]:
     """Runs a generated module's kernel on CPU tensors, without the checks of its Python function.
 
-    `kernel` is the name of the public function, by default that of the module. `target` is one of the module's TARGETS;
-    by default the code for all targets that differ runs, and the tensors hold the results of the last one. `roles` maps
-    arguments to `in` (must not be written), `out` (must be written whole, and not be read before) or `inout`, which is
-    what arguments without a role are. `seed` and `orders` are as for `launch`. Raises FaultError for a fault.
+    All arguments are given, outputs too. `kernel` is the name of the public function, by default that of the
+    module. `target` is one of the module's TARGETS; by default the code for all targets that differ runs, and the
+    tensors hold the results of the last one. `roles` maps arguments to `in` (must not be written), `out` (must be
+    written whole, and not be read before) or `inout`, which is what arguments without a role are. `seed` and
+    `orders` are as for `launch`. Raises FaultError for a fault.
     """
     signature = parameters(module, kernel or module.__name__.rpartition(".")[2])
     given = signature.bind(*arguments)
