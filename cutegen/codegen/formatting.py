@@ -64,25 +64,6 @@ def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
     return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")"
 
 
-def raising(pad: str, first: str, second: str, error: str = "ValueError") -> list[str]:
-    """The lines of `raise ValueError(f"...")` for the body of a function: in one line where it
-    fits, else two strings.
-    """
-    whole = f'{pad}raise {error}(f"{first}{second}")'
-    if 4 + len(whole) <= WIDTH:
-        return [whole]
-    one = f'{pad}    f"{first}{second}"'
-    if 4 + len(one) <= WIDTH:
-        return [f"{pad}raise {error}(", one, f"{pad})"]
-    prefix = "f" if "{" in first else ""
-    return [
-        f"{pad}raise {error}(",
-        f'{pad}    {prefix}"{first}"',
-        f'{pad}    f"{second}"',
-        f"{pad})",
-    ]
-
-
 def make_layout(layout: Layout | None) -> str:
     """The CuTeDSL call that makes a layout."""
     assert layout is not None

@@ -29,7 +29,6 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "host_parameters": [*(f"{t.argument}: torch.Tensor" for t in spec.tensors), *_scalar_parameters(spec)],
         "scalar_parameters": _scalar_parameters(spec),
         "call_parameters": _call_parameters(spec),
-        "call_arguments": arguments,
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
         "host_summary": (spec.summary or spec.compute.text.replace("\n", "\n    ")).rstrip(".") + ".",
         "documentation": [

@@ -116,7 +116,8 @@ targets: [sm_80, sm_90a]
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of
 
-        product = next(node for node in walk(plan.statements[0].value) if isinstance(node, MatMul))
+        product = plan.spec.compute.matmul
+        assert product is not None
         a, b = (plan.spec.tensor(name) for name in (product.a, product.b))
         return expected_of(plan.spec, plan.statements, product=(a, b))
 
@@ -124,9 +125,6 @@ targets: [sm_80, sm_90a]
         product = spec.compute.matmul
         assert product is not None
         return (*spec.tensor(product.a).shape, spec.tensor(product.b).shape[0])
-
-    def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-        return prod(sizes[mode] for mode in spec.modes)
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
         from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of

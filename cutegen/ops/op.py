@@ -87,7 +87,8 @@ class Op(ABC):
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""
-        return 0
+        modes = self.product_modes(spec)
+        return prod(sizes[mode] for mode in modes) if modes else 0
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes with a multiply-add for every combination of their coordinates; none where there is no product."""
