@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cutegen.ops.op import Op
     from cutegen.planning.report import Report
     from cutegen.tuning.schedules import Choice
-    from cutegen.verification.cases import Wish
+    from cutegen.verification.wishes import Wish
 
 S = TypeVar("S", bound=Schedule)
 P = TypeVar("P", bound=Plan)

@@ -21,7 +21,6 @@ class Elementwise(Op):
     """Statements on elements of one coordinate; tensors broadcast along the modes that they lack."""
 
     name = "elementwise"
-    has_special_values = True
     starter = """\
 summary: Adds two matrices, element by element.
 op: elementwise

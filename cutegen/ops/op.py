@@ -41,7 +41,6 @@ class Op(ABC):
     summary: str = ""  # for the schema: what is special about the op's compute
     dtypes: tuple[Dtype, ...] | None = None  # that its tensors may have; None: all
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
-    has_special_values: bool = False  # whether it is verified on NaN and infinities, which may fill whole results
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
     )
@@ -84,6 +83,10 @@ class Op(ABC):
         """Modes that are computed away, as by a sum: those that no output has."""
         kept = {mode for tensor in spec.outputs for mode in tensor.shape}
         return tuple(mode for mode in spec.modes if mode not in kept)
+
+    def summed(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes along which one NaN or infinity fills a result, so that data have few of them there."""
+        return self.contracted(spec)
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""

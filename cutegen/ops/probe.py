@@ -46,6 +46,9 @@ schedule:
 targets: [sm_80, sm_90a]
 """
 
+    def summed(self, spec: KernelSpec) -> tuple[str, ...]:
+        return ()
+
     def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
         say(ctx, "CG127", "a probe's compute is one tensor, like `D = A`", statement, place, "write `D = A`")
 

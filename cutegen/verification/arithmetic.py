@@ -7,6 +7,7 @@ rounding is added. Operands arrive in the node's dtype, as `expressions.annotate
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -31,17 +32,30 @@ FUNCTION_ULPS = 8
 
 
 def negate(x: Bounded) -> Bounded:
-    return settle_integer(-x.value, x.error, x.dtype) if not x.dtype.is_float else Bounded(-x.value, x.error, x.dtype)
+    return settle_integer(-x.value, x.error, x.dtype) if not x.dtype.is_float else replace(x, value=-x.value)
 
 
 def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
     """The sum or difference: |(a' +- b') - (a +- b)| <= ea + eb."""
+    import torch
+
     value, error = a.value + sign * b.value, a.error + b.error
     if not dtype.is_float:
         return settle_integer(value, error, dtype)
     exact = sum_is_exact(a.value, sign * b.value) if dtype is Dtype.f64 else None
     infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
-    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+    result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+    fused = _fused_otherwise(a, sign * b.value) | _fused_otherwise(b, sign * a.value)
+    return replace(result, error=torch.where(fused & ~_nan(a) & ~_nan(b), torch.inf, result.error))
+
+
+def _fused_otherwise(product: Bounded, other: torch.Tensor) -> torch.Tensor:
+    """Where a sum is another one if its product, which overflowed, is not rounded before."""
+    import torch
+
+    if product.overflowed is None:
+        return torch.zeros_like(other, dtype=torch.bool)
+    return product.overflowed & (product.value != other)
 
 
 def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
@@ -53,7 +67,8 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     exact = product_is_exact(a.value, b.value) if dtype is Dtype.f64 else None
     infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
     infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
-    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+    result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+    return replace(result, overflowed=a.value.isfinite() & b.value.isfinite() & result.value.isinf())
 
 
 def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:

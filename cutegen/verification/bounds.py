@@ -18,6 +18,7 @@ from cutegen.verification.rounding import (
     Bounded,
     cast,
     half_subnormal,
+    overflow,
     settle,
     settle_integer,
     unit,
@@ -26,16 +27,20 @@ from cutegen.verification.rounding import (
 if TYPE_CHECKING:
     import torch
 
+_UNSIGNED = ("minimum", "maximum", "relu")  # of zeros of both signs either may come
+
 
 class Expected(NamedTuple):
     """What an output must hold, and by how much a right kernel may differ from it. Both have the output's shape.
 
     `value` is float64, or int64 for an integer or bool output; `bound` is float64, 0 where the result must be exact,
-    infinite where nothing can be said. The rounding to the output's dtype is included.
+    infinite where nothing can be said. The rounding to the output's dtype is included. `signed`: a zero that must be
+    exact must have the sign of that in `value`, as IEEE 754 has it for what is computed.
     """
 
     value: torch.Tensor
     bound: torch.Tensor
+    signed: bool = False
 
 
 def evaluate(
@@ -63,6 +68,7 @@ class Evaluator:
         self.spec, self.tensors, self.scalars = spec, tensors, scalars
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
+        self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
             shape = spec.tensor(name).shape
@@ -80,6 +86,7 @@ class Evaluator:
         found = {}
         for statement in ex.annotate(self.spec.compute, types, accumulator):
             self.computed[statement.target] = computed = self.expr(statement.value)
+            self.signed[statement.target] = self._signed(statement.value)
             if statement.stored is not None:
                 found[statement.target] = self._stored(statement, statement.stored, computed)
         return found
@@ -96,7 +103,15 @@ class Evaluator:
         tensor = self.spec.tensor(statement.target)
         shape = tuple(self._size(mode) for mode in tensor.shape)
         kind = torch.float64 if tensor.dtype.is_float else torch.int64
-        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape))
+        signed = tensor.dtype.is_float and self._signed(statement.value)
+        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape), signed)
+
+    def _signed(self, value: ex.Expr) -> bool:
+        """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of products, a minimum or a maximum."""
+        nodes = tuple(ex.walk(value))
+        if any(isinstance(n, ex.MatMul) or (isinstance(n, ex.Call) and n.function in _UNSIGNED) for n in nodes):
+            return False
+        return all(self.signed[n.id] for n in nodes if isinstance(n, ex.Local))
 
     def _size(self, mode: str) -> int:
         if mode not in self.mode_sizes:
@@ -194,7 +209,8 @@ class Evaluator:
         In any order of summation, with products fused or not, |s' - s| <= gamma(K + 1) |A| |B|^T with gamma(n) =
         n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
         (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
-        same with its u. Whole numbers with |A| |B|^T <= 2^p stay whole at every step: no error.
+        same with its u. Whole numbers with |A| |B|^T <= 2^p stay whole at every step: no error. An infinity or NaN is
+        known where no partial sum of what is finite can overflow.
         """
         import torch
 
@@ -214,15 +230,36 @@ class Evaluator:
         if not dtype.is_float:
             return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)
         a, b = a.to(torch.float64), b.to(torch.float64)
-        value, magnitude = product(a, b), product(a.abs(), b.abs())
-        whole = bool((a == a.trunc()).all()) and bool((b == b.trunc()).all())
+        value = product(a, b)
+        finite_a, finite_b = (x.masked_fill(~x.isfinite(), 0.0) for x in (a, b))
+        magnitude = product(finite_a.abs(), finite_b.abs())
+        whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
         exact = whole & (magnitude <= 2.0 ** PRECISION[dtype])
         gamma = _gamma(terms + 1, dtype)
-        if any(t.dtype.is_float and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right)):
+        wide = any(t.dtype.is_float and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
+        if wide:
             gamma = _gamma(terms + 3, dtype)
         error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
         error = torch.where(exact | (magnitude == 0), 0.0, error)
-        return settle(value, error, torch.zeros_like(error), dtype, value.isnan())
+        # What the order decides: whether a partial sum overflows, unless those of one sign alone must
+        stays = magnitude * (1 + gamma) < overflow(dtype)
+        against = (magnitude - value.abs()) / 2 * (1 + gamma) < overflow(dtype) / 2
+        surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
+        error = torch.where(stays | surely, error, torch.inf)
+        certain = value.isnan() & (stays | _nan_among(a, b, product)) | value.isinf() & stays & (not wide)
+        return settle(value, error, torch.zeros_like(error), dtype, certain)
+
+
+def _nan_among(
+    a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """Whether a NaN is among what is summed for each element, whatever else is."""
+    import torch
+
+    def count(nan: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return product(nan.to(torch.float64), torch.ones_like(other))
+
+    return (count(a.isnan(), b) > 0) | (product(torch.ones_like(a), b.isnan().to(torch.float64)) > 0)
 
 
 def _gamma(n: int, dtype: Dtype) -> float:

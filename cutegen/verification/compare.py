@@ -55,13 +55,15 @@ def compare(
     actual: torch.Tensor,
     expected: torch.Tensor,
     bound: torch.Tensor,
+    signed: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Comparison:
     """Compares a result with what is expected, element by element; all tensors have one shape and device.
 
     Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives these.
-    NaN must meet NaN and an infinity the same infinity. Raises `ValueError` for another shape.
+    NaN must meet NaN, an infinity the same infinity, and with `signed` a zero that must be exact one of its sign.
+    Raises `ValueError` for another shape.
     """
     import numpy as np  # its unravel_index is there at once, torch's imports sympy
     import torch
@@ -73,13 +75,15 @@ def compare(
     a, e = actual.to(torch.float64), expected.to(torch.float64)
     judged = bound.isfinite()
     same = (a == e) | (a.isnan() & e.isnan())
+    if signed:
+        same &= (bound != 0) | (e != 0) | (a.signbit() == e.signbit())
     error = torch.where(same, 0.0, (a - e).abs().nan_to_num(torch.inf, torch.inf))
-    outside = judged & (error > bound)
+    outside = judged & ((error > bound) | (~same & (bound == 0)))
     failing = outside
     if rtol is not None or atol is not None:
         room = (atol or 0.0) + (rtol or 0.0) * torch.where(e.isfinite(), e.abs(), 0.0)
         failing = outside | (judged & (error > room))
-    ratios = torch.where(error == 0, 0.0, error / bound)  # x / 0 is infinite
+    ratios = torch.where(same, 0.0, torch.where(bound == 0, torch.inf, error / bound))
     ratios = torch.where(judged, ratios, -1.0)
     failed = int(failing.sum())
     rank = torch.where(failing, error, -1.0) if failed else ratios

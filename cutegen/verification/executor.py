@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cutegen.compiling.loading import load
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
+from cutegen.verification.costs import LARGEST_TENSOR
 
 if TYPE_CHECKING:
     from cutegen.emulator import Emulated
@@ -134,7 +135,7 @@ class EmulatorExecutor:
     name = "cpu (emulator)"
     device = "cpu"
     other_device = "meta"
-    element_limit: int | None = 1 << 22
+    element_limit: int | None = LARGEST_TENSOR
 
     def __init__(self, targets: Sequence[str] | None = None) -> None:
         """Takes the names of the module's targets that run; by default those are all whose code differs."""

@@ -14,9 +14,11 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.bounds import evaluate
 from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
 from cutegen.verification.compare import compare
+from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.report import HostCheck
-from cutegen.verification.tensors import Guarded, data_for, guarded, make_tensors, scalar_values
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import Guarded, guarded, make_tensors
 
 if TYPE_CHECKING:
     import torch

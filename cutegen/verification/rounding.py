@@ -31,11 +31,13 @@ class Bounded:
     """Values with a bound on how far a kernel's may be from them.
 
     `value` is float64, or int64 for integers and bool (0, 1); `error` is float64 of the same or a broadcastable shape.
+    `overflowed` says, of a product of finite numbers, where it is infinite: an fma that it goes into need not be.
     """
 
     value: torch.Tensor
     error: torch.Tensor
     dtype: Dtype
+    overflowed: torch.Tensor | None = None
 
     @property
     def exact(self) -> torch.Tensor:
@@ -55,6 +57,11 @@ def half_subnormal(dtype: Dtype) -> float:
     """Half of the smallest positive number: the most that rounding changes a result that underflows."""
     exponent = 2 - _TOP[dtype] - PRECISION[dtype]
     return 2.0 ** max(exponent, -1074)  # for f64 that half is no float64: take the whole
+
+
+def overflow(dtype: Dtype) -> float:
+    """The least magnitude that rounds to infinity: the largest number plus half an ulp; for f64 the largest number."""
+    return 2.0 ** (_TOP[dtype] - 1) * (2 - 2.0 ** (1 - PRECISION[dtype] - (dtype is not Dtype.f64)))
 
 
 def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
@@ -103,7 +110,7 @@ def settle(
     total = torch.where(finite & ~total.isnan(), total, torch.inf)
     total = torch.where(~finite & certain, 0.0, total)
     if dtype is not Dtype.f64:
-        threshold = 2.0 ** _TOP[dtype] * (1 - 2.0 ** -(PRECISION[dtype] + 1))
+        threshold = overflow(dtype)
         magnitude = value.abs()
         surely = finite & (magnitude - error >= threshold)
         perhaps = finite & ~surely & (magnitude + total >= threshold)

@@ -20,7 +20,8 @@ from cutegen.verification.executor import CannotRun, Executor, load_module
 from cutegen.verification.host_checks import host_checks
 from cutegen.verification.orders import ORDERS, case_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
-from cutegen.verification.tensors import Guarded, make_tensors, poisons, scalar_values
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import Guarded, make_tensors, poisons
 
 if TYPE_CHECKING:
     import torch
@@ -155,7 +156,7 @@ def _judge_output(
 ) -> tuple[Comparison, str]:
     """An output against its bound and the spec's tolerance, and what is wrong with it, empty if nothing is."""
     name, tolerance = output.tensor.name, spec.verify.tolerance
-    comparison = compare(output.view, *expected, tolerance.rtol, tolerance.atol)
+    comparison = compare(output.view, *expected, rtol=tolerance.rtol, atol=tolerance.atol)
     if unwritten := output.unwritten():
         return comparison, unwritten
     if not comparison.ok:

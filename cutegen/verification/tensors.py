@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.cases import WELL_ALIGNED, Case, Data, Layout, strides_for
+from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
+from cutegen.verification.data import data_for
+from cutegen.verification.wishes import Layout
 
 if TYPE_CHECKING:
     import torch
@@ -102,21 +104,18 @@ def poisons(spec: KernelSpec) -> int:
 
 def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
     """A guarded tensor for each of the spec's, in order. The data depend on the case only; the poison also on `run`."""
-    return tuple(
-        guarded(
-            tensor,
-            tuple(case.sizes[m] for m in tensor.shape),
-            strides_for(tensor, case.sizes, case.layout),
-            device,
-            data=data_for(tensor, tuple(case.sizes[m] for m in tensor.shape), case.data, case.seed * 97 + index)
-            if tensor.reads
-            else None,
-            layout=case.layout,
-            run=run,
-            number=index,
+    summed = spec.operation.summed(spec)
+    made = []
+    for index, tensor in enumerate(spec.tensors):
+        shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout)
+        data = None
+        if tensor.reads:
+            along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
+            data = data_for(tensor, shape, case.data, case.seed * 97 + index, along)
+        made.append(
+            guarded(tensor, shape, strides, device, data=data, layout=case.layout, run=run, number=index),
         )
-        for index, tensor in enumerate(spec.tensors)
-    )
+    return tuple(made)
 
 
 def guarded(
@@ -154,55 +153,6 @@ def guarded(
         poison = 0xFF if tensor.dtype.is_float else kinds[run % 2]
         _fill_bytes(view, poison, size)
     return Guarded(tensor, buffer, offset, view, buffer.clone(), poison)
-
-
-def data_for(tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int) -> torch.Tensor:
-    """Test data for a tensor, on the CPU. Integers of i32 stay within 1000, so that products of two are far from
-    overflow.
-    """
-    import torch
-
-    dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype
-    generator = torch.Generator().manual_seed(seed)
-
-    def whole(low: int, high: int) -> torch.Tensor:
-        return torch.randint(low, high + 1, shape, generator=generator)
-
-    if kept is Dtype.bool:
-        return whole(0, 1).to(dtype)
-    if kind == "integers":
-        return whole(0 if kept is Dtype.u8 else -4, 4).to(dtype)
-    if kept.is_integer:
-        low, high = {Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}[kept]
-        return whole(low, high).to(dtype)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
-    values = normal.to(dtype)
-    if kind == "special":
-        info = torch.finfo(dtype)
-        tiny = info.smallest_normal * 2.0 ** -(1 if kept is Dtype.bf16 else 3)
-        choice = [math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, info.tiny, tiny, -tiny]
-        table = torch.tensor(choice, dtype=torch.float64).to(dtype)
-        chosen = table[whole(0, len(choice) - 1)]
-        values = torch.where(whole(0, 1) == 0, chosen, values)
-    return values
-
-
-def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:
-    """A value for each scalar, representable in its dtype: eighths, or whole numbers where results are exact."""
-    import torch
-
-    values: dict[str, int | float | bool] = {}
-    for index, scalar in enumerate(spec.scalars):
-        generator = torch.Generator().manual_seed(case.seed * 89 + index + 1000)
-        number = int(torch.randint(1, 16, (1,), generator=generator))
-        sign = 1 if scalar.dtype in (Dtype.u8, Dtype.bool) or case.data == "special" else (-1) ** (number + index)
-        if scalar.dtype is Dtype.bool:
-            values[scalar.name] = number % 2 == 0
-        elif scalar.dtype.is_float:
-            values[scalar.name] = sign * (float(1 + number % 3) if case.data == "integers" else number / 8)
-        else:
-            values[scalar.name] = sign * (1 + number % 3)
-    return values
 
 
 def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor:

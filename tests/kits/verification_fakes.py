@@ -18,6 +18,7 @@ from cutegen.families.gemm_multistage.plan import WorkspacePlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor, Tolerance, Verify
 from cutegen.planning.plan import Plan
+from cutegen.verification.costs import LARGEST_TENSOR
 from cutegen.verification.executor import no_judge
 
 Judge = Callable[[str], None]
@@ -25,7 +26,7 @@ Judge = Callable[[str], None]
 
 class CpuExecutor:
     name, device, other_device = "cpu (plain torch)", "cpu", "meta"
-    element_limit: int | None = 100_000
+    element_limit: int | None = LARGEST_TENSOR
 
     def run(
         self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
@@ -55,7 +56,7 @@ class HandPlan(Plan):
 
 
 def plan_of(spec: KernelSpec, tile: Mapping[str, int], stages: int | None = None, **more: Any) -> HandPlan:
-    return HandPlan(spec=spec, threads=getattr(spec.schedule, "threads", None) or 1, tile=tile, stages=stages, **more)
+    return HandPlan(spec=spec, threads=getattr(spec.schedule, "threads", None) or 256, tile=tile, stages=stages, **more)
 
 
 def add_plan() -> HandPlan:

@@ -27,7 +27,7 @@ TORCH = {d: getattr(torch, d.torch) for d in Dtype}
 def evaluate(spec: KernelSpec, tensors: dict[str, torch.Tensor], scalars: dict[str, float]) -> Expected:
     """Of a kernel with one output."""
     (expected,) = evaluate_all(spec, tensors, scalars).values()
-    return expected
+    return expected.value, expected.bound
 
 
 def pointwise(text: str, out: Dtype, scalars: dict[str, Dtype] | None = None, **inputs: Dtype) -> KernelSpec:

@@ -126,7 +126,8 @@ def test_a_broken_kernel_is_caught(tmp_path: Path, kernel: str, bug: str) -> Non
 def test_every_output_is_judged(tmp_path: Path, bug: str, words: str) -> None:
     report = verify(tmp_path, "both", bug)
     failed = [c for c in report.cases if c.status == "failed"]
-    assert not report.error and failed and all(words in c.message for c in failed), [c.message for c in failed]
+    assert not report.error and failed
+    assert all(words in c.message or c.name.startswith("more than") for c in failed), [c.message for c in failed]
     assert all(c.status == "failed" for c in report.cases if c.sizes["M"] * c.sizes["N"] > 1)
 
 
@@ -167,7 +168,7 @@ def test_an_unwritten_integer_cannot_hide_behind_its_poison(tmp_path: Path, kern
 def test_only_the_cases_that_break_are_reported(tmp_path: Path) -> None:
     report = verify(tmp_path, "gemm", "k residue")
     for case in report.cases:
-        if case.status != "not run" and 0 not in case.sizes.values():
+        if case.status != "not run" and 0 not in case.sizes.values() and case.data != "special":  # alpha = 0, or NaN
             assert (case.status == "failed") == (case.sizes["K"] % 4 != 0), case.name
 
 

@@ -10,7 +10,8 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.verification.cases import Case, Layout
-from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons, scalar_values
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons
 
 SIZES = {"M": 5, "N": 7}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cutegen.families.gemm_multistage.plan import GemmPlan
-from cutegen.verification.cases import Wish
+from cutegen.verification.wishes import Wish
 
 
 def more_wishes(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.schedules import Choice
-    from cutegen.verification.cases import Wish
+    from cutegen.verification.wishes import Wish
 
 
 class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):

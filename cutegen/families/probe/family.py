@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
-    from cutegen.verification.cases import Wish
+    from cutegen.verification.wishes import Wish
 
 
 class ProbeFamily(Family[ProbeSchedule, ProbePlan]):

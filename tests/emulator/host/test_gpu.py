@@ -17,7 +17,8 @@ from cutegen.emulator import Report, install, on_device
 from cutegen.verification import gpu_missing
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.tensors import make_tensors, scalar_values
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
 
 pytestmark = [
     pytest.mark.xdist_group("gpu"),

@@ -1,0 +1,98 @@
+"""The values that tensors are filled with, from a seed: ordinary ones, and those that kernels are often wrong for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.language.model import Tensor
+from cutegen.verification.wishes import Data
+
+if TYPE_CHECKING:
+    import torch
+
+_INTEGERS = {Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}
+"""Least and largest of random integers: products of two of i32 are far from overflow."""
+# Where functions and conversions overflow or flush: exp of f16, f32 and f64; f16, i8, u8 and i32 as targets
+_THRESHOLDS = (11.0, 12.0, -17.5, 88.5, 89.0, -88.0, -104.0, 710.0, -746.0, 65504.0, 65520.0, -1e5, 127.5, 255.5, -0.5)
+
+
+def data_for(
+    tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int, summed: tuple[int, ...] = ()
+) -> torch.Tensor:
+    """Test data for a tensor, on the CPU.
+
+    `summed` are the positions of the modes that are summed over. There a NaN or an infinity fills a whole result, so
+    that of `special` data some rows along them have one such value and others none.
+    """
+    import torch
+
+    dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype
+    generator = torch.Generator().manual_seed(seed)
+
+    def whole(low: int, high: int, shape: tuple[int, ...] = shape) -> torch.Tensor:
+        return torch.randint(low, high + 1, shape, generator=generator)
+
+    if kept is Dtype.bool:
+        return whole(0, 1).to(dtype)
+    if kind == "integers":
+        return whole(0 if kept is Dtype.u8 else -4, 4).to(dtype)
+    if kept.is_integer:
+        values = whole(*_INTEGERS[kept]).to(dtype)
+        least, largest = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1], dtype=dtype)
+    else:
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
+        values = normal.to(dtype)
+        table = torch.tensor(_special(dtype), dtype=torch.float64).to(dtype)
+        table[table.isnan()] = math.nan  # torch converts several at once to the NaN of all ones, which is the poison
+    if kind != "special" or not values.numel():
+        return values
+    if not summed:
+        return torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
+    return _rows(values, table, summed, generator)
+
+
+def _special(dtype: torch.dtype) -> list[float]:
+    """Numbers of a float type: what is not finite, both zeros, ones, subnormals, the largest, and those between."""
+    import torch
+
+    info = torch.finfo(dtype)
+    subnormal = info.smallest_normal * info.eps
+    fixed = [math.inf, math.nan, 0.0, 1.0, info.max, info.max / 2, info.tiny, subnormal, 3 * subnormal, _large(dtype)]
+    return [*fixed, *(-x for x in fixed if not math.isnan(x)), *_THRESHOLDS]
+
+
+def _large(dtype: torch.dtype) -> float:
+    """The least power of two whose square overflows."""
+    import torch
+
+    return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2)) if dtype.is_floating_point else 2.0**6
+
+
+def _rows(
+    values: torch.Tensor, table: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator
+) -> torch.Tensor:
+    """`values` with every other row along `summed` made special.
+
+    Of eight rows two have one number of the table each, one is all zeros of both signs, one is all so large that sums
+    of products overflow, and four stay.
+    """
+    import torch
+
+    last = tuple(range(-len(summed), 0))
+    moved = values.movedim(summed, last)
+    rows = moved.reshape(-1, math.prod(values.shape[i] for i in summed)).clone()
+    start = int(torch.randint(8, (), generator=generator))
+    places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
+    chosen = torch.randint(len(table), (len(rows),), generator=generator)
+    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
+        kind = (number + start) % 8
+        if kind in (0, 4):
+            row[place] = table[chosen[number]]
+        elif kind == 2:
+            row.copy_(torch.copysign(torch.zeros_like(row), row) if row.is_floating_point() else torch.zeros_like(row))
+        elif kind == 6:
+            row.fill_(_large(values.dtype))
+    return rows.reshape(moved.shape).movedim(last, summed)

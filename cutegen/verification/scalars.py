@@ -1,0 +1,58 @@
+"""The values of scalars that a kernel is run with: ordinary ones, and those at which kernels are written to differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec
+
+if TYPE_CHECKING:
+    from cutegen.verification.cases import Case
+
+Values = Mapping[str, float]
+_FLOATS = (0.0, 1.0, -2.5, math.inf, math.nan)
+_INTEGERS = (0, 1, -(2**31), 2**31 - 1)
+
+
+def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
+    """Values of some scalars, a case each, with its name: those at which factors and divisors are often treated apart.
+
+    Each scalar is 0, 1, negative, infinite and NaN, or 0, 1, the least and the largest integer, beside ordinary values
+    of the others; and 0 with all others 1, and 1 with all others 0.
+    """
+    names = [scalar.name for scalar in spec.scalars]
+    for scalar in spec.scalars:
+        for value in _FLOATS if scalar.dtype.is_float else _INTEGERS:
+            yield f"{scalar.name} = {value:.10g}", {scalar.name: value}
+    for name in names if len(names) > 1 else ():
+        for value in (0, 1):
+            rest = {other: 1 - value for other in names if other != name}
+            others = f"{next(iter(rest))} = {1 - value}" if len(rest) == 1 else f"all others {1 - value}"
+            yield f"{name} = {value}, {others}", {name: value, **rest}
+
+
+def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:
+    """A value for each scalar, representable in its dtype: the case's own, or one that follows from its seed.
+
+    The latter are eighths, or whole numbers where the data are and results are exact.
+    """
+    import torch
+
+    values: dict[str, int | float | bool] = {}
+    for index, scalar in enumerate(spec.scalars):
+        generator = torch.Generator().manual_seed(case.seed * 89 + index + 1000)
+        number = int(torch.randint(1, 16, (1,), generator=generator))
+        sign = 1 if scalar.dtype in (Dtype.u8, Dtype.bool) or case.data == "special" else (-1) ** (number + index)
+        if scalar.name in case.scalars:
+            value = case.scalars[scalar.name]
+            values[scalar.name] = float(value) if scalar.dtype.is_float else int(value)
+        elif scalar.dtype is Dtype.bool:
+            values[scalar.name] = number % 2 == 0
+        elif scalar.dtype.is_float:
+            values[scalar.name] = sign * (float(1 + number % 3) if case.data == "integers" else number / 8)
+        else:
+            values[scalar.name] = sign * (1 + number % 3)
+    return values

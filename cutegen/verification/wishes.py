@@ -1,0 +1,204 @@
+"""What to run a kernel on to break it: the cases of any family, before their sizes are brought to allowed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
+from cutegen.verification.costs import costs
+from cutegen.verification.scalars import Values, telling_scalars
+
+Layout = Literal["compact", "padded", "offset"]
+Data = Literal["random", "integers", "special"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A case before its sizes are brought to allowed ones. Modes that `wanted` leaves out get the tile's size.
+
+    `scalars` has values of some scalars by name; the others follow from the case. The rest is as for `Case`.
+    """
+
+    name: str
+    why: str
+    wanted: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout = "compact"
+    data: Data = "random"
+    exactly: bool = False  # the spec's own sizes are taken as they are
+    scalars: Values = field(default_factory=dict)
+
+
+def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:
+    """The sizes of a wish, brought to what `static` and `divisible` allow.
+
+    They are rounded away from the tile's sizes first, then toward them.
+    """
+    if wish.exactly:
+        yield {mode: wish.wanted.get(mode, tiles[mode]) for mode in spec.modes}
+        return
+    larger = any(size > tiles[mode] for mode, size in wish.wanted.items())
+    for up in (larger, not larger):
+        sizes = {}
+        for mode in spec.modes:
+            wanted, step = wish.wanted.get(mode, tiles[mode]), max(1, spec.divisible.get(mode, 1))
+            rounded = -(-wanted // step) * step if up else wanted // step * step
+            # only a case that asks for an empty mode gets one
+            sizes[mode] = spec.static.get(mode, rounded if rounded or not wanted else step)
+        fitting = spec.family.accepted(spec, sizes)
+        if fitting is not None:
+            yield fitting
+
+
+def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
+    """The wishes for any family's kernel, with the family's own among them.
+
+    `tile` is what a block covers; of a fixed mode that is all of it.
+    """
+    spec, op = plan.spec, plan.spec.operation
+    free = [m for m in spec.modes if m not in spec.static]
+    inner = op.contracted(spec)
+    outer = [m for m in free if m not in inner]
+    deep = {m: max(tile[m] * 2 + 1, 2) for m in inner}  # enough of k to be past a single tile
+
+    yield Wish("tile", "exactly one tile")
+    yield Wish("tile integers", "exactly one tile, the result must be exact", data="integers")
+    for i, shape in enumerate(spec.verify.shapes):
+        why = "a shape of the spec"
+        yield Wish(f"spec shape {i + 1}", why, shape, exactly=True)
+        yield Wish(
+            f"spec shape {i + 1} integers", why + ", the result must be exact", shape, "compact", "integers", True
+        )
+    for mode in free:
+        yield Wish(f"{mode} one less", f"{mode} one below the tile", {mode: max(1, tile[mode] - 1)})
+        yield Wish(f"{mode} one more", f"{mode} one above the tile", {mode: tile[mode] + 1})
+    less = {m: max(1, tile[m] - 1) for m in free}
+    more = {m: tile[m] + 1 for m in free}
+    yield Wish("all one less", "every mode one below the tile", less, data="integers")
+    yield Wish("all one more", "every mode one above the tile", more, data="integers")
+    for mode in free:
+        yield Wish(f"{mode} = 1", f"size 1 in {mode}", {**more, mode: 1})
+    yield Wish("all 1", "a single element", dict.fromkeys(free, 1))
+    primes = dict(zip(free, _primes_above(tile[m] + tile[m] // 3 + 1 for m in free), strict=True))
+    below = dict(zip(free, _primes_below(tile[m] * 2 // 3 + 1 for m in free), strict=True))
+    yield Wish("primes", "sizes that nothing divides", primes)
+    yield Wish("primes integers", "sizes that nothing divides, the result must be exact", primes, data="integers")
+    yield Wish("small primes", "less than a tile in every mode", below)
+    several = {m: tile[m] * 3 for m in outer} | {m: tile[m] * 2 for m in inner if m in free}
+    yield Wish("several tiles", "whole tiles, several in every mode", several)
+    yield from spec.family.more_wishes(plan, tile)
+    ragged = {m: size + max(1, tile[m] // 2 - 1) for m, size in several.items()}
+    yield Wish("several and a residue", "several tiles and a part of one in every mode", ragged, data="integers")
+    if inner and all(m in free for m in inner):
+        yield from _contraction(plan, tile, inner, outer)
+    for layout, why in (
+        ("padded", "rows further apart than they are long"),
+        ("offset", "a slice at the least alignment that the spec allows"),
+    ):
+        kind: Layout = "padded" if layout == "padded" else "offset"
+        yield Wish(layout, why, deep, kind)
+        yield Wish(f"{layout} primes", why + ", sizes that nothing divides", primes, kind, "integers")
+        yield Wish(f"{layout} residue", why + ", a part of a tile in every mode", more, kind)
+    yield from _many_tiles(plan, tile)
+    yield from _special(plan, primes, below)
+    for mode in (m for m in spec.output.shape if m in free):
+        yield Wish(f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0})
+
+
+def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
+    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in 12 or 16.
+
+    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be. Then
+    some mode must have had 12 bits of them: without anything to sum, or for more time.
+    """
+    spec = plan.spec
+    free = [m for m in spec.modes if m not in spec.static]
+    summed = [m for m in spec.operation.contracted(spec) if m in free]
+    outer = [m for m in free if m not in summed]
+    empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    little = {**dict.fromkeys(outer, 1), **{m: max(1, tile[m] // 2 + 1) for m in summed}}
+
+    def blocks(mode: str, bits: int, idle: bool = False) -> Wish:
+        sizes = {**little, **dict.fromkeys(empty if idle else (), 0), mode: 2**bits * tile[mode] + 1}
+        name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(empty)} = 0" * idle
+        what = "nothing to sum" if idle else "little to do"
+        return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")
+
+    def launched(wish: Wish, budget: float) -> int:
+        """The number of blocks, or 0 if the case costs more than the budget."""
+        sizes = next(allowed(spec, tile, wish), None)
+        return spec.family.blocks(plan, sizes) if sizes is not None and costs(plan, sizes) <= budget else 0
+
+    most = 0
+    for mode in outer:
+        wish = next((w for w in (blocks(mode, bits) for bits in (16, 12, 8)) if launched(w, 1.0)), None)
+        if wish is not None:
+            most = max(most, launched(wish, 1.0))
+            yield wish
+    if most <= 2**12:
+        more = [blocks(mode, 12, idle) for idle in (True, False)[not empty :] for mode in outer]
+        yield from [wish for wish in more if launched(wish, 4.0) > 2**12][:1]
+    for mode in summed:
+        sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: 2**8 * tile[mode] + tile[mode] + 1}
+        why = f"so much of {mode} that no 8 bits count its tiles"
+        yield Wish(f"more than 256 tiles of {mode}", why, sizes, data="integers")
+
+
+def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) -> Iterator[Wish]:
+    """Cases of values that kernels treat apart: of elements, then of scalars.
+
+    `primes` are sizes of several tiles, `below` of less than one.
+    """
+    spec = plan.spec
+    if any(t.dtype is not Dtype.bool for t in spec.tensors if t.reads):
+        why = "NaN, infinities, both zeros, subnormals and the largest numbers among the inputs"
+        yield Wish("special values", why, primes, data="special")
+    for name, values in telling_scalars(spec):
+        yield Wish(name, "a value of a scalar that kernels treat apart", below, data="special", scalars=values)
+
+
+def _contraction(plan: Plan, tile: Mapping[str, int], inner: Iterable[str], outer: Iterable[str]) -> Iterator[Wish]:
+    """Cases about the number of k tiles; the other modes are part of a tile, to keep predicates at work."""
+    spec, stages = plan.spec, plan.stages
+    may_be_empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    part = {m: max(1, tile[m] // 2 + 1) for m in outer}
+    for mode in inner:
+        k = tile[mode]
+        if mode in may_be_empty:
+            yield Wish(f"{mode} = 0", "an empty sum is zero", {**part, mode: 0})
+        yield Wish(f"{mode} below a tile", f"{mode} below one tile", {**part, mode: max(1, k // 2 + 1)})
+        deepest = stages or 1
+        for count in sorted({1, deepest - 1, deepest, deepest + 1, 2 * deepest + 1} - {0}):
+            of = f"{count} tile{'s'[: count > 1]} of {mode}, {stages} stages" if stages else f"{count} tiles of {mode}"
+            yield Wish(f"{mode} {count} tiles", of, {**part, mode: count * k}, data="integers")
+            yield Wish(f"{mode} {count} tiles and 1", of + " and a residue", {**part, mode: count * k + 1})
+        why = f"two blocks in every other mode, and so much of {mode} that every stage is used again"
+        sizes = {**{m: tile[m] + 1 for m in outer}, mode: (deepest + 1) * k + 1}
+        yield Wish("blocks and stages", why, sizes, data="integers")
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % d for d in range(2, int(n**0.5) + 1))
+
+
+def _primes_above(starts: Iterable[int]) -> Iterator[int]:
+    """The first prime from each start on, all of them different, so that swapped modes cannot hide."""
+    used: set[int] = set()
+    for n in starts:
+        while not _is_prime(n) or n in used:
+            n += 1
+        used.add(n)
+        yield n
+
+
+def _primes_below(starts: Iterable[int]) -> Iterator[int]:
+    """The last prime up to each start (1 if there is none), different ones while there are."""
+    used: set[int] = set()
+    for n in starts:
+        while n > 1 and (not _is_prime(n) or n in used):
+            n -= 1
+        used.add(n)
+        yield max(1, n)
