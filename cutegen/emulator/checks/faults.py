@@ -24,6 +24,9 @@ Kind = Literal[
     "runaway",  # more instructions than any loop over the tensors needs
     "converged",  # a warp-wide instruction without all the threads that it names, at this one place of the code
     "trap",
+    "launch",  # sizes, or shared memory, that no device takes, or that the kernel is not compiled for
+    "stream",  # a launch on another stream than the current one, so that nothing orders it with the caller's work
+    "other-target",  # code for another target than was asked for
     "order-dependent",  # another order of blocks and warps gives another result: a race that no detector has seen
     "target-dependent",  # the code for another target gives another result, though PTX says every bit of both
 ]
@@ -37,6 +40,7 @@ class Fault:
     generated from, if it carries line information. `block` and `thread` are (x, y, z). `address` is a byte address in
     the global space, or a byte's offset in shared memory; `element` is the index into `tensor` that it means. `seed` is
     the order of blocks and warps in which the fault showed: a launch with that seed, in one order, runs the same.
+    `target` is the one that the code is for, such as sm_80.
     """
 
     kind: Kind
@@ -53,6 +57,7 @@ class Fault:
     tensor: str | None = None
     element: tuple[int, ...] | None = None
     seed: int = 0
+    target: str = ""
 
     def __str__(self) -> str:
         where = "ptx"
@@ -79,8 +84,10 @@ class Fault:
             at.append(f"in the order of seed {self.seed}")
         if at:
             lines.append(f"       = {', '.join(at)}")
-        if self.kernel:
-            lines.append(f"       = kernel {self.kernel if len(self.kernel) < 80 else self.kernel[:77] + '...'}")
+        code = f"code for {self.target}" if self.target else ""
+        kernel = self.kernel if len(self.kernel) < 80 else self.kernel[:77] + "..."
+        if code or kernel:
+            lines.append(f"       = {', '.join(filter(None, (code, f'kernel {kernel}' * bool(kernel))))}")
         return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.capture import HostCode
 from cutegen.emulator.host.launching import module_of
 from cutegen.emulator.host.source_lines import cached_line_tables
@@ -28,7 +29,8 @@ class Build:
 def build(module: ModuleType, target: str) -> Build:
     """Compiles a module for a target, with line information.
 
-    Raises what the compiler raises, ValueError if it gives no PTX, and CaptureError as `HostCode` does.
+    Raises what the compiler raises, ValueError if it gives no PTX, FaultError if that is for another target, and
+    CaptureError as `HostCode` does.
     """
     return _make_build(target, *_compile_to_ptx(module, target))
 
@@ -49,7 +51,10 @@ def _compile_to_ptx(module: ModuleType, target: str) -> tuple[str, Any]:
         ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
     if not isinstance(ptx, str):
         raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
-    return ptx.rstrip("\0"), compiled
+    ptx = ptx.rstrip("\0")
+    if (found := module_of(ptx).target) != target:
+        raise FaultError(Fault("other-target", f"compiled for {target}, the PTX says .target {found}", target=found))
+    return ptx, compiled
 
 
 def _make_build(target: str, ptx: str, compiled: Any) -> Build:

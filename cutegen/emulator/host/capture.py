@@ -1,8 +1,8 @@
 """Finds what a compiled module would launch, by running its own host code in this process, without a GPU.
 
 The host code that `cute.compile` makes calls a dozen functions of the CUDA runtime. Here they are Python functions.
-All of them succeed, and the one that launches writes down the grid, the block, the dynamic shared memory, the kernel's
-name and the bytes of its parameters. Nothing of a launch is derived a second time.
+All of them succeed, and the one that launches writes down the grid, the block, the dynamic shared memory, the stream,
+the kernel's name and the bytes of its parameters. Nothing of a launch is derived a second time.
 
 Tensors are passed as the calling convention of shipped modules wants them: as `DLTensor`s on a CUDA device, with the
 addresses that the caller chooses. Host code checks the tensors and passes the addresses on, and never looks at what
@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cutegen.emulator.checks.faults import Fault, FaultError
+from cutegen.emulator.host.limits import CURRENT_STREAM, refused_sizes
 from cutegen.errors import CutegenError
 
 _CPU, _CUDA = 1, 2  # kDLCPU, kDLCUDA
@@ -38,7 +40,8 @@ class Launch:
     """One launch of a kernel. `grid` counts blocks and `block` threads, both as (x, y, z).
 
     `shared` is the dynamic shared memory of a block in bytes. `parameters` are the bytes of the parameter space, laid
-    out as the PTX declares it. `device` is the number of the CUDA device that was current.
+    out as the PTX declares it. `device` is the number of the CUDA device that was current. `stream` is the handle of
+    the stream that it goes on: `CURRENT_STREAM`, or one that the host code has from elsewhere.
     """
 
     kernel: str
@@ -47,6 +50,7 @@ class Launch:
     shared: int
     parameters: bytes
     device: int = 0
+    stream: int = CURRENT_STREAM
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ class HostCode:
         """The launches of one call, in order.
 
         Raises what the compiled host code raises for arguments that it refuses (TypeError, ValueError, RuntimeError or
-        CUDADialectError), and CaptureError for a launch that is not emulated.
+        CUDADialectError), CaptureError for a launch that is not emulated, and FaultError for one that no device takes.
         """
         self._launches, self._raised, self._problem = [], None, None
         packed = (_Any * max(1, len(arguments)))()
@@ -229,15 +233,22 @@ class HostCode:
             if attribute.id not in _NO_ATTRIBUTE or values[0]:
                 what = _NO_ATTRIBUTE.get(attribute.id, f"number {attribute.id}")
                 raise CaptureError(f"the launch attribute {what} with value {list(values[:3])} is not emulated")
-        self._launch(function, tuple(launch.grid), tuple(launch.block), launch.shared, arguments)
+        self._launch(function, tuple(launch.grid), tuple(launch.block), launch.shared, launch.stream, arguments)
 
     def _on_cudaLaunchKernel(
         self, function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, stream: int, shared: int, args: int
     ) -> None:
-        self._launch(function, (gx, gy, gz), (bx, by, bz), shared, args)
+        grid, block = ((x & 0xFFFF_FFFF, y & 0xFFFF_FFFF, z & 0xFFFF_FFFF) for x, y, z in ((gx, gy, gz), (bx, by, bz)))
+        self._launch(function, grid, block, shared, stream, args)
 
     def _launch(
-        self, function: int, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, arguments: int
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int | None,
+        arguments: int,
     ) -> None:
         """Notes a launch. `arguments` is the address of an array of pointers to the kernel's parameters."""
         name = self._kernels.get(function or 0)
@@ -250,9 +261,9 @@ class HostCode:
         pointers = (ctypes.c_void_p * max(1, len(layout))).from_address(arguments) if layout else ()
         for (offset, size), pointer in zip(layout, pointers, strict=False):
             buffer[offset : offset + size] = ctypes.string_at(pointer, size)
-        if min(*grid, *block) < 1 or max(grid) >= 2**31 or block[0] * block[1] * block[2] > 1024 or block[2] > 64:
-            raise CaptureError(f"{name}: no device takes grid {grid}, block {block}")
-        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device))
+        if refusal := refused_sizes(grid, block):
+            raise FaultError(Fault("launch", refusal, name))
+        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device, stream or 0))
 
     def _on_cudaLibraryLoadData(self, library: int, *_: Any) -> None:
         ctypes.c_void_p.from_address(library).value = 1
@@ -311,8 +322,8 @@ class HostCode:
         message = "".join(ctypes.string_at(p).decode() for p in pointers if p)
         self._raised = (ctypes.string_at(kind).decode(), message)
 
-    def _on_TVMFFIEnvGetStream(self, kind: int, device: int) -> int | None:
-        return None
+    def _on_TVMFFIEnvGetStream(self, kind: int, device: int) -> int:
+        return CURRENT_STREAM
 
 
 def _entry_name(text: str) -> str:

@@ -14,7 +14,8 @@ from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.builds import Build
 from cutegen.emulator.host.capture import Launch, TensorArgument
 from cutegen.emulator.host.device_tensors import bind_argument
-from cutegen.emulator.host.launching import Report, launch
+from cutegen.emulator.host.launching import RefusedLaunch, Report, launch
+from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
 
@@ -56,8 +57,8 @@ class Emulated:
     may only read it.
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
-    be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, and what the host code
-    raises for arguments that it refuses.
+    be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, of which a launch on
+    another stream than the current one is one, and what the host code raises for arguments that it refuses.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Emulated:
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
         for made in self.builds:  # host code may refuse tensors that share memory; where they are placed they do not
-            made.host(*as_is)
+            _asked(made, as_is)
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, outputs)
         self.outcomes.clear()
@@ -108,20 +109,23 @@ class Emulated:
     def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> bool:
         """Runs the launches of one build on the tensors, and returns whether PTX gives every bit of their results."""
         exact = True
-        launches = made.host(*passed)
+        launches = _asked(made, passed)
         for asked, tensors in zip(launches, self._given(launches, bound), strict=True):
             single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
-            report = launch(
-                made.ptx,
-                asked.kernel,
-                asked.grid,
-                asked.block,
-                asked.parameters,
-                tensors,
-                asked.shared,
-                seed=self.seed,
-                orders=1 if single_warp else self.orders,
-            )
+            try:
+                report = launch(
+                    made.ptx,
+                    asked.kernel,
+                    asked.grid,
+                    asked.block,
+                    asked.parameters,
+                    tensors,
+                    asked.shared,
+                    seed=self.seed,
+                    orders=1 if single_warp else self.orders,
+                )
+            except RefusedLaunch as refused:
+                raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused
             self.reports.append(report)
             report.check()
             exact &= report.exact
@@ -145,6 +149,22 @@ class Emulated:
         return [[replace(t, role=role(t, number)) for t in some] for number, some in enumerate(given)]
 
 
+def _asked(made: Build, arguments: Sequence[TensorArgument | bool | int | float]) -> list[Launch]:
+    """The launches that a build's host code makes. Raises what it raises, and FaultError for one that goes astray."""
+    try:
+        launches = made.host(*arguments)
+    except FaultError as error:
+        raise FaultError(replace(error.fault, target=made.target)) from error
+    for asked in launches:
+        if asked.stream != CURRENT_STREAM:
+            text = (
+                f"launched on {named_stream(asked.stream)}, not on the current one: nothing orders it with what the "
+                "caller has launched there"
+            )
+            raise FaultError(Fault("stream", text, asked.kernel, target=made.target))
+    return launches
+
+
 def _words(parameters: bytes) -> set[int]:
     """All aligned 8-byte words in the parameter space, among which are the pointers."""
     return set(np.frombuffer(parameters[: len(parameters) // 8 * 8], "<u8").tolist())
@@ -162,4 +182,4 @@ def _check_same(one: Outcome, other: Outcome) -> None:
     for (tensor, data), (_, others) in zip(one.outputs, other.outputs, strict=True):
         if data != others:
             text = f"the code for {other.target} gives another {tensor.name} than that for {one.target}"
-            raise FaultError(Fault("target-dependent", text, tensor=tensor.name))
+            raise FaultError(Fault("target-dependent", text, tensor=tensor.name, target=other.target))

@@ -14,6 +14,7 @@ import numpy as np
 from cutegen.atoms.targets import TARGETS
 from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Stop, located
 from cutegen.emulator.host.freed_memory import keep_freed_memory
+from cutegen.emulator.host.limits import refused_sizes
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.machine.machine import Machine, Triple
 from cutegen.emulator.machine.program import Program
@@ -25,7 +26,6 @@ from cutegen.emulator.ptx.model import Module
 from cutegen.emulator.ptx.parser import parse
 
 _LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread
-_GRID, _BLOCK, _THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024  # CUDA programming guide, all targets
 _SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
 
 
@@ -73,6 +73,10 @@ class Report:
             f"{self.instructions} instructions in {self.seconds:.3f} s"
         )
         return "\n".join((head, *map(str, self.faults)))
+
+
+class RefusedLaunch(ValueError):
+    """A launch that no device takes, or that the kernel is not compiled for; the message says which size it is."""
 
 
 _keep_memory = lru_cache(maxsize=1)(keep_freed_memory)
@@ -136,8 +140,8 @@ def launch(
 
     After a fault the tensors hold what the first order has written, until the fault if it is that order's. Raises
     PtxSyntaxError, UnsupportedInstruction (before anything runs), KeyError for an unknown kernel, TypeError for
-    tensors that are not bound, ValueError for a launch that no device takes. The first call makes this process keep
-    memory that it has freed (`keep_freed_memory`), for speed.
+    tensors that are not bound, RefusedLaunch, a ValueError, for a launch that no device takes. The first call makes
+    this process keep memory that it has freed (`keep_freed_memory`), for speed.
     """
     if seed < 0 or orders < 1:
         raise ValueError(f"no orders: seed {seed}, {orders} of them")
@@ -181,7 +185,7 @@ def launch(
         program.placement.static + shared,
         seed,
         order - seed + 1,
-        tuple(replace(fault, seed=order) for fault in faults),
+        tuple(replace(fault, seed=order, target=module.target) for fault in faults),
         instructions,
         time.perf_counter() - start,
         tuple(dict.fromkeys(i.name for i in program.approximate)),
@@ -199,23 +203,20 @@ def _triple(name: str, sizes: Triple | int) -> Triple:
 
 
 def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:
-    """Raises ValueError for a launch that no device takes, or that the kernel is not compiled for.
+    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for.
 
     Raises UnsupportedInstruction for a kernel with a barrier for only some of the threads of this block.
     """
-    for name, sizes, most in (("grid", grid, _GRID), ("block", block, _BLOCK)):
-        if any(not 1 <= size <= limit for size, limit in zip(sizes, most, strict=True)):
-            raise ValueError(f"{name} {sizes}: expected sizes from 1 to {most}")
-    if prod(block) > _THREADS:
-        raise ValueError(f"block {block}: {prod(block)} threads, at most {_THREADS} are launched")
+    if refusal := refused_sizes(grid, block):
+        raise RefusedLaunch(refusal)
     kernel, total = program.kernel, program.placement.static + shared
     if kernel.required_threads not in (None, block):
-        raise ValueError(f"block {block}: the kernel is compiled for {kernel.required_threads}")
+        raise RefusedLaunch(f"block {block}: the kernel is compiled for {kernel.required_threads}")
     if kernel.max_threads is not None and prod(block) > prod(kernel.max_threads):
-        raise ValueError(f"block {block}: the kernel is compiled for {prod(kernel.max_threads)} threads at most")
+        raise RefusedLaunch(f"block {block}: the kernel is compiled for {prod(kernel.max_threads)} threads at most")
     room = TARGETS[target].smem_per_block if target in TARGETS else _SHARED
     if shared < 0 or total > room:
-        raise ValueError(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
+        raise RefusedLaunch(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
     for end in (b.end for b in program.blocks):
         if end.instruction is not None and end.threads not in (None, -(-prod(block) // WARP) * WARP):
             at = end.instruction

@@ -28,6 +28,7 @@ from cutegen.emulator import (  # noqa: E402
 from cutegen.emulator.host.builds import Build, build, builds  # noqa: E402
 from cutegen.emulator.host.capture import Launch  # noqa: E402
 from cutegen.emulator.host.emulated import WORKSPACE  # noqa: E402
+from cutegen.emulator.host.limits import CURRENT_STREAM, DEFAULT_STREAMS  # noqa: E402
 from cutegen.emulator.host.source_lines import cached_line_tables  # noqa: E402
 from cutegen.emulator.memory.bound_tensors import BoundTensor  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
@@ -88,6 +89,12 @@ def test_launch_of_the_compiled_host_code(axpby: Build) -> None:
     assert struct.unpack_from("<ii", found.parameters, 8) == (300, 20)
     assert struct.unpack_from("<ff", found.parameters, len(found.parameters) - 8) == (1.5, -2.0)
     assert found.kernel in axpby.ptx
+
+
+def test_a_launch_knows_its_stream(axpby: Build) -> None:
+    """The current one is none that is there by default."""
+    (asked,) = axpby.host(tensor(1 << 20, 4, 4), tensor(1 << 21, 4, 4), tensor(1 << 22, 4, 4), 1.0, 0.0)
+    assert asked.stream == CURRENT_STREAM and CURRENT_STREAM not in DEFAULT_STREAMS
 
 
 def test_each_call_is_its_own(axpby: Build) -> None:

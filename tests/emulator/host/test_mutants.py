@@ -268,6 +268,18 @@ ELEMENTWISE = [
     Mutant("probe_tv", "one thread less", r"block=\[THREADS, 1, 1\]", "block=[THREADS - 1, 1, 1]", "never written"),
     Mutant("probe_tv", "one value of all", r"tDgA\[\w+\]", "tDgA[0]"),
 ]
+SIZES_OF_LAUNCH = r"grid=\[grid, 1, 1\], block=\[THREADS, 1, 1\]"
+LAUNCHED = [  # what the host code asks the device for
+    Mutant("add_tv", "on the default stream", r", stream=stream\s", "\n", r"fault\[stream\].*the default stream"),
+    Mutant(TURNED, "workspace filled on the default stream", r", stream=stream\s", "\n", r"fault\[stream\]"),
+    Mutant(TURNED, "product on the default stream", r", stream=stream\)", ")", r"fault\[stream\]"),
+    Mutant("add_tv", "a stream to be given", "env_stream=True", "env_stream=False", "Expects 4"),
+    Mutant("add_tv", "for another target", r"GPUArch\(arch\)", 'GPUArch("sm_90a")', "other-target.*sm_90a"),
+    Mutant("add_tv", "blocks beyond 65535", SIZES_OF_LAUNCH, "grid=[1, 65536, 1], block=[THREADS, 1, 1]", "along y"),
+    Mutant("add_tv", "no blocks", SIZES_OF_LAUNCH, "grid=[grid, 0, 1], block=[THREADS, 1, 1]", "0 along y"),
+    Mutant("add_tv", "threads beyond 64", SIZES_OF_LAUNCH, "grid=[grid, 1, 1], block=[1, 1, THREADS]", "along z"),
+    Mutant("add_tv", "too many threads", SIZES_OF_LAUNCH, "grid=[grid, 1, 1], block=[1024, 2, 1]", "2048 threads"),
+]
 HARMLESS = [
     # A vector that starts below one starts below the other
     Mutant(TURNED, "written up to the other size", r"(tDcD\[.*, )mD\.shape", r"\1mS.shape"),
@@ -348,7 +360,7 @@ def label(mutant: Mutant) -> str:
     return f"{mutant.kernel}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", GEMM + REGISTERS + WORKSPACES + ELEMENTWISE, ids=label)
+@pytest.mark.parametrize("mutant", GEMM + REGISTERS + WORKSPACES + ELEMENTWISE + LAUNCHED, ids=label)
 def test_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     said = broken(mutant, tmp_path)
     assert said, "nothing was noticed"
