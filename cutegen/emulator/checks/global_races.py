@@ -18,6 +18,7 @@ from cutegen.emulator.lanes import Mask
 # In place of a lane's number, which is not negative:
 NOBODY = -1
 _BLOCKS = -2  # lanes of several blocks
+_NEVER = np.iinfo(np.int32).max  # an epoch before no other
 _BLOCK = -3  # minus b: several lanes of block b, in the epoch that is noted with them
 
 
@@ -118,6 +119,19 @@ class TouchRecord:
             self._reader[units[near]] = _BLOCK - block[near]
             self._reader[units[several & ~near]] = _BLOCKS
         return None
+
+    def detach(self, lanes: Array, epochs: Array) -> None:
+        """Notes that no barrier after these orders what the lanes did since: they exited in the given epochs.
+
+        A unit that several lanes of a block have read stays ordered.
+        """
+        order = np.argsort(lanes)
+        lanes, epochs = lanes[order], epochs[order]
+        for who, when in ((self._writer, self._writer_epoch), (self._reader, self._reader_epoch)):
+            if who is None:
+                continue
+            place = np.searchsorted(lanes, who).clip(0, len(lanes) - 1)
+            when[(lanes[place] == who) & (when == epochs[place])] = _NEVER
 
 
 def _block(who: Array, threads: int) -> Array:

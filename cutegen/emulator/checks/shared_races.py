@@ -45,10 +45,12 @@ class AccessLog:
         self.reads: list[SharedAccess] = []
         self.writes: list[SharedAccess] = []
 
-    def barrier(self, blocks: Mask, flying: Sequence[SharedAccess]) -> None:
+    def barrier(self, blocks: Mask, flying: Sequence[SharedAccess], gone: Mask = None) -> None:
         """Looks for races of the blocks in the mask, shape (1, blocks), which have come to a barrier; starts them anew.
 
-        `flying` are the writes of asynchronous copies that go on after it. Raises Stop for a race.
+        `flying` are the writes of asynchronous copies that go on after it, and `gone` the lanes that did not come to it
+        because they have exited: what they did since their last barrier, this one does not order. Raises Stop for a
+        race.
         """
         writes, reads = _within(self.writes, blocks), _within(self.reads, blocks)
         self.writes = [] if blocks is None else _within(self.writes, ~blocks)
@@ -56,6 +58,9 @@ class AccessLog:
         if writes:
             self._check(writes, reads)
         self.writes += _within(flying, blocks)
+        if gone is not None and gone.any():
+            self.writes += _within(writes, gone)
+            self.reads += _within(reads, gone)
 
     def _check(self, writes: Sequence[SharedAccess], reads: Sequence[SharedAccess]) -> None:
         """Raises Stop if two threads of a block touch the same unit and one of them writes it."""
@@ -117,7 +122,7 @@ class AccessLog:
         byte = cell // columns * self.unit
         explanation = (
             f"thread {int(thread[lane])} {verb}s byte {byte} of shared memory, which thread {other} writes "
-            f"(PTX line {line}), with no barrier between them"
+            f"(PTX line {line}), with no barrier of both between them"
         )
         return Stop("race", explanation, access.instruction, (int(thread[lane]), cell % columns), address=byte)
 
@@ -129,7 +134,7 @@ def _plain(access: SharedAccess) -> bool:
 
 
 def _within(accesses: Sequence[SharedAccess], blocks: Mask) -> list[SharedAccess]:
-    """The accesses cut to the lanes of the blocks in the mask, shape (1, blocks); those with no lane left are gone."""
+    """The accesses cut to the lanes of a mask, which broadcasts to all of them; those with no lane left are gone."""
     if blocks is None:
         return list(accesses)
     kept = []

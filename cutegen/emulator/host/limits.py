@@ -28,9 +28,7 @@ def refused_sizes(grid: Sequence[int], block: Sequence[int]) -> str:
             if not 1 <= size <= limit:
                 return f"{name} {tuple(sizes)}: {size} along {axis}, where a device takes 1 to {limit}"
     threads = block[0] * block[1] * block[2]
-    return (
-        f"block {tuple(block)}: {threads} threads, at most {THREADS} on any device" if threads > THREADS else ""
-    )
+    return f"block {tuple(block)}: {threads} threads, at most {THREADS} on any device" if threads > THREADS else ""
 
 
 def named_stream(handle: int) -> str:

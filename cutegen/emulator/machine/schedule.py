@@ -1,7 +1,9 @@
 """Runs the lanes of a batch to their end: which of them are at which basic block, barriers, exits, and limits.
 
 Lanes wait at basic blocks. Those at the earliest block go first, so that threads that parted come together again where
-their ways meet. A barrier holds the threads of a block until all of them are there.
+their ways meet. A barrier holds the threads of a block until all of them are there that have not exited (PTX ISA 9.1,
+sections of barrier and exit: it waits for non-exited threads, and what only exited ones hold up is released). What a
+thread did that exited since the barrier before, no barrier orders.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class Schedule:
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps = Steps(lanes.shape)
+        self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def run(self) -> None:
         """Runs until all lanes have exited. Raises Stop for the first fault."""
@@ -170,9 +173,10 @@ class Schedule:
         self._waiting.append(_Waiting(end.barrier, following, whole, end))
 
     def _release(self) -> None:
-        """Opens each barrier that all threads of a block have reached. It is called when no lane can go on otherwise.
+        """Opens each barrier that all threads of a block have reached, but for those that have exited.
 
-        Raises Stop if there is no such barrier, and as `_check_aligned` does.
+        It is called when no lane can go on otherwise. Raises Stop if there is no such barrier, and as `_check_aligned`
+        does.
         """
         lanes = self.lanes
         numbers = {w.number for w in self._waiting}
@@ -182,7 +186,8 @@ class Schedule:
             for waiting in self._waiting:
                 if waiting.number == number:
                     arrived |= waiting.lanes
-            opened |= arrived.all(axis=0, keepdims=True)
+            counted = any(w.number == number and w.end.threads is not None for w in self._waiting)
+            opened |= self._complete(arrived, counted)
         if not opened.any():
             raise self._stuck()
         self._check_aligned(opened)
@@ -202,9 +207,36 @@ class Schedule:
             places = {p: None if m is not None and self._everyone(m) else m for p, m in places.items()}
         self._start(places)
 
+    def _complete(self, arrived: Array, counted: bool) -> Array:
+        """The blocks, shape (1, blocks), of which no thread is waited for any more at a barrier.
+
+        `arrived` are the lanes that have come to it. Where it is `counted`, which is to say that it names a number of
+        threads, a warp that has exited whole is missing from that number.
+        """
+        if self.lanes.alive is None:
+            return np.asarray(arrived.all(axis=0, keepdims=True))
+        gone = ~np.broadcast_to(self.lanes.alive, self.lanes.shape)
+        if counted:
+            gone = gone & self._in_warps_of(arrived)
+        return np.asarray((arrived | gone).all(axis=0, keepdims=True) & arrived.any(axis=0, keepdims=True))
+
+    def _in_warps_of(self, lanes: Array) -> Array:
+        """All lanes of those warps of which one is in the mask, which has the shape of the lanes."""
+        threads, blocks = self.lanes.shape
+        warps = -(-threads // WARP)
+        padded = np.zeros((warps * WARP, blocks), np.bool_)
+        padded[:threads] = lanes
+        some = padded.reshape(warps, WARP, blocks).any(axis=1, keepdims=True)
+        return np.broadcast_to(some, (warps, WARP, blocks)).reshape(warps * WARP, blocks)[:threads]
+
     def _passed(self, blocks: Mask) -> None:
         """Notes that the blocks in the mask, shape (1, blocks), have passed a barrier. Raises Stop for a race."""
-        self.lanes.shared.barrier(blocks)
+        gone = None if self.lanes.alive is None else ~self.lanes.alive
+        if gone is not None:
+            gone = np.broadcast_to(gone if blocks is None else gone & blocks, self.lanes.shape)
+            self.lanes.access.hazards.detach(gone & ~self._gone)
+            self._gone |= gone
+        self.lanes.shared.barrier(blocks, gone)
         self.epochs.advance(blocks)
 
     def _check_aligned(self, opened: Array) -> None:
@@ -212,22 +244,18 @@ class Schedule:
 
         `opened`, shape (1, blocks), says whose barriers are looked at.
         """
-        threads = self.lanes.shape[0]
-        warps = -(-threads // WARP)
         for waiting in self._waiting:
             if not waiting.end.aligned:
                 continue
-            padded = np.zeros((warps * WARP, self.lanes.shape[1]), np.bool_)
-            padded[:threads] = waiting.lanes & opened
-            some = padded.reshape(warps, WARP, -1).any(axis=1, keepdims=True)
-            absent = (some & ~padded.reshape(warps, WARP, -1)).reshape(warps * WARP, -1)[:threads]
-            if absent.any():
+            here = waiting.lanes & opened
+            absent = both(self.lanes.alive, self._in_warps_of(here) & ~here)
+            if absent is not None and absent.any():
                 lane = first_lane(absent, self.lanes.shape)
                 text = "this thread waits at another barrier than the other threads of its warp"
                 raise Stop("barrier", text, waiting.end.instruction, lane)
 
     def _stuck(self) -> Stop:
-        """The fault of a barrier that never opens: a thread has exited, or waits at another barrier."""
+        """The fault of a barrier that never opens: a counted warp has exited, or a thread waits at another barrier."""
         lanes = self.lanes
         waiting = self._waiting[0]
         column = int(waiting.lanes.any(axis=0).argmax())
@@ -237,13 +265,15 @@ class Schedule:
             if other.number == waiting.number:
                 missing &= ~other.lanes[:, column]
         thread = int(missing.argmax())
-        exited = lanes.alive is not None and not lanes.alive[thread, column]
         count = int(np.count_nonzero(there))
-        if exited:
-            text = (
-                f"{count} threads of the block wait at this barrier, and {int(missing.sum())} never reach it: this one "
-                "has exited"
-            )
-            return Stop("barrier", text, waiting.end.instruction, (thread, column))
+        if lanes.alive is not None:
+            alive = np.broadcast_to(lanes.alive, lanes.shape)[:, column]
+            if not (missing & alive).any():
+                text = (
+                    f"{count} threads of the block wait at this barrier, which counts {waiting.end.threads}, and "
+                    f"{int(missing.sum())} have exited, this one among them, so that the count is never reached"
+                )
+                return Stop("barrier", text, waiting.end.instruction, (thread, column))
+            thread = int((missing & alive).argmax())
         text = f"{count} threads of the block wait at this barrier, and this one at another, forever"
         return Stop("deadlock", text, waiting.end.instruction, (thread, column))

@@ -26,7 +26,7 @@ class GlobalAccess:
 
     def __init__(self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Epochs) -> None:
         self.memory = memory
-        self.hazards = Hazards(lanes, threads, epochs)
+        self.hazards = Hazards(memory, lanes, threads, epochs)
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
 
     def load(

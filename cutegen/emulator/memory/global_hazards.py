@@ -12,20 +12,20 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Kind, Stop
 from cutegen.emulator.checks.global_races import Clash, Epochs
 from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
-from cutegen.emulator.memory.arenas import Arena
+from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.ptx.model import Instruction
 
 
 class Hazards:
     """Finds hazards between the accesses of the lanes of one batch and all earlier ones of the launch.
 
-    `lanes`, `threads` and `epochs` are as for `GlobalAccess`. Accesses are given as `cells`, the index of each in the
-    arena in steps of `size` bytes, which is also how many it touches, shape (accesses, 1); and `keep`, which picks the
-    lanes that make them from those of the batch.
+    `memory`, `lanes`, `threads` and `epochs` are as for `GlobalAccess`. Accesses are given as `cells`, the index of
+    each in the arena in steps of `size` bytes, which is also how many it touches, shape (accesses, 1); and `keep`,
+    which picks the lanes that make them from those of the batch.
     """
 
-    def __init__(self, lanes: Array, threads: int, epochs: Epochs) -> None:
-        self.lanes, self.threads, self.epochs = lanes, threads, epochs
+    def __init__(self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Epochs) -> None:
+        self.memory, self.lanes, self.threads, self.epochs = memory, lanes, threads, epochs
 
     def read(
         self,
@@ -78,6 +78,14 @@ class Hazards:
         if arena.constant is not None and (read := arena.constant[units]).any():
             text = f"writes {arena.name} where an ld.global.nc has read, as if it never changed"
             raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
+
+    def detach(self, gone: Array) -> None:
+        """Notes that the lanes of the mask have exited and are not at the barrier that their block passes now."""
+        if gone.any():
+            passed = np.broadcast_to(self.epochs.passed, gone.shape)[gone]
+            for arena in self.memory.arenas:
+                if arena.touched is not None:
+                    arena.touched.detach(self.lanes[gone], passed)
 
     def _who(self, keep: Array | slice) -> tuple[Array, Array]:
         """The numbers of the lanes that are kept, and how many barriers their blocks have passed."""

@@ -300,12 +300,13 @@ class SharedMemory:
                 self._put(copy.access, j, value, poison)
             copy.arrive(self.shape)
 
-    def barrier(self, blocks: Mask = None) -> None:
+    def barrier(self, blocks: Mask = None, gone: Mask = None) -> None:
         """Notes that all threads of the blocks in the mask, shape (1, blocks), have come to a barrier.
 
-        Copies in flight go on writing after it. Raises Stop for a race between the last barrier and this one.
+        None of those that have exited, which are in the mask `gone`, has. Copies in flight go on writing after it.
+        Raises Stop for a race between the last barrier and this one.
         """
-        self._log.barrier(blocks, [copy.access for copy in self._pending.unfinished()])
+        self._log.barrier(blocks, [copy.access for copy in self._pending.unfinished()], gone)
 
 
 def join_units(parts: Sequence[Array]) -> Array:

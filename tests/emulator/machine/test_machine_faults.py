@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from emulator_kit import ELEMENTS, fault, go, in_and_out, indexed, kernel, numbers, tensors
 
 
-def test_barrier_that_not_all_threads_reach() -> None:
-    found = fault(indexed("setp.eq.u32 %p1, %r0, 7;\n@%p1 ret;\nbar.sync 0;"), in_and_out(role="inout"))
-    assert (found.kind, found.thread) == ("barrier", (7, 0, 0))
+@pytest.mark.parametrize("seed", range(3))
+def test_a_barrier_does_not_wait_for_threads_that_have_exited(seed: int) -> None:
+    """Neither for some of a warp nor for whole warps: PTX ISA 9.1, sections of barrier and exit."""
+    leave = "setp.{}.u32 %p1, %r0, {};\n@%p1 ret;\n"
+    swap = "st.shared.b32 [%r6], %r0;\nbar.sync 0;\nxor.b32 %r7, %r6, 4;\nld.shared.b32 %r8, [%r7];\n"
+    store = "st.global.b32 [%rd12], %r8;"
+    for compare, count in (("ge", 6), ("ge", 32), ("ge", 64)):
+        body = leave.format(compare, count) + swap + store
+        bound = in_and_out(count, "out")
+        assert go(indexed(body, 512), bound, block=96, seed=seed).ok
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("space", ["shared", "global"])
+def test_a_barrier_orders_nothing_for_a_thread_that_has_exited(space: str, seed: int) -> None:
+    """It is not at the barrier. What it did before an earlier one is ordered."""
+    own, next_one = {"shared": ("[%r6]", "[%r6+4]"), "global": ("[%rd12]", "[%rd12+4]")}[space]
+    body = f"""
+setp.eq.u32 %p1, %r0, 32;
+setp.eq.u32 %p2, %r0, 31;
+@%p1 st.{space}.b32 {own}, 7;
+{{}}
+@%p1 ret;
+bar.sync 0;
+@%p2 ld.{space}.b32 %r8, {next_one};
+"""
+    assert go(indexed(body.format("bar.sync 0;"), 512), in_and_out(64, "inout"), block=64, seed=seed).ok
+    found = fault(indexed(body.format(""), 512), in_and_out(64, "inout"), block=64, seed=seed)
+    assert found.kind == {"shared": "race", "global": "unordered"}[space], str(found)
+
+
+def test_a_count_that_exited_warps_never_reach() -> None:
+    body = "setp.ge.u32 %p1, %r0, {};\n@%p1 ret;\nbar.sync 0, 64;"
+    assert go(indexed(body.format(33)), in_and_out(64, "inout"), block=64).ok  # the second warp comes, with one thread
+    found = fault(indexed(body.format(32)), in_and_out(64, "inout"), block=64)
+    assert (found.kind, found.thread) == ("barrier", (32, 0, 0))
+    assert "which counts 64, and 32 have exited" in found.explanation
 
 
 def test_warps_at_different_barriers() -> None:
