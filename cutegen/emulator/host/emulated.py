@@ -17,7 +17,7 @@ from cutegen.emulator.host.device_tensors import bind_argument
 from cutegen.emulator.host.launching import RefusedLaunch, Report, launch
 from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
 from cutegen.emulator.lanes import WARP
-from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
+from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
 
 WORKSPACE = "workspace"
 """What faults call a tensor that is not an argument of the public function, before its number."""
@@ -52,9 +52,9 @@ class Emulated:
     Raises ValueError for a role of what is no argument.
 
     Where a call launches several kernels, each one may touch the tensors that it is given and no others. An output that
-    only one of them is given must be written whole by it; one that several are given is `inout`. Tensors beyond `names`
-    are workspaces: the first kernel that is given one must write it whole and not read it before, and those after that
-    may only read it.
+    several of them are given must be written whole by all of them together, and is not read before. Tensors beyond
+    `names` are workspaces, which are neither inputs nor outputs: any kernel that is given one may write it, as often as
+    it likes, and none may read what none has written since the call began.
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
     be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, of which a launch on
@@ -89,8 +89,7 @@ class Emulated:
                 passed.append(argument)
                 as_is.append(argument)
                 continue
-            unsaid: Role = "inout" if name in self.names else "out"
-            tensor, given = bind_argument(argument, name, self.roles.get(name, unsaid), number)
+            tensor, given = bind_argument(argument, name, self.roles.get(name, "inout"), number)
             bound.append(tensor)
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
@@ -110,7 +109,8 @@ class Emulated:
         """Runs the launches of one build on the tensors, and returns whether PTX gives every bit of their results."""
         exact = True
         launches = _asked(made, passed)
-        for asked, tensors in zip(launches, self._given(launches, bound), strict=True):
+        given, shared = self._given(launches, bound)
+        for asked, tensors in zip(launches, given, strict=True):
             single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
             try:
                 report = launch(
@@ -129,24 +129,29 @@ class Emulated:
             self.reports.append(report)
             report.check()
             exact &= report.exact
+        for tensor in shared:
+            _check_whole(tensor, made.target)
         return exact
 
-    def _given(self, launches: Sequence[Launch], bound: Sequence[BoundTensor]) -> list[list[BoundTensor]]:
-        """The tensors that each launch may touch, with the role that they have in it."""
-        if len(launches) == 1:
-            return [list(bound)]
-        given = [[t for t in bound if t.at in _words(asked.parameters)] for asked in launches]
-        first: dict[str, int] = {}
-        for number, tensors in enumerate(given):
-            first = {t.name: number for t in tensors} | first
-        several = {name for name, count in Counter(t.name for some in given for t in some).items() if count > 1}
+    def _given(
+        self, launches: Sequence[Launch], bound: Sequence[BoundTensor]
+    ) -> tuple[list[list[BoundTensor]], list[BoundTensor]]:
+        """The tensors that each launch may touch, with the role that they have in it; and the outputs of several."""
+        given = [list(bound) if len(launches) == 1 else _named(asked, bound) for asked in launches]
+        count = Counter(tensor.name for some in given for tensor in some)
+        common: dict[str, BoundTensor] = {}
+        for tensor in bound:
+            workspace = tensor.name not in self.names
+            if workspace or tensor.role == "out" and count[tensor.name] > 1:
+                common[tensor.name] = replace(tensor, role="inout", unwritten=np.ones(tensor.span, np.bool_))
+        outputs = [tensor for name, tensor in common.items() if name in self.names]
+        return [[common.get(tensor.name, tensor) for tensor in some] for some in given], outputs
 
-        def role(tensor: BoundTensor, number: int) -> Role:
-            if tensor.name not in self.names:
-                return "out" if number == first[tensor.name] else "in"
-            return "inout" if tensor.role == "out" and tensor.name in several else tensor.role
 
-        return [[replace(t, role=role(t, number)) for t in some] for number, some in enumerate(given)]
+def _named(asked: Launch, bound: Sequence[BoundTensor]) -> list[BoundTensor]:
+    """The tensors whose address is among the parameters of a launch."""
+    words = _words(asked.parameters)
+    return [tensor for tensor in bound if tensor.at in words]
 
 
 def _asked(made: Build, arguments: Sequence[TensorArgument | bool | int | float]) -> list[Launch]:
@@ -173,6 +178,18 @@ def _words(parameters: bytes) -> set[int]:
 def _outcome(target: str, exact: bool, outputs: Sequence[BoundTensor]) -> Outcome:
     """The outcome for a target, of what the outputs hold now."""
     return Outcome(target, exact, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
+
+
+def _check_whole(tensor: BoundTensor, target: str) -> None:
+    """Raises FaultError if an output of several launches has elements that none of them has written."""
+    assert tensor.unwritten is not None
+    count, offset = unwritten_elements(tensor, tensor.unwritten)
+    if count:
+        text = f"{count} of {tensor.elements} elements of {tensor.name} were never written"
+        where = tensor.at + offset
+        element = element_at(tensor, where)
+        fault = Fault("output-not-written", text, address=where, tensor=tensor.name, element=element, target=target)
+        raise FaultError(fault)
 
 
 def _check_same(one: Outcome, other: Outcome) -> None:

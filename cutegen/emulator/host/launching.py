@@ -249,7 +249,9 @@ def _variables(program: Program) -> list[BoundTensor]:
             continue
         data = np.frombuffer((variable.data or b"").ljust(variable.size, b"\0"), np.uint8).copy()
         role: Role = "in" if variable.space == "const" else "inout"
-        tensors.append(BoundTensor(name, int(data.ctypes.data), (variable.size,), (1,), 1, role, place.address, data))
+        tensors.append(
+            BoundTensor(name, int(data.ctypes.data), (variable.size,), (1,), 1, role, place.address, owner=data)
+        )
     return tensors
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cutegen.emulator.checks.global_races import TouchRecord
 from cutegen.emulator.checks.reads_in_flight import PendingReads
-from cutegen.emulator.memory.bound_tensors import BoundTensor
+from cutegen.emulator.memory.bound_tensors import BoundTensor, element_at, elements_of, unwritten_elements
 
 GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
@@ -47,6 +47,8 @@ class Arena:
         owned = self._owned()
         flags = np.where(owned, UNWRITTEN if tensor.role == "out" else 0, GAP).astype(np.uint8)
         inside = flags[self.offset : self.offset + self.span]
+        if tensor.unwritten is not None:
+            inside[tensor.unwritten] |= UNWRITTEN
         self.flags: NDArray[np.uint8] | None = flags if inside.any() else None
         self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
         self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit)
@@ -57,7 +59,7 @@ class Arena:
         """Which bytes of the arena belong to elements of the tensor."""
         owned = np.zeros(len(self.bytes), np.bool_)
         if self.span:
-            owned_view = _elements(owned[self.offset :], self.tensor)
+            owned_view = elements_of(owned[self.offset :], self.tensor)
             owned_view[...] = True
         return owned
 
@@ -66,40 +68,27 @@ class Arena:
         return self.bytes.view(_BY_SIZE[size])
 
     def copy_back(self) -> None:
-        """Writes the elements back to the tensor in this process, unless it is an input. Gaps stay as they are."""
+        """Writes the elements back to the tensor in this process, unless it is an input. Gaps stay as they are.
+
+        Those that were written are no longer among its `unwritten` bytes.
+        """
         if self.role == "in" or not self.span:
             return
-        _elements(self.tensor.bytes(), self.tensor)[...] = _elements(self.bytes[self.offset :], self.tensor)
+        if self.tensor.unwritten is not None and self.flags is not None:
+            left = (self.flags[self.offset : self.offset + self.span] & UNWRITTEN) != 0
+            self.tensor.unwritten[:] &= left
+        elements_of(self.tensor.bytes(), self.tensor)[...] = elements_of(self.bytes[self.offset :], self.tensor)
 
     def unwritten(self) -> tuple[int, int]:
         """How many elements nothing has written, and the byte offset of the first of them in the tensor."""
         if self.touched is None or not self.span:
             return 0, 0
         missing = np.repeat(~self.touched.written(), self.unit)
-        elements = _elements(missing[self.offset :], self.tensor).any(axis=-1)
-        count = int(elements.sum())
-        if not count:
-            return 0, 0
-        index = np.unravel_index(int(elements.argmax()), self.tensor.shape)
-        return count, sum(int(i) * s for i, s in zip(index, self.tensor.strides, strict=True)) * self.tensor.itemsize
+        return unwritten_elements(self.tensor, missing[self.offset : self.offset + self.span])
 
     def element(self, address: int) -> tuple[int, ...] | None:
-        """The index of the element that holds the byte at `address`, or None if the strides do not tell.
-
-        For an address outside of the tensor the index lies outside of the shape.
-        """
-        strides = self.tensor.strides
-        left = (address - self.tensor.at) // self.tensor.itemsize
-        index = [0] * len(strides)
-        order = sorted((i for i, n in enumerate(self.tensor.shape) if n > 1), key=lambda i: -strides[i])
-        for position, i in enumerate(order):
-            if strides[i] <= 0:
-                return None
-            index[i] = left // strides[i]
-            # what is outside only because of an outer mode is said of the outermost
-            if position == 0 or left >= 0:
-                left -= index[i] * strides[i]
-        return tuple(index) if left == 0 else None
+        """The index of the element that holds the byte at `address`, or None if the strides do not tell."""
+        return element_at(self.tensor, address)
 
     def describe(self, address: int, size: int) -> str:
         """Says where an access of `size` bytes that is out of bounds lies relative to the tensor."""
@@ -111,12 +100,6 @@ class Arena:
             past = address + size - self.high
             return f"{past} bytes past the end of {self.name}, which has {self.span} bytes"
         return f"in a gap between the rows of {self.name}, {address - self.low} bytes from its start"
-
-
-def _elements(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:
-    """A view of those bytes of a flat array that are elements of the tensor, of shape (*shape, itemsize)."""
-    strides = (*(s * tensor.itemsize for s in tensor.strides), 1)
-    return np.lib.stride_tricks.as_strided(flat, (*tensor.shape, tensor.itemsize), strides)
 
 
 class GlobalMemory:

@@ -22,8 +22,9 @@ class BoundTensor:
 
     `pointer` is where the elements lie in this process; `shape` and `strides` (in elements of `itemsize` bytes) say
     which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
-    be written, an `out` tensor must not be read before it is written and must be written whole. `owner` is kept alive.
-    Raises ValueError for another role.
+    be written, an `out` tensor must not be read before it is written and must be written whole. `unwritten`, for a
+    tensor that several launches share, marks those of its `span` bytes that none of them has written yet, which must
+    not be read; a launch takes away what it writes. `owner` is kept alive. Raises ValueError for another role.
     """
 
     name: str
@@ -33,6 +34,7 @@ class BoundTensor:
     itemsize: int
     role: Role = "inout"
     address: int = -1
+    unwritten: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
     owner: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ def bind(tensor: Any, name: str, role: Role = "inout", address: int = -1) -> Bou
         raise TypeError(f"{name}: expected a torch tensor or a numpy array, got {type(tensor).__name__}")
     if any(s < 0 for s in strides):
         raise ValueError(f"{name}: expected strides that are not negative, got {strides}")
-    return BoundTensor(name, pointer, tuple(tensor.shape), strides, size, role, address, tensor)
+    return BoundTensor(name, pointer, tuple(tensor.shape), strides, size, role, address, owner=tensor)
 
 
 def place(pointer: int, number: int) -> int:
@@ -95,3 +97,46 @@ def place(pointer: int, number: int) -> int:
     never looks like one of another tensor. The alignment of `pointer` is kept up to a megabyte.
     """
     return (number + 1) * _ROOM + _ROOM // 2 + pointer % (1 << 20)
+
+
+def elements_of(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:
+    """A view of those entries of a flat array, one for each byte, that are of elements of the tensor.
+
+    Its shape is (*shape, itemsize).
+    """
+    strides = (*(s * tensor.itemsize for s in tensor.strides), 1)
+    return np.lib.stride_tricks.as_strided(flat, (*tensor.shape, tensor.itemsize), strides)
+
+
+def unwritten_elements(tensor: BoundTensor, missing: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many elements have a byte for which `missing` is True, and the byte offset of the first of them.
+
+    `missing` has an entry for each of the tensor's `span` bytes.
+    """
+    if not tensor.span:
+        return 0, 0
+    elements = elements_of(missing, tensor).any(axis=-1)
+    count = int(elements.sum())
+    if not count:
+        return 0, 0
+    index = np.unravel_index(int(elements.argmax()), tensor.shape)
+    return count, sum(int(i) * s for i, s in zip(index, tensor.strides, strict=True)) * tensor.itemsize
+
+
+def element_at(tensor: BoundTensor, address: int) -> tuple[int, ...] | None:
+    """The index of the element that holds the byte at `address`, or None if the strides do not tell.
+
+    For an address outside of the tensor the index lies outside of the shape.
+    """
+    strides = tensor.strides
+    left = (address - tensor.at) // tensor.itemsize
+    index = [0] * len(strides)
+    order = sorted((i for i, n in enumerate(tensor.shape) if n > 1), key=lambda i: -strides[i])
+    for position, i in enumerate(order):
+        if strides[i] <= 0:
+            return None
+        index[i] = left // strides[i]
+        # what is outside only because of an outer mode is said of the outermost
+        if position == 0 or left >= 0:
+            left -= index[i] * strides[i]
+    return tuple(index) if left == 0 else None

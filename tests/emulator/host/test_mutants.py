@@ -191,8 +191,8 @@ WORKSPACES = [
     Mutant(TURNED, "not turned", ORDER, OTHER_ORDER),
     Mutant(TURNED, "read in another order", ORDER, OTHER_ORDER, nth=1),
     Mutant(TURNED, "blocks of another tile", r"coord = \(bidx, bidy\)", "coord = (bidy, bidx)"),
-    Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "not-written"),
-    Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "not-written"),
+    Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "never-written"),
+    Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "never-written"),
     Mutant(TURNED, "no block for an empty k", COLUMNS, "deep"),
     Mutant(TURNED, "never filled", r"    _fill_workspace_B\(.*", "    pass"),
 ]
