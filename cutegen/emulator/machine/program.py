@@ -37,10 +37,15 @@ class End:
 
 @dataclass(frozen=True)
 class Block:
-    """A basic block: one operation for each of its instructions, without the one that ends it."""
+    """A basic block: one operation for each of its instructions, without the one that ends it.
+
+    `writes` has, for each of them, the slots of the registers that it writes, or None where it does more
+    than that and read memory.
+    """
 
     operations: tuple[Operation, ...]
     instructions: tuple[Instruction, ...]
+    writes: tuple[tuple[int, ...] | None, ...]
     end: End
 
 

@@ -21,7 +21,7 @@ from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
-from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module
+from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
 from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.tensor_cores import compile_mma
@@ -42,6 +42,7 @@ class _Builder:
         self.sizes: dict[str, list[int]] = {"global": [16], "shared": [8]}
         self.approximate: list[Instruction] = []
         self.contractible: list[tuple[Instruction, str]] = []
+        self.results: dict[int, tuple[int, ...]] = {}  # id of an instruction on registers -> slots that it writes
 
     def build(self) -> Program:
         """The whole program."""
@@ -62,7 +63,8 @@ class _Builder:
                 end = End("fall")
             elif end.kind == "branch":
                 end = replace(end, target=number[self.kernel.labels[end.label]])
-            blocks.append(Block(gather_multiply_adds([self._operation(i) for i in body]), tuple(body), end))
+            operations = gather_multiply_adds([self._operation(i) for i in body])
+            blocks.append(Block(operations, tuple(body), tuple(self._writes(i) for i in body), end))
         return Program(
             self.kernel,
             tuple(blocks),
@@ -151,8 +153,19 @@ class _Builder:
             raise UnsupportedInstruction(instruction.name, instruction.line, instruction.text)
         return operation if instruction.guard is None else self._guarded(operation, instruction)
 
+    def _writes(self, instruction: Instruction) -> tuple[int, ...] | None:
+        """The slots of the registers that an instruction writes, or None if it does more than that and read memory."""
+        if instruction.opcode in ("prefetch", "prefetchu"):
+            return ()
+        if instruction.opcode in ("cvta", "ld"):
+            target = instruction.operands[0]
+            items = target.items if isinstance(target, Vector) else (target,)
+            return tuple(self.slots[i.name] for i in items if isinstance(i, Register) and i.width)
+        return self.results.get(id(instruction))
+
     def _note_arithmetic(self, instruction: Instruction, op: PureOp) -> None:
-        """Notes whether the results of an instruction on registers are exact."""
+        """Notes which registers an instruction on registers writes, and whether its results are exact."""
+        self.results[id(instruction)] = tuple(self.slots[d.name] for d in op.destinations if d.width)
         if op.approximate:
             self.approximate.append(instruction)
         if op.contractible:
@@ -162,8 +175,17 @@ class _Builder:
         """The operation, for those lanes only in which the guard of the instruction holds."""
         assert instruction.guard is not None
         slot, negated = self.slots[instruction.guard.register.name], instruction.guard.negated
+        written = self._writes(instruction)
 
         def guarded(lanes: Lanes, mask: Mask) -> None:
+            if slot in lanes.poison and written is not None:  # done, or not, without a difference but in registers
+                undecided = lanes.undecided(slot, mask)
+                if undecided is not None:
+                    operation(lanes, undecided)
+                    lanes.spoil(written, undecided)
+                    mask = lanes.without(mask, undecided)
+                    if mask is False:
+                        return
             inner = lanes.guard(slot, negated, mask, instruction)
             if inner is not False:
                 operation(lanes, inner)

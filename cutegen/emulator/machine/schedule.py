@@ -18,6 +18,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane
+from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.steps import Steps
@@ -51,6 +52,7 @@ class Schedule:
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps = Steps(lanes.shape)
+        self._either_way = EitherWay(program, lanes, limit)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def run(self) -> None:
@@ -106,6 +108,12 @@ class Schedule:
             self._go(number + 1, mask)
             return
         assert end.instruction is not None or end.kind == "exit"
+        if end.guard is not None and (undecided := lanes.undecided(end.guard, mask)) is not None:
+            self._go_either_way(number, undecided)
+            left = lanes.without(mask, undecided)
+            if left is False:
+                return
+            mask = left
         taken: Mask | bool = mask
         if end.guard is not None and end.instruction is not None:
             taken = lanes.guard(end.guard, end.negated, mask, end.instruction)
@@ -129,6 +137,17 @@ class Schedule:
             raise Stop("trap", "the kernel executes a trap", end.instruction, lane)
         else:
             self._arrive(end, number + 1, chosen)
+
+    def _go_either_way(self, number: int, lanes: Array) -> None:
+        """Sends on lanes whose way from the end of a basic block depends on what was never written.
+
+        Raises Stop if the way makes a difference, as `EitherWay` says.
+        """
+        join = self._either_way.try_both(number, lanes)
+        if join == len(self.program.blocks):
+            self._exit(lanes)
+        else:
+            self._go(join, lanes)
 
     def _count(self, instructions: Sequence[object], mask: Mask, end: End) -> None:
         """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many."""

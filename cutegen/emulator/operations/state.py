@@ -7,7 +7,7 @@ decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,13 +127,41 @@ class Lanes:
         assert lanes is not None
         return lanes if lanes.any() else False
 
+    def undecided(self, slot: int, mask: Mask) -> Mask:
+        """The lanes of the mask in which a predicate depends on what was never written, or None if there are none."""
+        if self.bits[slot] is None:
+            self.get(slot)
+        if slot not in self.poison:
+            return None
+        lanes = both(self.active(mask), poisoned_lanes(self.poison[slot]))
+        return lanes if lanes is not None and lanes.any() else None
+
+    def without(self, mask: Mask, lanes: Array) -> Any:
+        """The lanes of the mask but for those of another one; False if there are none left."""
+        left = both(self.active(mask), ~lanes)
+        assert left is not None
+        return left if left.any() else False
+
+    def spoil(self, slots: Sequence[int], mask: Array) -> None:
+        """Makes every bit of these registers poison in the lanes of the mask."""
+        for slot in slots:
+            value, width = self.get(slot), self.widths[slot]
+            self.put(slot, value, mask, poison_whole(mask, width))
+
     def refuse(self, poison: Array, mask: Mask, what: str, instruction: Instruction) -> None:
         """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""
         bad = both(self.active(mask), poisoned_lanes(poison))
         assert bad is not None
         if bad.any():
-            lane = first_lane(bad, self.shape)
-            text = f"{what} depends on a register or on memory that was never written"
-            if self.open is not None:
-                text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
-            raise Stop("never-written", text, instruction, lane)
+            raise self.refusal(bad, what, instruction)
+
+    def refusal(self, bad: Array, what: str, instruction: Instruction, why: str = "") -> Stop:
+        """The fault that a value depends on what was never written, in the first of the lanes `bad`.
+
+        `what` names the value, and `why` adds what is wrong with that.
+        """
+        lane = first_lane(bad, self.shape)
+        text = f"{what} depends on a register or on memory that was never written{why}"
+        if self.open is not None:
+            text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
+        return Stop("never-written", text, instruction, lane)

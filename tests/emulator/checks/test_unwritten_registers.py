@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from emulator_kit import fault, go, in_and_out, indexed
+import numpy as np
+import pytest
+from emulator_kit import fault, go, in_and_out, indexed, numbers, tensors
 
 
 def test_poison_may_be_computed_with_but_not_decide() -> None:
@@ -12,12 +14,95 @@ def test_poison_may_be_computed_with_but_not_decide() -> None:
     for use, what in (
         (store.format("%r9"), "stored to global memory"),
         ("add.s32 %r10, %r4, %r9;\nld.shared.b32 %r11, [%r10];", "an address"),
-        ("setp.eq.s32 %p1, %r9, 0;\n@%p1 bra ON;\nON:", "a predicate"),
-        ("setp.eq.s32 %p1, %r9, 0;\n@%p1 mov.b32 %r10, 1;", "a predicate"),
+        ("setp.eq.s32 %p1, %r9, 0;\n@%p1 bra ON;\n" + store.format("%r0") + "ON:", "whether st.global.b32 (PTX line"),
+        ("setp.eq.s32 %p1, %r9, 0;\n@%p1 st.global.b32 [%rd12], %r0;", "a predicate"),
+        ("setp.eq.s32 %p1, %r9, 0;\n@%p1 mov.b32 %r10, 1;\n" + store.format("%r10"), "stored to global"),
         ("st.shared.b32 [%r6], %r9;\nld.shared.b32 %r12, [%r6];\n" + store.format("%r12"), "stored to global"),
     ):
         found = fault(indexed(start + use), in_and_out(role="inout"))
         assert found.kind == "never-written" and what in found.explanation, str(found)
+
+
+HALF = "mov.b32 %r9, 3;\nsetp.lt.u32 %p1, %r0, 16;\n@!%p1 mov.b32 %r9, %r30;\nsetp.gt.s32 %p2, %r9, %r0;\n"
+"""%p2 is known to the first 16 threads only, which store and are the first half of B."""
+WAYS = {
+    "a branch over one instruction": "@%p2 bra ON;\nadd.s32 %r9, %r9, 1;\nON:",
+    "two branches": "@%p2 bra ON;\nsetp.eq.s32 %p3, %r9, 0;\n@%p3 bra ON;\nmov.b32 %r9, %r0;\nON:",
+    "two sides": "@!%p2 bra TWO;\nmov.b32 %r9, 5;\nbra ON;\nTWO:\nmov.b32 %r9, 6;\nON:",
+    "an instruction under a guard": "@%p2 mov.b32 %r9, 9;",
+    "nothing": "@%p2 bra ON;\nON:",
+    "a load": "@%p2 bra ON;\nld.global.b32 %r9, [%rd11];\nON:",
+    "a load under a guard": "@%p2 ld.global.b32 %r9, [%rd11];",
+    "a loop that ends": (
+        "mov.u32 %r7, 0;\n@%p2 bra ON;\nLOOP:\nadd.s32 %r7, %r7, 1;\nadd.s32 %r9, %r9, %r7;\n"
+        "setp.lt.s32 %p3, %r7, 9;\n@%p3 bra LOOP;\nON:"
+    ),
+    "a store that other lanes make": "@%p2 bra ON;\nadd.s32 %r9, %r9, 1;\n@%p1 st.shared.b32 [%r6], %r9;\nON:",
+    "a store that other lanes come to": "@%p2 bra ON;\n@!%p1 bra ON;\nst.shared.b32 [%r6], %r9;\nON:",
+}
+EFFECTS = {
+    "a store": ("@%p2 bra ON;\nst.shared.b32 [%r6], %r0;\nON:", "whether st.shared.b32"),
+    "a store under a guard": ("@%p2 st.shared.b32 [%r6], %r0;", "a predicate"),
+    "a store under another guard that is undecided": (
+        "setp.gt.s32 %p3, %r9, 1;\n@%p2 bra ON;\n@%p3 st.shared.b32 [%r6], %r0;\nON:",
+        "whether st.shared.b32",
+    ),
+    "a store behind two branches": (
+        "setp.gt.s32 %p3, %r9, 1;\n@%p2 bra ON;\n@%p3 bra ON;\nst.shared.b32 [%r6], %r0;\nON:",
+        "whether st.shared.b32",
+    ),
+    "a load that may be of nothing": ("@%p2 bra ON;\nld.global.b32 %r9, [%rd11+64];\nON:", "past the end of A"),
+    "a load under a guard": ("@%p2 ld.global.b32 %r9, [%rd11+64];", "past the end of A"),
+    "a load from what means nothing": (
+        "@%p2 bra ON;\nadd.s32 %r8, %r6, %r9;\nld.shared.b32 %r9, [%r8];\nON:",
+        "an address",
+    ),
+    "a barrier": ("@%p2 bra ON;\nbarrier.sync 1;\nON:", "whether barrier.sync"),
+    "a shuffle": ("@%p2 bra ON;\nshfl.sync.idx.b32 %r8, %r0, 0, 31, -1;\nON:", "whether shfl.sync.idx.b32"),
+    "a loop": ("LOOP:\nadd.s32 %r9, %r9, 1;\nsetp.lt.s32 %p2, %r9, 9;\n@%p2 bra LOOP;", "how often a loop runs"),
+    "a loop inside": (
+        "@%p2 bra ON;\nLOOP:\nadd.s32 %r9, %r9, 1;\nsetp.lt.s32 %p3, %r9, 9;\n@%p3 bra LOOP;\nON:",
+        "how often a loop runs",
+    ),
+    "a loop that may not end": ("@%p2 bra ON;\nLOOP:\nbra LOOP;\nON:", "how often a loop runs"),
+    "the end of a thread": ("@%p2 ret;\nst.shared.b32 [%r6], %r0;", "whether st.shared.b32"),
+    "a trap": ("@!%p2 bra ON;\ntrap;\nON:", "whether trap"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_way_that_only_registers_depend_on(way: str, seed: int) -> None:
+    """Lanes that are masked off may go it or not. What was written on it means nothing where it meets the other."""
+    store = "\n@%p1 st.global.b32 [%rd12], %r9;"
+    out = np.zeros(16, np.uint32)
+    bound = tensors((numbers(), "in"), (out, "out"))
+    assert go(indexed(HALF + WAYS[way] + store), bound, seed=seed).ok
+    known = "mov.b32 %r9, 3;\nsetp.lt.u32 %p1, %r0, 16;\nsetp.gt.s32 %p2, %r9, %r0;\n"
+    again = np.zeros(16, np.uint32)
+    assert go(indexed(known + WAYS[way] + store), tensors((numbers(), "in"), (again, "out"))).ok
+    assert out.tolist() == again.tolist()
+    found = fault(indexed(HALF + WAYS[way] + "\nst.global.b32 [%rd12], %r9;"), in_and_out(), seed=seed)
+    assert found.kind == "never-written" and found.thread == (16, 0, 0)
+
+
+def test_what_both_ways_leave_alone_is_known() -> None:
+    body = HALF + "mov.b32 %r10, 8;\n@%p2 bra ON;\nadd.s32 %r11, %r10, 1;\nON:\nst.global.b32 [%rd12], {};"
+    assert go(indexed(body.format("%r10")), in_and_out()).ok
+    assert fault(indexed(body.format("%r11")), in_and_out()).kind == "never-written"
+
+
+def test_the_end_of_threads_that_do_nothing_more() -> None:
+    body = HALF + "@%p1 st.global.b32 [%rd12], %r0;\n@%p2 ret;\nadd.s32 %r9, %r9, 1;"
+    assert go(indexed(body), in_and_out(16, "out")).ok
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_way_that_more_depends_on(effect: str) -> None:
+    body, says = EFFECTS[effect]
+    found = fault(indexed(HALF + body + "\n@%p1 st.global.b32 [%rd12], %r0;"), in_and_out(16, "inout"))
+    assert found.kind in ("never-written", "out-of-bounds") and says in found.explanation, str(found)
+    assert found.thread is not None and found.thread[0] >= 16
 
 
 def test_a_register_that_was_never_written() -> None:
