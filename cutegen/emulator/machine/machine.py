@@ -19,14 +19,15 @@ from cutegen.emulator.operations.state import Lanes
 
 Triple = tuple[int, int, int]
 _LANES = 8192  # at once: about what a core's second-level cache holds of a matrix product
+_MORE_LANES, _REGISTERS = 32768, 512  # without shared memory, where there are so few registers in all
 
 
 class Machine:
     """One launch of a program, in the order that `seed` stands for.
 
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
-    the most instructions that a thread may execute, and `lanes` about how many threads run at once. `instructions`
-    counts what was executed, over all threads.
+    the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
+    as are fast. `instructions` counts what was executed, over all threads.
     """
 
     def __init__(
@@ -40,14 +41,15 @@ class Machine:
         *,
         seed: int,
         limit: int,
-        lanes: int = _LANES,
+        lanes: int | None = None,
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
         self.dynamic, self.limit = shared, limit
         self.order = Order(seed)
         self.threads = prod(block)
-        self.at_once = max(1, lanes // self.threads)
+        alone = not program.placement.static + shared and len(program.widths) <= _REGISTERS
+        self.at_once = max(1, (lanes or (_MORE_LANES if alone else _LANES)) // self.threads)
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from cutegen.emulator.memory.placement import Placement
+from cutegen.emulator.operations.multiply_adds import nothing
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.ptx.model import Instruction, Kernel
 
@@ -47,6 +49,11 @@ class Block:
     instructions: tuple[Instruction, ...]
     writes: tuple[tuple[int, ...] | None, ...]
     end: End
+
+    @cached_property
+    def steps(self) -> tuple[tuple[int, Operation], ...]:
+        """The operations that do something, each with its place among all of them."""
+        return tuple((i, o) for i, o in enumerate(self.operations) if o is not nothing)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Schedule:
         block, lanes = self.program.blocks[number], self.lanes
         index = 0
         try:
-            for index, operation in enumerate(block.operations):  # noqa: B007
+            for index, operation in block.steps:  # noqa: B007
                 operation(lanes, mask)
         except Stop as stop:
             if stop.instruction is None:

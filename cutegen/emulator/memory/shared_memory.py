@@ -64,9 +64,9 @@ class SharedMemory:
         self._log.reads.append(access)
         rows, inside = self._inside(access)
         each = size // self.unit
-        units = [self._take(rows, j) for j in range(count * each)]
+        units = self._take_all(rows, access.count)
         poison: list[Poison] = [None] * count
-        if self._dirty.take(self._span(rows, access.count)).any():
+        if self._dirty[access.low : access.high].any() and self._dirty.take(self._span(rows, access.count)).any():
             poison = self._inspect(access, rows, inside, each, count)
         if each == 1:
             return units, poison
@@ -153,11 +153,15 @@ class SharedMemory:
             mask = np.asarray(mask.any(axis=1, keepdims=True))
         return np.where(mask, access.rows, 0), access.mask
 
-    def _take(self, rows: Array, j: int) -> Array:
-        """The units that lie `j` after the given rows, which broadcast to the lanes."""
+    def _take_all(self, rows: Array, count: int) -> list[Array]:
+        """The `count` units from the given rows on, which broadcast to the lanes."""
         if rows.shape[1] == 1:
-            return np.asarray(self.data.take(rows[:, 0] + j, axis=0))
-        return np.asarray(self.data.reshape(-1).take((rows + j) * self.shape[1] + self._blocks))
+            column = rows[:, 0]
+            if count == 1:
+                return [self.data.take(column, axis=0)]
+            return list(self.data.take(column + np.arange(count)[:, None], axis=0))
+        flat, first = self.data.reshape(-1), rows * self.shape[1] + self._blocks
+        return [flat.take(first + j * self.shape[1]) for j in range(count)]
 
     @staticmethod
     def _span(rows: Array, count: int) -> Array:

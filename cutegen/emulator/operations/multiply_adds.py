@@ -25,6 +25,9 @@ FEWEST = 8
 MOST_LANES = 1024
 """With more lanes than these the arithmetic takes longer than the calls that are saved by doing many at once."""
 
+MOST_PRODUCTS = 4
+"""So many arrays of sums are kept for those that are added to them next."""
+
 _LAST_29, _HALF = np.uint64(0x1FFFFFFF), np.uint64(0x10000000)
 _NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
@@ -103,7 +106,7 @@ class MultiplyAdds:
         self.factors = list(dict.fromkeys(slot for one in each for slot in (one.a, one.b)))
         place = {slot: i for i, slot in enumerate(self.factors)}
         self.a, self.b = np.array([place[one.a] for one in each]), np.array([place[one.b] for one in each])
-        self.addends, self.targets = [one.c for one in each], [one.target for one in each]
+        self.addends, self.targets = tuple(one.c for one in each), tuple(one.target for one in each)
         self.read = frozenset((*self.factors, *self.addends))
 
     def __call__(self, lanes: Lanes, mask: Mask) -> None:
@@ -114,8 +117,12 @@ class MultiplyAdds:
                 one(lanes, mask)
             return
         new = mask is not None and before[0] is None
-        for target, result in zip(self.targets, results, strict=True):
+        rows = list(results)
+        for target, result in zip(self.targets, rows, strict=True):
             lanes.wide[target], lanes.bits[target] = result, None
+        if len(lanes.products) > MOST_PRODUCTS:
+            lanes.products.clear()
+        lanes.products[self.targets] = results, rows
         if mask is None:
             if lanes.poison:
                 for target in self.targets:
@@ -152,13 +159,15 @@ class MultiplyAdds:
         threads, blocks = lanes.shape
         if threads * blocks > MOST_LANES or not self.read.isdisjoint(lanes.poison):
             return None
+        if any(lanes.bits[slot] is None and lanes.wide[slot] is None for slot in self.read):
+            return None  # one was never written
         kept = [value for value in before if value is not None]
         if kept and len(kept) != len(before):
             return None
         if not kept and any(lanes.bits[target] is not None for target in self.targets if before):
             return None  # a NaN is there
-        factors = _stacked([_wide(lanes, slot) for slot in self.factors], lanes.shape)
-        addends = _stacked([_wide(lanes, slot) for slot in self.addends], lanes.shape)
+        factors = _factors(lanes, self.factors)
+        addends = _addends(lanes, self.addends)
         lanes.underflow = False
         total = factors[self.a]
         total *= factors[self.b]
@@ -171,13 +180,28 @@ class MultiplyAdds:
         return np.where(mask, results, _stacked(kept, lanes.shape))
 
 
+def _factors(lanes: Lanes, slots: Sequence[int]) -> Array:
+    """The float32 values of registers as float64, shape (registers, threads, blocks)."""
+    if any(lanes.wide[slot] is not None for slot in slots):
+        return _stacked([_wide(lanes, slot) for slot in slots], lanes.shape)
+    return _stacked([lanes.get(slot) for slot in slots], lanes.shape).view(np.float32).astype(np.float64)
+
+
+def _addends(lanes: Lanes, slots: tuple[int, ...]) -> Array:
+    """The float32 values of registers as float64, shape (registers, threads, blocks); it must not be changed."""
+    before = lanes.products.pop(slots, None)
+    if before is not None and all(lanes.wide[slot] is row for slot, row in zip(slots, before[1], strict=True)):
+        return before[0]
+    return _stacked([_wide(lanes, slot) for slot in slots], lanes.shape)
+
+
 def _stacked(values: Sequence[Array], shape: tuple[int, int]) -> Array:
     """Values that broadcast to `shape`, along a new first axis."""
     whole = [value if value.shape == shape else np.broadcast_to(value, shape) for value in values]
     return np.concatenate(whole).reshape(len(values), *shape)
 
 
-def _nothing(lanes: Lanes, mask: Mask) -> None:
+def nothing(lanes: Lanes, mask: Mask) -> None:
     """Does nothing. It stands where a multiply-add stood that `MultiplyAdds` now does earlier in the basic block."""
 
 
@@ -193,7 +217,7 @@ def gather_multiply_adds(operations: Sequence[Operation]) -> tuple[Operation, ..
 
     def end_row() -> None:
         if len(row) >= FEWEST:
-            found.extend([MultiplyAdds(row), *[_nothing] * (len(row) - 1)])
+            found.extend([MultiplyAdds(row), *[nothing] * (len(row) - 1)])
         else:
             found.extend(row)
         row.clear()

@@ -34,8 +34,9 @@ class Lanes:
 
     `alive` is the mask of the lanes that have not exited; where an operation gets None as its mask, all of those are
     meant. `parameters` are the bytes of the parameter space, and `specials` the values of the special registers.
-    `underflow` is set by numpy's arithmetic when it underflows. `open` is the last instruction whose result PTX left
-    open for the operands that it had.
+    `underflow` is set by numpy's arithmetic when it underflows. `products` has what several registers got in `wide` at
+    once, as one array and as its parts, by their slots. `open` is the last instruction whose result PTX left open for
+    the operands that it had.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Lanes:
         self.shared, self.access = shared, access
         self.parameters, self.specials = parameters, specials
         self.underflow = False
+        self.products: dict[tuple[int, ...], tuple[Array, list[Array]]] = {}
         self.open: Instruction | None = None
 
     def get(self, slot: int) -> Array:

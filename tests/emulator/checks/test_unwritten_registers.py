@@ -141,3 +141,12 @@ shr.u32 %r15, %r10, 16;
     assert go(indexed(body + "st.global.b32 [%rd12], %r14;"), in_and_out()).ok
     assert fault(indexed(body + "st.global.b32 [%rd12], %r10;"), in_and_out()).kind == "never-written"
     assert fault(indexed(body + "st.global.b32 [%rd12], %r15;"), in_and_out()).kind == "never-written"
+
+
+def test_products_with_what_was_never_written() -> None:
+    """Among many that are added up at once too."""
+    fill = "".join(f"cvt.rn.f32.u32 %r{i}, %r0;\n" for i in range(7, 40) if i != 20)
+    body = fill + "".join(f"fma.rn.f32 %r{i}, %r{i + 1}, %r7, %r{i};\n" for i in range(10, 30, 2))
+    store = "st.global.b32 [%rd12], %r{};"
+    assert go(indexed(body + store.format(18)), in_and_out()).ok
+    assert fault(indexed(body + store.format(20)), in_and_out()).kind == "never-written"

@@ -167,9 +167,11 @@ OF_BLOCKS = "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\nmov.u32 %r5, %r1;\n" + TICKET
 OF_WARPS = "and.b32 %r6, %r0, 31;\nshr.u32 %r5, %r0, 5;\nsetp.ne.u32 %p1, %r6, 0;\n@%p1 ret;\n" + TICKET
 
 
-def tickets(body: str, count: int, seed: int, **launch: int) -> list[int]:
+def tickets(body: str, count: int, seed: int, shared: int = 0, **launch: int) -> list[int]:
     taken = np.zeros(count, np.uint32)
-    go(kernel(body), tensors((np.zeros(1, np.uint32), "inout"), (taken, "out")), seed=seed, **launch).check()
+    go(
+        kernel(body, shared=shared), tensors((np.zeros(1, np.uint32), "inout"), (taken, "out")), seed=seed, **launch
+    ).check()
     return taken.tolist()
 
 
@@ -207,7 +209,8 @@ def test_many_blocks_run_in_groups_and_warps_in_parts_both_ways_round() -> None:
 @pytest.mark.usefixtures("blind")
 def test_seed_0_is_the_order_of_the_numbers_and_a_seed_is_always_the_same_order() -> None:
     assert tickets(OF_BLOCKS, 8, 0, grid=8) == [0] * 8  # side by side
-    assert tickets(OF_BLOCKS, 200, 0, grid=200, block=64) == [i // 128 for i in range(200)]  # 128 of 64 threads at once
+    for shared, at_once in ((0, 512), (16, 128)):  # blocks of 64 threads
+        assert tickets(OF_BLOCKS, 600, 0, shared, grid=600, block=64) == [i // at_once for i in range(600)]
     assert tickets(OF_BLOCKS, 50, 9, grid=50) == tickets(OF_BLOCKS, 50, 9, grid=50)
 
 
