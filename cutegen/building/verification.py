@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cutegen.console import Progress
+from cutegen.errors import plain
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
@@ -104,7 +105,7 @@ def emulator_missing() -> str | None:
 
         emulator.install  # noqa: B018 imports what it needs
     except Exception as error:
-        return f"the emulator does not load: {type(error).__name__}: {error}"
+        return f"the emulator does not load: {type(error).__name__}: {plain(str(error))}"
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cutegen.errors import CutegenError
+from cutegen.errors import CutegenError, plain
 from cutegen.exits import BROKEN, DEFECT, INTERRUPTED, PIPE
 from cutegen.project.paths import readable
 
@@ -75,7 +75,7 @@ class Verbs(click.Group):
                 raise
             if isinstance(error, ImportError) and (error.name or "").partition(".")[0] != "cutegen":
                 raise Refusal(*_not_installed(error)) from error
-            message = f"cutegen failed: {_where(error)}{type(error).__name__}: {str(error)[:500]}"
+            message = f"cutegen failed: {_where(error)}{type(error).__name__}: {plain(str(error))[:500]}"
             help = f"this is a defect of cutegen; {DEBUG_VARIABLE}=1 shows the traceback for a report"
             raise Refusal(message, help, DEFECT) from error
 
@@ -85,7 +85,7 @@ def _not_installed(error: ImportError) -> tuple[str, str]:
     what = f"the package {error.name.partition('.')[0]}" if error.name else "something that cutegen needs"
     state = "is not installed" if isinstance(error, ModuleNotFoundError) else "cannot be imported"
     help = "install cutegen again, which brings all that it needs: `python -m pip install .` in its folder"
-    return f"{what} {state}: {str(error)[:500]}", help
+    return f"{what} {state}: {plain(str(error))[:500]}", help
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cutegen.errors import CutegenError
+from cutegen.errors import CutegenError, plain
 
 ToolName = Literal["nvdisasm", "cuobjdump"]
 
@@ -52,7 +52,7 @@ class Tool:
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise ToolError(f"{self.name} ({self.path}) did not run: {problem}") from problem
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()[-500:]
+            said = plain(done.stderr or done.stdout).strip()[-500:]
             raise ToolError(f"{self.name} ({self.path}) ended with status {done.returncode}: {said}")
         return done.stdout
 

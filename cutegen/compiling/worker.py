@@ -33,10 +33,9 @@ from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed, Job
 from cutegen.contract import compiler
-from cutegen.errors import CutegenError
+from cutegen.errors import CutegenError, plain
 from cutegen.workers import Last, Refused, Tell, Unusable, serve
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Of the DSL's messages: the code that it quotes, what it suggests, and the labels that its paragraphs start with
 _QUOTED_CODE = re.compile(r"-->|in function `|>?\s*\d*\s*\|")
 _SUGGESTION = re.compile(r"suggestion:|= note:")
@@ -164,7 +163,7 @@ def failure(problem: BaseException, path: Path, target: str) -> Failed:
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     trace = [(number, lines[number - 1]) for number, _ in _frames(problem, path) if 0 < number <= len(lines)]
     known = _known_targets()
-    said = _ANSI.sub("", str(problem)).replace(str(path), path.name).strip()
+    said = plain(str(problem)).replace(str(path), path.name).strip()
     if isinstance(problem, KeyError) and problem.args == (target,) and known and target not in known:
         message = f"the compiler does not know the target {target}; it knows {', '.join(known)}"
     else:
@@ -180,7 +179,7 @@ def failure(problem: BaseException, path: Path, target: str) -> Failed:
 def behind_the_lines(problem: BaseException, path: Path) -> bool:
     """Whether the compiler failed over the kernel as a whole, after the module's lines had run, and named none."""
     frames = _frames(problem, path)
-    return bool(frames) and frames[-1][1] == "compile_for" and not _named_lines(_ANSI.sub("", str(problem)), path)
+    return bool(frames) and frames[-1][1] == "compile_for" and not _named_lines(plain(str(problem)), path)
 
 
 def _frames(problem: BaseException, path: Path) -> list[tuple[int, str]]:

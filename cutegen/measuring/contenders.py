@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.peers import Peer, Product, product_of
@@ -147,7 +148,7 @@ def imported(place: str) -> Callable[..., Any]:
         else:
             module = importlib.import_module(where)
     except Exception as error:
-        raise ValueError(f"{where} does not load: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{where} does not load: {type(error).__name__}: {plain(str(error))}") from error
     found = getattr(module, name, None)
     if not callable(found):
         raise ValueError(f"{where} has no function `{name}`")

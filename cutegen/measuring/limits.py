@@ -7,7 +7,7 @@ from typing import Any
 
 from cutegen.analysis.roofline import arithmetic
 from cutegen.atoms.gpus import CUDA_F32
-from cutegen.errors import CutegenError
+from cutegen.errors import CutegenError, plain
 from cutegen.measuring.clock import Contender, Stopwatch, interleaved, prepare
 from cutegen.measuring.model import L2, SPREAD_LIMIT, Limits, Timing
 from cutegen.planning.plan import Plan
@@ -58,7 +58,9 @@ def _fma(watch: Stopwatch[Any], arch: str, sms: int) -> float:
         compiled(x, 2, TURN)
         torch.cuda.synchronize()
     except Exception as error:
-        raise LimitError(f"the multiply-add kernel does not run: {type(error).__name__}: {error}") from error
+        raise LimitError(
+            f"the multiply-add kernel does not run: {type(error).__name__}: {plain(str(error))}"
+        ) from error
     if not torch.allclose(x.double(), wanted, rtol=1e-4, atol=1e-3):
         raise LimitError("the multiply-add kernel computes something else")
     start = x.clone()

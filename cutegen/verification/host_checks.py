@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.errors import plain
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.bounds import evaluate
 from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
@@ -95,7 +96,7 @@ def _must_fail(
         if not any(names_argument(message, name) for name in call.names):
             return f"the error does not name {' or '.join(call.names)}: {message[:300]}"
     except Exception as error:
-        return f"must be a ValueError or TypeError, was {type(error).__name__}: {str(error)[:300]}"
+        return f"must be a ValueError or TypeError, was {type(error).__name__}: {plain(str(error))[:300]}"
     else:
         return "was accepted"
     changed = [name for name, view in here.items() if not torch.equal(_bits(view), before[name])]
@@ -133,7 +134,7 @@ def _must_work(
     except CannotRun:
         raise
     except Exception as error:
-        return f"was refused: {type(error).__name__}: {str(error)[:300]}"
+        return f"was refused: {type(error).__name__}: {plain(str(error))[:300]}"
     return "; ".join(wrong)
 
 

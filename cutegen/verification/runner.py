@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from cutegen import contract
+from cutegen.errors import plain
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.verification.bounds import Expected, evaluate
@@ -250,5 +251,5 @@ def _too_large(spec: KernelSpec, case: Case, limit: int | None) -> str:
 
 def describe(error: BaseException) -> str:
     """An exception's type and message in one line, without the advice that CUDA appends to every error."""
-    text = " ".join(str(error).split("\nCUDA kernel errors might be")[0].split())
+    text = " ".join(plain(str(error)).split("\nCUDA kernel errors might be")[0].split())
     return f"{type(error).__name__}: {text[:600]}" if text else type(error).__name__

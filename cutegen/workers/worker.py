@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cutegen.errors import plain
+
 _LOG_BYTES = 1 << 20  # of a log that are read
 _TRACE_SECONDS = 0.2  # for the answer to SIGUSR1
 
@@ -101,7 +103,7 @@ class Worker:
         """What the process printed since it got its last job, or since it was started; the end of it if it is much."""
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(self._log_start, end - _LOG_BYTES))
-        return self._log.read().decode("utf-8", "replace")
+        return plain(self._log.read().decode("utf-8", "replace"))
 
     def trace(self) -> None:
         """Lets the process print its stack, if it can."""
