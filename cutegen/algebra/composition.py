@@ -54,6 +54,34 @@ def composed(a: Layout, b: Layout) -> Layout:
     return result
 
 
+def composed_at_run_time(a: Layout, b: Layout) -> Layout:
+    """A o B as CuTeDSL computes it for a tensor whose strides are known only when the kernel is called.
+
+    None of A's modes are made one then, whatever their strides turn out to be. Raises `NotDefined` with the reason
+    where CuTeDSL refuses, and where it does not notice that what it gives is not A(B(c)).
+    """
+    flat = [*(mode for mode in leaves(a)[:-1] if mode[0] != 1), leaves(a)[-1]]
+    for _, d in leaves(b):
+        _check_step(flat, d)
+    parts = [_piece(flat, s, d) for s, d in leaves(b)]
+    last = [(s - 1) * d for s, d in leaves(b)]
+    for extent, _ in flat[:-1]:
+        own = [place % extent for place in last]
+        if sum(own) >= extent:
+            terms = " + ".join(str(place) for place in own if place)
+            raise NotDefined(f"{terms} = {sum(own)} steps past a mode of {extent}, each of them by itself does not")
+        last = [place // extent for place in last]
+    return Layout(nested_like(b.shape, (p[0] for p in parts)), nested_like(b.shape, (p[1] for p in parts)))
+
+
+def _check_step(flat: Pairs, step: int) -> None:
+    """Raises `NotDefined` for a step that CuTeDSL refuses for a mode of any size, even one."""
+    for extent, _ in flat[:-1]:
+        if step > extent and step % extent:
+            raise NotDefined(f"steps of {step} do not fit a mode of {extent}: {step} is no multiple of {extent}")
+        step = -(-step // extent)
+
+
 def leaves_like(layout: Layout, profile: Layout) -> list[Layout]:
     """The parts of a layout that stand where `profile` has an innermost mode."""
     if isinstance(profile.shape, int):

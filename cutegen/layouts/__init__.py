@@ -11,6 +11,7 @@ from cutegen.layouts.making import (
     pair,
     plane,
     row_major,
+    still,
     walk,
 )
 from cutegen.layouts.modes import (
@@ -65,6 +66,7 @@ __all__ = [
     "row_major",
     "run_along",
     "show",
+    "still",
     "unit_stride_run",
     "walk",
 ]

@@ -92,14 +92,14 @@ def make_layout_tv(thread_layout: Layout, value_layout: Layout) -> tuple[tuple[i
     both = raked_product(_as_tuple(thread_layout), _as_tuple(value_layout))
     tv = compose(right_inverse(both), Layout((size(thread_layout), size(value_layout))))
     tiler = product_each(both.shape)
-    return (tiler if isinstance(tiler, tuple) else (tiler,)), Layout(tv.shape, _still(tv.shape, tv.stride))
+    return (tiler if isinstance(tiler, tuple) else (tiler,)), Layout(tv.shape, still(tv.shape, tv.stride))
 
 
-def _still(shape: IntTuple, stride: IntTuple) -> IntTuple:
-    """The strides as CuTe prints them after a composition: 0 where the size is 1."""
+def still(shape: IntTuple, stride: IntTuple) -> IntTuple:
+    """The strides of a shape as CuTe prints them after a composition: 0 where the size is 1."""
     if isinstance(shape, int) or isinstance(stride, int):
         return 0 if shape == 1 else stride
-    return tuple(map(_still, shape, stride))
+    return tuple(map(still, shape, stride))
 
 
 def _as_tuple(layout: Layout) -> Layout:

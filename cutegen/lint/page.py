@@ -3,7 +3,8 @@
 A page stands with whoever says its code: in the folder `pages` of a family, of what several families share, or of lint
 for what the language and a build say. It is Markdown. Its first line is `# CODE: title`, which is the one place for a
 code's title; a block that is fenced as `yaml bad`, or as `sh bad` where the file is one that no page can show, holds
-what the code is said about, and one fenced as `yaml good` the same mended.
+what the code is said about, and one fenced as `yaml good` the same mended. Where no spec is known to have the problem,
+`text bad` holds what would be said.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from cutegen import registry
 from cutegen.language.diagnostics import Severity
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _BUILT = "CG4"  # what codes begin with that only a build says
 _TITLE = re.compile(r"# (CG[0-9]{3}): (.+)")
-_BLOCK = re.compile(r"^```(yaml|sh) (bad|good)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(yaml|sh|text) (bad|good)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Page:
     severity: Severity
     kind: Kind
     text: str  # all of it
-    bad: str  # a spec, or shell commands that write a `spec.yaml`
-    is_shell: bool
+    bad: str  # a spec, shell commands that write a `spec.yaml`, or what is said
+    kind_of_bad: Literal["yaml", "sh", "text"]
     good: str
 
 
@@ -75,6 +76,6 @@ def read(code: str) -> Page:
         kind=rule.kind if rule else "correctness",
         text=text,
         bad=bad[3],
-        is_shell=bad[1] == "sh",
+        kind_of_bad=cast(Literal["yaml", "sh", "text"], bad[1]),
         good=blocks["good"][3],
     )

@@ -25,7 +25,7 @@ def module_of(text: str) -> Module:
     return module
 
 
-def verified(module: Module, folder: Path) -> None:
+def verified(module: Module, folder: Path, least: int = 11) -> None:
     path = folder / module.name
     path.write_text(module.text, encoding="utf-8")
     loaded, executor = load_module(path), EmulatorExecutor()
@@ -33,7 +33,7 @@ def verified(module: Module, folder: Path) -> None:
     for case in cases:
         report = verify_case(module.spec, case, loaded, executor)
         assert report.status == "passed", f"{case.name}: {report.message}"
-    assert len(cases) > 10
+    assert len(cases) >= least
 
 
 # ------------------------------------------------------------------------------------------------------- bools
@@ -59,6 +59,16 @@ def test_a_bool_that_is_read_and_written(tmp_path: Path) -> None:
         "X": {"shape": ["N"], "dtype": "bool"},
     }
     verified(module_of(document("elementwise", tensors, "Y = Y and X", {}, targets=["sm_90a"])), tmp_path)
+
+
+@pytest.mark.parametrize(("source", "target"), [("bool", "bool"), ("bool", "f32"), ("bool", "u8")])
+def test_a_probe_of_bools(source: str, target: str, tmp_path: Path) -> None:
+    tensors = {
+        "A": {"shape": ["M", "N"], "dtype": source, "major": "M"},
+        "D": {"shape": ["T", "V"], "dtype": target, "role": "out"},
+    }
+    schedule = {"tv_layout": "((2,2),(2,3)):((2,12),(1,4))"}
+    verified(module_of(document("probe", tensors, "D = A", schedule, targets=["sm_90a"])), tmp_path, least=5)
 
 
 # ---------------------------------------------------------------------------------------------------- products

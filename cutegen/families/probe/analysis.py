@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from tensor_layouts import compose
-
 from cutegen import layouts
+from cutegen.algebra.composition import composed_at_run_time
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.claims import Claim
 from cutegen.analysis.words import count
@@ -18,7 +17,7 @@ from cutegen.language.kinds import Path
 def accesses_of(plan: ProbePlan) -> tuple[Access, ...]:
     """The accesses to the tensor that a probe reads by the layout, and to the one that it writes."""
     tile = layouts.plane(plan.tiler, strides_of(plan.source, plan.source.shape, fixed_sizes(plan.spec, plan.tile)))
-    threads, values = (compose(tile, mode) for mode in layouts.modes_of(plan.tv_layout))
+    threads, values = layouts.modes_of(composed_at_run_time(tile, plan.tv_layout))
     out = plan.spec.output
     shape = layouts.mode_sizes(plan.tv_layout)
     written = layouts.plane(shape, strides_of(out, out.shape, fixed_sizes(plan.spec, plan.tile)))

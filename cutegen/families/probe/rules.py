@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from tensor_layouts import Layout
 
 from cutegen import layouts
-from cutegen.families.common.rules.candidates import in_tiler
+from cutegen.algebra import NotDefined
+from cutegen.algebra.composition import composed_at_run_time
+from cutegen.families.common.rules.candidates import in_tiler, show_extents
 from cutegen.families.common.rules.limits import MAX_COUNT
 from cutegen.families.probe.schedule import Spec
-from cutegen.lint.rule import Rule, Say
-from cutegen.lint.trial import first_that_works, first_written
+from cutegen.lint.rule import Candidate, Rule, Say
+from cutegen.lint.trial import changed, first_that_works, first_written, is_written, say_layout, written
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 
@@ -51,9 +55,7 @@ def inside_tile(spec: Spec, say: Say) -> None:
     terms = [f"{e - 1} * {d}" for e, d in layouts.leaves(layout) if e > 1]
 
     def help() -> str | None:
-        text, candidate = in_tiler(spec, last, extent)
-        static = {m: s for m, s in candidate.static.items() if ("static", m) in spec.source.values}
-        return first_that_works(say.code, [(text, replace(candidate, static=static))])
+        return first_that_works(say.code, [_sized_anew(in_tiler(spec, last, extent))])
 
     say(
         f"the layout reaches place {farthest - 1}, and the tile has {places}",
@@ -63,6 +65,47 @@ def inside_tile(spec: Spec, say: Say) -> None:
             f"{' * '.join(map(str, tiler.values()))} = {places}, the last is {places - 1}",
         ),
         help=help,
+    )
+
+
+def _sized_anew(candidate: Candidate) -> Candidate:
+    """A candidate without the sizes that followed from the tiler and the layout before."""
+    text, spec = candidate
+    static = {mode: size for mode, size in spec.static.items() if is_written(spec, "static", mode)}
+    return text, replace(spec, static=static)
+
+
+def composes(spec: Spec, say: Say) -> None:
+    """A probe's layout composes with its tile, whatever the strides of the tensor turn out to be."""
+    layout, tiler = spec.schedule.tv_layout, spec.schedule.tiler
+    assert layout is not None and tiler is not None
+    sizes = tuple(tiler.values())
+    if layouts.reach(layout) > prod(sizes):
+        return  # `inside_tile` says so
+    try:
+        composed_at_run_time(layouts.row_major(sizes, 0), layout)
+    except NotDefined as error:
+        why = error.message
+    else:
+        return
+
+    def candidates() -> Iterator[Candidate]:
+        still = Layout(layout.shape, layouts.still(layout.shape, layout.stride))
+        if still != layout:
+            yield written(say_layout("tv_layout", still)), changed(spec, {"tv_layout": still})
+        first, *others = tiler
+        flat = {first: prod(sizes), **dict.fromkeys(others, 1)}
+        fields: dict[str, Any] = {f"tiler.{mode}": extent for mode, extent in flat.items()}
+        text = f"write `tiler: {{{show_extents(flat)}}}`"
+        yield written(f"{text}: any layout composes with one mode"), changed(spec, fields)
+        both = f"{text} and `tv_layout: {layouts.format_layout(still)}`"
+        yield written(both), changed(spec, {**fields, "tv_layout": still})
+
+    say(
+        f"the layout does not compose with a tile of {' x '.join(map(str, sizes))}",
+        *("schedule", "tv_layout"),
+        notes=(why, "it counts the tile's places with the first mode fastest, in steps that each mode must take whole"),
+        help=lambda: first_that_works(say.code, map(_sized_anew, candidates())),
     )
 
 
@@ -81,6 +124,7 @@ def tile_size(spec: Spec, say: Say) -> None:
 RULES: tuple[Rule, ...] = (
     Rule("CG231", threads, basic=True),
     Rule("CG232", values, basic=True),
+    Rule("CG257", composes),
     Rule("CG258", inside_tile),
     Rule("CG259", tile_size),
 )

@@ -15,8 +15,13 @@ def kernel_parts(plan: ProbePlan) -> KernelParts:
     value = plan.statements[0].stored
     assert value is not None
     element = f"t{output.name}g{source.name}[value_idx]"
+    target = f"m{output.name}"
     if source.dtype is Dtype.u8:  # in the kernel a u8 tensor says it holds i8
         element = f"cutlass.Uint8({element})"
+    if source.dtype is Dtype.bool and output.dtype is not Dtype.bool:  # and a bool tensor too
+        element += " != 0"
+    if output.dtype is Dtype.bool:  # which only a bool can be moved to, as the byte that it is
+        target = f"cute.recast_tensor({target}, cutlass.Int8)"
     return KernelParts(
         template="probe.py.j2",
         constants=(
@@ -26,6 +31,7 @@ def kernel_parts(plan: ProbePlan) -> KernelParts:
         context={
             "source": source,
             "probe_element": element,
+            "probe_target": target,
             "probe_value": KernelPrinter({source.name: source.argument}, frozenset(), None, WIDTH - 8)
             .print(value)
             .text,
