@@ -85,6 +85,14 @@ def product(majors: str, schedule: dict[str, Any], compute: str = "C = A @ B.T",
     return document("gemm", tensors, compute, schedule, targets=["sm_90a"], **more)
 
 
+@pytest.mark.parametrize(("majors", "pads"), [("KKN", (4, 1)), ("MNM", (1, 3))])
+def test_columns_of_shared_memory_that_start_anywhere(majors: str, pads: tuple[int, int], tmp_path: Path) -> None:
+    """The compiler reads aligned vectors of a fragment that starts between them, past the last element too."""
+    small = {"tiler": {"M": 32, "N": 32, "K": 8}, "mma": {"thread_layout": "(8,4,1)"}}
+    smem = {name: {"pad": pad} for name, pad in zip("AB", pads, strict=True)}
+    verified(module_of(product(majors, {**small, "smem": smem})), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("majors", "m", "n"), [("MNM", 48, 64), ("MNN", 64, 48), ("MNM", 48, 128), ("MNN", 96, 160), ("KKN", 48, 48)]
 )

@@ -27,11 +27,11 @@ from cutegen.planning.report import Report
 
 _TILED = ("tiler", "mma.thread_layout", "workspace.*.major")  # what has an operand's tile dealt out to the threads
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
-    "copies.*.atom": ("workspace.*.major",),
-    "copies.*.bits": (*_TILED, "copies.*.thread_layout", "copies.*.value_layout"),
+    "copies.*.atom": ("workspace.*.major", "smem.*.pad"),
+    "copies.*.bits": (*_TILED, "smem.*.pad", "copies.*.thread_layout", "copies.*.value_layout"),
     "copies.@.bits": ("mma.permutation",),
-    "copies.*.thread_layout": (*_TILED, "copies.*.bits"),
-    "copies.*.value_layout": (*_TILED, "copies.*.thread_layout", "copies.*.bits"),
+    "copies.*.thread_layout": (*_TILED, "smem.*.pad", "copies.*.bits"),
+    "copies.*.value_layout": (*_TILED, "smem.*.pad", "copies.*.thread_layout", "copies.*.bits"),
 }
 
 
@@ -69,6 +69,7 @@ def _infer_operand_copy(
         value = Layout((1, vector))
     else:
         widest = min(aligned_elements(tensor), whole_rows(spec, tensor))
+        widest = min(widest, _aligned_columns(schedule, tensor, mode))
         widest = widest if given.bits is None else max(1, given.bits // tensor.dtype.bits)
         if given.thread_layout is not None:
             along = layouts.mode_sizes(given.thread_layout)[0]
@@ -102,6 +103,9 @@ def _infer_operand_copy(
             )
         else:
             run, why = min(copy_run(copy, 0), whole_rows(spec, tensor)), ", and the alignment"
+            starts, widest = _aligned_columns(schedule, tensor, mode), aligned_elements(tensor)
+            if run <= starts < widest or starts < min(run, widest):
+                run, why = min(run, starts), f", and columns of shared memory that start at multiples of {starts}"
         copy = replace(copy, bits=min(run, aligned_elements(tensor)) * tensor.dtype.bits)
         report.infer(f"the contiguous run of a thread{why}", *where, "bits")
     if copy.atom is None:
@@ -133,6 +137,13 @@ def _promised_along_k(spec: Spec, schedule: GemmSchedule, tensor: Tensor, copy: 
         return 1  # the wider side takes the registers that there are
     promised = known_divisor(spec, product_of(spec).k)
     return promised & -promised
+
+
+def _aligned_columns(schedule: GemmSchedule, tensor: Tensor, mode: str) -> int:
+    """The widest access, in elements, that all columns of a tensor's shared memory are aligned to."""
+    smem = schedule.smem.get(tensor.name)
+    column = tile_of(schedule, mode) + (0 if smem is None or smem.pad is None else smem.pad)
+    return column & -column
 
 
 def operand_along_k(

@@ -49,6 +49,7 @@ class GemmOperand:
     value_layout: Layout
     copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
     smem_stride: int  # elements between neighbours in k
+    smem_whole: int | None  # elements that its memory is rounded up to a multiple of, where it is none by itself
     smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
     smem_runs: bool  # that layout puts elements of one thread side by side
     masked: bool

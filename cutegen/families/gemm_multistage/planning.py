@@ -16,7 +16,7 @@ from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage import product as gemm
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Spec
-from cutegen.families.gemm_multistage.shared_memory import column_stride, smem_bytes
+from cutegen.families.gemm_multistage.shared_memory import column_stride, smem_bytes, smem_elements
 from cutegen.families.gemm_multistage.workspace import plan_workspaces
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
@@ -153,6 +153,7 @@ def _operand(spec: Spec, tensor: Tensor, letter: str, mode: str, masked: bool) -
     tiler, _ = make_layout_tv(copy.thread_layout, copy.value_layout)
     block, depth = gemm.tile_of(schedule, mode), gemm.tile_of(schedule, k)
     values = int(size(copy.value_layout))
+    whole = gemm.FRAGMENT_BYTES // tensor.dtype.bytes
     return GemmOperand(
         tensor=tensor,
         letter=letter,
@@ -165,6 +166,7 @@ def _operand(spec: Spec, tensor: Tensor, letter: str, mode: str, masked: bool) -
         value_layout=copy.value_layout,
         copies=(values // vector, block // tiler[0], depth // tiler[1]),
         smem_stride=column_stride(schedule, tensor, mode),
+        smem_whole=whole if smem_elements(schedule, tensor, mode, k) % whole else None,
         smem_layout=gemm.column_of(schedule, tensor.name),
         smem_runs=_runs_in_column(schedule, tensor, mode, int(letter == "B")),
         masked=masked,

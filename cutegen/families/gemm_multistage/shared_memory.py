@@ -47,17 +47,25 @@ def column_stride(schedule: GemmSchedule, tensor: Tensor, mode: str) -> int:
     return tile_of(schedule, mode) + pad_of(schedule, tensor)
 
 
+def smem_elements(schedule: GemmSchedule, tensor: Tensor, mode: str, k: str) -> int:
+    """The elements from the first of a tensor's buffer to its last; there is no pad behind the last column."""
+    assert schedule.pipeline.stages is not None
+    columns = tile_of(schedule, k) * schedule.pipeline.stages
+    return column_stride(schedule, tensor, mode) * (columns - 1) + tile_of(schedule, mode)
+
+
 def smem_bytes(spec: Spec) -> tuple[dict[str, int], int]:
-    """The bytes of shared memory of A's and B's buffers by name, and those of both with each at a multiple of 16."""
-    schedule, (a, b, m, n, k), stages = spec.schedule, product_of(spec), spec.schedule.pipeline.stages
-    assert stages is not None
+    """The bytes of shared memory of A's and B's buffers by name, and those of both.
+
+    Each is rounded up to 16 bytes: of a fragment that starts between them the compiler reads whole vectors, and the
+    last one must end in the buffer.
+    """
+    schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
     buffers = {}
     for tensor, mode in ((a, m), (b, n)):
-        stride = column_stride(schedule, tensor, mode)
-        # The last column has no padding behind it, but the allocation is rounded up to it all the same.
-        elements = stride * (tile_of(schedule, k) * stages - 1) + tile_of(schedule, mode)
-        buffers[tensor.name] = elements * tensor.dtype.bytes
-    return buffers, sum(-(-b // 16) * 16 for b in buffers.values())
+        exact = smem_elements(schedule, tensor, mode, k) * tensor.dtype.bytes
+        buffers[tensor.name] = -(-exact // FRAGMENT_BYTES) * FRAGMENT_BYTES
+    return buffers, sum(buffers.values())
 
 
 def smem_products(spec: Spec) -> tuple[str, ...]:
@@ -69,7 +77,10 @@ def smem_products(spec: Spec) -> tuple[str, ...]:
         block, pad = tile_of(schedule, mode), pad_of(schedule, tensor)
         column = f"({block} + {pad})" if pad else f"{block}"
         product = f"{column} * {tile_of(schedule, k)} * {schedule.pipeline.stages} stages * {tensor.dtype.bytes} bytes"
-        found.append(f"{tensor.name}: {product}{' less the last pad' if pad else ''} = {buffers[tensor.name]}")
+        rest = " less the last pad" if pad else ""
+        if smem_elements(schedule, tensor, mode, k) * tensor.dtype.bytes % FRAGMENT_BYTES:
+            rest += f", rounded up to {FRAGMENT_BYTES}"
+        found.append(f"{tensor.name}: {product}{rest} = {buffers[tensor.name]}")
     return tuple(found)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import gcd
 
 import pytest
 from lint_kit import checked, found_in, hit_of_case
+from planning_specs import document
 from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage import FAMILY
+from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.schedule import SharedMemory
 from cutegen.language import read_specs
 from cutegen.layouts import offsets
@@ -231,3 +234,23 @@ def test_matrix_variants_tell_a_problem_once_and_in_its_place() -> None:
     text = "matrix: {p: [1, 3]}\n" + GEMM.replace("kernel: mm", "kernel: mm_{p}").replace("pad: 0", 'pad: "{p}"')
     found = found_in(text)
     assert {(d.code, d.span.line) for d in found} == {("CG251", 24)} and len(found) == 2
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+def test_copies_are_as_narrow_as_a_padding_that_was_written(dtype: str) -> None:
+    """Any padding can be written where the copy was not: accesses are as wide as columns are aligned then."""
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": dtype, "major": "M"},
+        "B": {"shape": ["N", "K"], "dtype": dtype, "major": "N"},
+        "C": {"shape": ["M", "N"], "dtype": dtype, "role": "out"},
+    }
+    for pad in range(10):
+        schedule = {"tiler": {"M": 128, "N": 128, "K": 8}, "smem": {"A": {"pad": pad}}}
+        (module,) = generate(document("gemm", tensors, "C = A @ B.T", schedule), "x.yaml").modules
+        plan, whole = module.plan, 128 // Dtype(dtype).bits
+        assert isinstance(plan, GemmPlan)
+        widest = min(whole, 128 * 8 // plan.threads)
+        assert (plan.a.vector, plan.b.vector) == (gcd(128 + pad, widest), widest)
+        rounded = (3 * 8 * (128 + pad) - pad) % whole != 0
+        assert (f"sA_elements = cute.round_up(cute.cosize(sA_layout), {whole})" in module.text) == rounded
+        assert plan.smem_bytes % 16 == 0

@@ -82,7 +82,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
         *first_written(spec, ("schedule", "pipeline", "stages"), ("schedule", "tiler")),
         notes=(
             *smem_products(spec),
-            f"{' + '.join(str(x) for x in buffers.values())}, each rounded up to 16 = {total}",
+            f"{' + '.join(str(x) for x in buffers.values())} = {total}",
         ),
         help=help,
     )
