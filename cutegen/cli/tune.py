@@ -13,7 +13,7 @@ from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.project.sources import Unit
-    from cutegen.tuning.flow import Result
+    from cutegen.tuning.result import Result
 
 
 @click.command()
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 @click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
 @click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
 @click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Then try nothing new any more; the first few candidates are timed in any case.")  # fmt: skip
+              help="Then look at, compile and time nothing new, but the first few. A dry run has 10.")  # fmt: skip
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides the order in which schedules are tried.")
 @click.option(
-    "--dry-run", is_flag=True, help="Only what needs no GPU: the space, pruning and compiling; lists what is left."
+    "--dry-run",
+    is_flag=True,
+    help="Only what needs no GPU, and only for a while: the space, what lint refuses, compiling.",
 )
 @click.option("--target", metavar="T", help="With --dry-run: compile only for this one of the spec's targets.")
 @click.option("--no-write", is_flag=True, help="Print what would change in the spec, and leave it as it is.")
@@ -64,22 +66,26 @@ def tune(
     variants of a matrix share a schedule: what counts is the geometric mean over kernels and shapes.
 
     With --budget candidates are compiled and timed a few at a time, the most promising first, so that a short
-    search has timed some. What is best of them is timed to the end, also after the budget.
+    search has timed some. What is best of them is timed to the end, and the winner compiled for all targets, also
+    after the budget.
+
+    A dry run times nothing. Half of its budget goes at most to looking at schedules, the rest to compiling what lint
+    accepts, the most promising first; it counts what it did not look at, and lists what it did not compile.
 
     An interrupted search goes on where it was: results are kept in .cutegen-tune/ of the project. The spec's file is
     changed only where its schedule is.
 
     Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
 
-    JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates, ranking,
-    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a spec with
-    errors {verb, ok, exit_code, diagnostics}.
+    JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates,
+    uncompiled, ranking, incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a
+    spec with errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.console import make_progress, print_diagnostics
     from cutegen.measuring.shapes import ShapeError
     from cutegen.tuning import output
-    from cutegen.tuning.flow import Options
     from cutegen.tuning.preparing import log_path, prepare, write_winner
+    from cutegen.tuning.result import Options
 
     if target is not None and not dry_run:
         raise click.UsageError("--target is for --dry-run; a GPU is its own target")
@@ -142,7 +148,7 @@ def _print(result: Result, dry: bool) -> None:
         click.echo(f"note: {notice}", err=True)
     for line in output.dropped_lines(result):
         click.echo(line, err=True)
-    for line in output.counts_lines(result):
+    for line in output.counts_lines(result, dry):
         click.echo(line)
     if dry:
         print_table(output.DRY_COLUMNS, output.dry_rows(result))

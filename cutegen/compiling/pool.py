@@ -27,6 +27,25 @@ def compile_all(
 ) -> list[Outcome]:
     """Compiles every job; the outcomes come in the order of the jobs.
 
+    Everything else is as `compile_until` has it.
+    """
+    outcomes = compile_until(jobs, workers=workers, cache=cache, on_done=on_done, timeout=timeout)
+    return [outcome for outcome in outcomes if outcome is not None]  # without an end of time, every one
+
+
+def compile_until(
+    jobs: Sequence[Job],
+    *,
+    until: float | None = None,
+    workers: int | None = None,
+    cache: Cache | None = None,
+    on_done: Callable[[Job, Outcome], None] | None = None,
+    timeout: float = TIMEOUT,
+) -> list[Outcome | None]:
+    """Compiles jobs, the first ones first, until a time by `time.monotonic` (None: all of them).
+
+    The outcomes come in the order of the jobs; those that did not end in time have None.
+
     There are `workers` processes at most (None: one a processor), never more than jobs that the cache does not answer,
     and none at all if it answers them all. `on_done` is called in the calling thread as each job ends. `timeout` is in
     seconds for one job.
@@ -45,6 +64,8 @@ def compile_all(
 
     waiting: list[int] = []
     for index, job in enumerate(jobs):
+        if until is not None and time.monotonic() >= until:
+            break
         start = time.perf_counter()
         found = cache.get(job) if cache is not None else None
         if found is not None:
@@ -54,7 +75,7 @@ def compile_all(
     if waiting:
         try:
             with Crew(worker_setup(timeout), min(workers or processors(), len(waiting))) as crew:
-                for number, ending in crew.run([jobs[index] for index in waiting]):
+                for number, ending in crew.run([jobs[index] for index in waiting], until):
                     index = waiting[number]
                     outcome = _outcome(jobs[index], ending)
                     if cache is not None and isinstance(outcome, Compiled):
@@ -63,7 +84,7 @@ def compile_all(
         finally:
             if cache is not None:
                 cache.prune()
-    return [outcomes[index] for index in range(len(jobs))]
+    return [outcomes.get(index) for index in range(len(jobs))]
 
 
 def worker_setup(timeout: float) -> Setup:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from cutegen.analysis.occupancy import occupancy
 from cutegen.codegen import Module
-from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, compile_all
+from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, compile_until
 from cutegen.tuning.model import FAILED, REGISTERS, SPILLS, Candidate, Dropped
 
-Compile = Callable[..., list[Outcome]]  # as `compile_all`
+Compile = Callable[..., list[Outcome | None]]  # as `compile_until`
 
 
 def compile_candidates(
@@ -22,9 +22,11 @@ def compile_candidates(
     cache: Cache | None,
     on_start: Callable[[int], None],
     on_done: Callable[[str], None],
-    compile: Compile = compile_all,
-) -> list[Candidate | Dropped]:
-    """Compiles the `kernels` of each candidate for each target; gives what became of each, in the candidates' order.
+    until: float | None = None,
+    compile: Compile = compile_until,
+) -> list[Candidate | Dropped | None]:
+    """Compiles the `kernels` of each candidate for each target; gives what became of each, in the candidates' order,
+    and None for one that did not get through before the time `until`, by `time.monotonic`.
 
     Those that are left know their registers. The incumbent, number 0, may spill: it is what the spec says. Raises
     OSError where no worker process can start.
@@ -40,6 +42,7 @@ def compile_candidates(
         on_start(len(jobs))
     outcomes = compile(
         list(jobs),
+        until=until,
         workers=workers,
         cache=cache,
         on_done=lambda job, outcome: on_done(
@@ -47,7 +50,12 @@ def compile_candidates(
         ),
     )
     by_job = dict(zip(jobs, outcomes, strict=True))
-    return [_judged(c, [(by_job[job], m) for job, m in pairs]) for c, pairs in zip(candidates, wanted, strict=True)]
+    judged: list[Candidate | Dropped | None] = []
+    for candidate, pairs in zip(candidates, wanted, strict=True):
+        ended = [(outcome, module) for job, module in pairs if (outcome := by_job[job]) is not None]
+        found = _judged(candidate, ended)
+        judged.append(found if isinstance(found, Dropped) or len(ended) == len(pairs) else None)
+    return judged
 
 
 def _judged(candidate: Candidate, compiled: Sequence[tuple[Outcome, Module]]) -> Candidate | Dropped:

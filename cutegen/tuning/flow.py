@@ -2,92 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.compiling import Cache, Compiled, Job, check, compile_all
+from cutegen.compiling import Cache, Compiled, Job, check, compile_until
 from cutegen.console import Progress
 from cutegen.language.model import KernelSpec
 from cutegen.tuning.artefacts import Compile, compile_candidates
 from cutegen.tuning.log import Conditions, Log
 from cutegen.tuning.model import (
     DUPLICATE,
-    LOST,
     WRONG,
     Batch,
     Candidate,
     Dropped,
-    Place,
-    Score,
     Shape,
     Timer,
     Trouble,
 )
 from cutegen.tuning.pruning import Sieve, ranked
+from cutegen.tuning.result import Options, Result
 from cutegen.tuning.search import FINALISTS, RUNGS, TOGETHER, IncumbentTrouble, Search
-from cutegen.tuning.space import Space, make_space, neighbours
+from cutegen.tuning.space import make_space, neighbours
 
 ROUNDS = 30  # of the last run
 PASSES = 3  # of changes around the best
 LEADERS = 2  # that are changed
 FIRST = 3  # candidates that a search with a budget compiles before it times any
 LOOKING = 0.25  # of what is left of a budget: the most that looking at schedules takes
-
-
-@dataclass(frozen=True)
-class Options:
-    """How far a search goes.
-
-    `most` candidates, the most promising first, are compiled and timed before the best are refined. After `budget`
-    seconds no further candidate is tried but the first few. `targets` is what to compile for without a timer.
-    """
-
-    most: int = 256
-    budget: float | None = None
-    seed: int = 0
-    jobs: int | None = None
-    cache: bool = True
-    targets: tuple[str, ...] = ()
-
-
-@dataclass
-class Result:
-    """What a search came to.
-
-    `ranking` has those timed in the last run, best first, without the spec as it is. `text` is the spec file with the
-    winner's schedule, None without a winner; `stopped` says why nothing could be timed.
-    """
-
-    space: Space
-    incumbent: Candidate
-    pruned: Counter[str] = field(default_factory=Counter)  # code of lint, or `duplicate` -> schedules
-    tried: int = 0  # schedules that were looked at
-    candidates: list[Candidate] = field(default_factory=list)  # that compiled, the most promising first
-    dropped: list[Dropped] = field(default_factory=list)  # after pruning
-    left_out: int = 0  # candidates beyond `most`
-    untried: int = 0  # candidates that were not compiled any more, since the budget was spent
-    ranking: list[tuple[Candidate, Score]] = field(default_factory=list)
-    incumbent_us: Mapping[str, float] = field(default_factory=dict)
-    place: Place | None = None
-    gpus: int = 0
-    late: bool = False  # the budget was spent before everything was tried
-    winner: Candidate | None = None
-    stopped: str = ""
-    notices: list[str] = field(default_factory=list)
-
-    @property
-    def wrong(self) -> list[Dropped]:
-        """The candidates that lint accepts, and that compute something else or end their process."""
-        return [dropped for dropped in self.dropped if dropped.by in (WRONG, LOST)]
-
-    @property
-    def text(self) -> str | None:
-        """The spec file with the winner's schedule, None without a winner."""
-        return None if self.winner is None else self.winner.text
+DRY = 10.0  # seconds: the budget of a search without a timer that is given none
+DRY_LOOKING = 0.5  # as LOOKING, of such a search
+GRACE = 60.0  # seconds after the budget in which the first few candidates must be found and compiled
 
 
 class Tuning:
@@ -100,7 +48,7 @@ class Tuning:
         options: Options,
         log: Log,
         progress: Progress,
-        compile: Compile = compile_all,
+        compile: Compile = compile_until,
     ) -> None:
         """Prepares a search over a spec that has no errors."""
         self.sieve, self.shapes, self.options, self.log, self.progress = sieve, shapes, options, log, progress
@@ -112,11 +60,17 @@ class Tuning:
         self.deadline: float | None = None  # by `time.monotonic`
 
     def dry(self) -> Result:
-        """Finds the space, prunes it and compiles what is left, without timing anything. Raises OSError where no
-        compiler process can be started.
+        """Finds the space, prunes it and compiles candidates as far as the budget goes, the most promising first,
+        without timing anything. Raises OSError where no compiler process can be started.
         """
-        self._compiled(self._sifted(list(self._schedules())))
-        return self.result
+        result, budget = self.result, self.options.budget
+        self.deadline = time.monotonic() + (DRY if budget is None else budget)
+        schedules = list(self._schedules())
+        found = self._sifted(schedules, share=DRY_LOOKING)
+        result.unseen = len(schedules)
+        self._compiled(found, until=self.deadline)
+        result.late = bool(result.unseen or result.untried)
+        return result
 
     def run(self, timers: Sequence[Timer]) -> Result:
         """Runs the whole search. Raises OSError as `dry` does, and where no worker process can be started.
@@ -146,21 +100,24 @@ class Tuning:
         yield from result.space.schedules(self.options.seed)
         yield from neighbours(result.space, result.incumbent.schedule, _specs(result.incumbent)[0])
 
-    def _sifted(self, schedules: list[Mapping[str, Any]], search: Search | None = None) -> list[Candidate]:
+    def _sifted(
+        self, schedules: list[Mapping[str, Any]], search: Search | None = None, share: float = LOOKING
+    ) -> list[Candidate]:
         """Looks at schedules, and takes those it looked at from the list; gives candidates, the most promising first.
 
-        With a budget, it looks at no more than there is time for, but at some that were not timed before.
+        With a budget it takes a share of what is left of it; a search that times goes on until it has found the first
+        few that were not timed before, if there are any to be found in `GRACE`.
         """
         found: list[Candidate] = []
-        unknown = 0
-        enough: float | None = None
+        unknown, wanted = 0, FIRST if search is not None else 0
+        enough = last = math.inf
         if self.deadline is not None:
             now = time.monotonic()
-            enough = now + LOOKING * max(0.0, self.deadline - now)
+            enough, last = now + share * max(0.0, self.deadline - now), self.deadline + GRACE
         self.progress.start("looking at schedules", len(schedules))
         try:
             while schedules:
-                if enough is not None and unknown >= FIRST and time.monotonic() >= enough:
+                if time.monotonic() >= (enough if unknown >= wanted else last):
                     break
                 schedule = schedules.pop(0)
                 one = self.sieve.sift(schedule)
@@ -182,9 +139,13 @@ class Tuning:
         return kept
 
     def _compiled(
-        self, candidates: Sequence[Candidate], targets: tuple[str, ...] | None = None, every: bool = False
+        self,
+        candidates: Sequence[Candidate],
+        targets: tuple[str, ...] | None = None,
+        every: bool = False,
+        until: float | None = None,
     ) -> list[Candidate]:
-        """The candidates that the compiler takes.
+        """The candidates that the compiler takes, of those that get through it before the time `until`.
 
         With `every`, all kernels of the spec are compiled, not only those that are timed.
         """
@@ -198,19 +159,25 @@ class Tuning:
                 cache=self.cache,
                 on_start=lambda count: self.progress.start("compiling candidates", count),
                 on_done=lambda line: self.progress.step(line or None),
+                until=until,
                 compile=self.compile,
             )
         finally:
             self.progress.stop()
         good = [one for one in judged if isinstance(one, Candidate)]
+        self.result.uncompiled += [c for c, one in zip(candidates, judged, strict=True) if one is None]
         for one in judged:
             if isinstance(one, Dropped):
                 self._drop(one)
         gone = {one.number for one in judged if isinstance(one, Dropped)}
-        known = {one.number for one in self.result.candidates}
         self.result.candidates = [c for c in self.result.candidates if c.number not in gone]
-        self.result.candidates += [c for c in good if c.number not in known]
+        self._add(good)
         return good
+
+    def _add(self, candidates: Sequence[Candidate]) -> None:
+        """Notes candidates that the compiler takes."""
+        known = {one.number for one in self.result.candidates}
+        self.result.candidates += [c for c in candidates if c.number not in known]
 
     def _drop(self, dropped: Dropped) -> None:
         """Notes that a schedule is out."""
@@ -259,37 +226,45 @@ class Tuning:
     ) -> list[Candidate]:
         """Compiles and times candidates; gives the best few of them and of those that were timed before, best first.
 
-        With a budget a few are compiled and timed, and then some more, until it is spent.
+        With a budget a few are compiled and timed, and then some more, until it is spent. What an earlier search timed
+        was compiled then.
         """
-        pool = list(timed)
-        for portion in self._portions(search, candidates):
-            if search.begun and search.late:
-                self.result.untried += len(portion)
+        pool, new, until = list(timed), list(candidates), self.deadline
+        if until is not None:
+            known = [c for c in candidates if search.is_known(c)]
+            new = [c for c in candidates if c not in known]
+            self._add(known)
+            pool += known
+        for portion in self._portions(new):
+            if self._over(search):
+                self.result.uncompiled += portion
                 continue
-            good = self._compiled(portion)
+            good = self._compiled(portion, until=until if until is None or search.begun else until + GRACE)
             search.measure(good, RUNGS[0])
             pool += good
         return search.halving(pool)
 
-    def _portions(self, search: Search, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
-        """Yields what to compile and time at once: all candidates without a budget; else a few of them at first, with
-        those that an earlier search timed, and then a batch for each GPU.
+    def _portions(self, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Yields what to compile and time at once: all candidates without a budget; else a few of them at first, and
+        then a batch for each GPU.
         """
         if self.deadline is None:
             yield candidates
             return
-        known = [c for c in candidates if search.is_known(c)]
-        new = [c for c in candidates if not search.is_known(c)]
-        yield [*known, *new[:FIRST]]
+        yield candidates[:FIRST]
         count = TOGETHER * self.result.gpus
-        for start in range(FIRST, len(new), count):
-            yield new[start : start + count]
+        for start in range(FIRST, len(candidates), count):
+            yield candidates[start : start + count]
+
+    def _over(self, search: Search) -> bool:
+        """Whether nothing new is to be tried any more, not even to have timed something."""
+        return search.late and (search.begun or time.monotonic() >= (self.deadline or 0.0) + GRACE)
 
     def _search(self, search: Search) -> None:
         """Times the space, then passes of changes around the best, then the finalists and the spec side by side."""
         result = self.result
         schedules, pool = list(self._schedules()), list[Candidate]()
-        while schedules and not pool and not (search.begun and search.late):
+        while schedules and not pool and not self._over(search):
             pool = self._tried(search, self._sifted(schedules, search))
         for _ in range(PASSES):
             if search.late or not pool:
@@ -299,13 +274,14 @@ class Tuning:
                 s for c in pool[:LEADERS] for s in neighbours(result.space, c.schedule, _specs(c)[0])
             ]
             new = self._sifted(around, search)
+            result.unseen += len(around)
             if not new:
                 break
             pool = self._tried(search, new, pool)
             if not pool or pool[0] is leader:
                 break
-        # What wins must build: for all targets, and also those kernels of the spec that were not timed.
-        finalists = self._compiled(pool[:FINALISTS], _specs(result.incumbent)[0].targets, every=True)
+        result.unseen += len(schedules)
+        finalists = pool[:FINALISTS]
         search.measure(finalists, ROUNDS, always=True)
         result.late = search.late
         for candidate in result.candidates:
@@ -315,6 +291,12 @@ class Tuning:
         best = search.best(finalists)
         result.ranking = [(c, score) for c in best if (score := search.score(c)) is not None]
         result.incumbent_us = search.incumbent_us(best[:1])
+        # What wins must build: for all targets, and also those kernels of the spec that were not timed.
+        everywhere = _specs(result.incumbent)[0].targets
+        while result.ranking and result.ranking[0][1].faster:
+            if self._compiled([result.ranking[0][0]], everywhere, every=True):
+                break
+            del result.ranking[0]
         if result.ranking and result.ranking[0][1].faster:
             result.winner = result.ranking[0][0]
             result.notices += self._unexpected(result.winner)

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cutegen.tuning.flow import Result
 from cutegen.tuning.model import DUPLICATE, Candidate
+from cutegen.tuning.result import Result
 from cutegen.tuning.schedules import differences
 from cutegen.tuning.search import changes_text
 
@@ -15,12 +15,17 @@ FEW = 4  # times in a cell
 SHOWN = 10  # candidates of a table, and dropped ones of a kind
 
 
-def counts_lines(result: Result) -> list[str]:
-    """How many schedules there were, and what became of them, a line each."""
+def counts_lines(result: Result, dry: bool = False) -> list[str]:
+    """How many schedules there were, and what became of them, a line each.
+
+    Of a `dry` run, candidates that were not compiled any more are left as well.
+    """
     size = result.space.size
     axes = " x ".join(f"{len(axis.choices)} {axis.name.removeprefix('schedule.')}" for axis in result.space.axes)
     sample = f", of which {result.tried} were looked at" if result.tried < size else ""
     lines = [f"{size} schedules ({axes}){sample}"]
+    if result.unseen:
+        lines.append(f"{result.unseen} not looked at before the budget was spent; --budget raises how many are")
     pruned = {by: count for by, count in sorted(result.pruned.items()) if by != DUPLICATE}
     if pruned:
         lines.append(f"{sum(pruned.values())} refused: {', '.join(f'{count} by {by}' for by, count in pruned.items())}")
@@ -36,8 +41,9 @@ def counts_lines(result: Result) -> list[str]:
     if dropped:
         told = ", ".join(f"{count} {by}" for by, count in dropped.items())
         lines.append(f"{sum(dropped.values())} dropped later: {told}")
-    count = len(result.candidates)
-    lines.append(f"{count} candidate{'s' * (count != 1)} left")
+    count = len(result.candidates) + (result.untried if dry else 0)
+    part = f", {len(result.candidates)} of them compiled" if dry and result.untried else ""
+    lines.append(f"{count} candidate{'s' * (count != 1)} left{part}")
     return lines
 
 
@@ -79,21 +85,21 @@ DRY_COLUMNS = ("candidate", "registers", "schedule")
 
 
 def dry_rows(result: Result) -> list[list[str]]:
-    """The rows of candidates that compiled but were not timed, the most promising first.
+    """The rows of candidates that were not timed: those that compiled, the most promising first, and then the others.
 
     Registers are as a build shows them.
     """
     found = []
-    for candidate in result.candidates[:SHOWN]:
+    for place, candidate in enumerate([*result.candidates, *result.uncompiled][:SHOWN]):
         registers = [str(r) for by_target in candidate.registers.values() for r in by_target.values()]
-        text = ", ".join(dict.fromkeys(registers)) or "?"
+        text = ", ".join(dict.fromkeys(registers)) or ("?" if place < len(result.candidates) else "not compiled")
         found.append([str(candidate.number), text, changes_text(result.incumbent, candidate)])
     return found
 
 
 def dry_rest(result: Result) -> str:
     """A remark on how many candidates the table does not show; empty if it shows all."""
-    more = len(result.candidates) - SHOWN
+    more = len(result.candidates) + result.untried - SHOWN
     return f"and {more} more; --format json lists all" if more > 0 else ""
 
 
@@ -122,14 +128,15 @@ def diff(old: str, new: str, name: str) -> str:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """A search's result as JSON: `{kernels, space, pruned, left_out, untried, dropped, candidates, ranking,
-    incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices}`.
+    """A search's result as JSON: `{kernels, space, pruned, left_out, untried, dropped, candidates, uncompiled,
+    ranking, incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices}`.
     """
     return {
         "kernels": list(result.incumbent.bodies),
         "space": {
             "schedules": result.space.size,
             "tried": result.tried,
+            "unseen": result.unseen,
             "axes": [{"name": axis.name, "choices": len(axis.choices)} for axis in result.space.axes],
         },
         "pruned": dict(sorted(result.pruned.items())),
@@ -139,16 +146,8 @@ def as_json(result: Result) -> dict[str, Any]:
             {"candidate": one.number, "schedule": one.schedule, "by": one.by, "message": one.message}
             for one in result.dropped
         ],
-        "candidates": [
-            {
-                "candidate": c.number,
-                "schedule": c.schedule,
-                "bodies": dict(c.bodies),
-                "excess": c.excess,
-                "registers": {kernel: dict(by_target) for kernel, by_target in c.registers.items()},
-            }
-            for c in result.candidates
-        ],
+        "candidates": _candidates(result.candidates),
+        "uncompiled": _candidates(result.uncompiled),
         "ranking": [
             {
                 "candidate": candidate.number,
@@ -170,6 +169,20 @@ def as_json(result: Result) -> dict[str, Any]:
         "gpus": result.gpus,
         "notices": result.notices,
     }
+
+
+def _candidates(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """Candidates as JSON: `[{candidate, schedule, bodies, excess, registers}]`."""
+    return [
+        {
+            "candidate": c.number,
+            "schedule": c.schedule,
+            "bodies": dict(c.bodies),
+            "excess": c.excess,
+            "registers": {kernel: dict(by_target) for kernel, by_target in c.registers.items()},
+        }
+        for c in candidates
+    ]
 
 
 def _changes(candidate: Candidate, incumbent: Candidate) -> list[dict[str, Any]]:

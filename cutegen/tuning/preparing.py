@@ -18,10 +18,11 @@ from cutegen.project.selection import SpecFile
 from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
 from cutegen.tuning.editing import Sheet
-from cutegen.tuning.flow import Options, Result, Tuning
+from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import FOLDER, Log
 from cutegen.tuning.model import Shape, Timer
 from cutegen.tuning.pruning import Sieve
+from cutegen.tuning.result import Options, Result
 
 
 class NoTuning(CutegenError):

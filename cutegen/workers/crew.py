@@ -56,6 +56,11 @@ class _Turn:
         return Ending(tuple(self.events), time.perf_counter() - self.start, result, death)
 
 
+def _past(until: float | None) -> bool:
+    """Whether that time, by `time.monotonic`, has come; None never does."""
+    return until is not None and time.monotonic() >= until
+
+
 class _Unfit(Exception):
     """Says that a worker is of no use, for a reason that is not its job's; `problem` is what to
     raise or to say of it.
@@ -87,23 +92,24 @@ class Crew:
     ) -> None:
         self.close()
 
-    def run(self, jobs: Sequence[object]) -> Iterator[tuple[int, Ending]]:
+    def run(self, jobs: Sequence[object], until: float | None = None) -> Iterator[tuple[int, Ending]]:
         """Does the jobs; yields each one's index and its ending, as they end.
 
         No worker gets a job while the caller has an ending. Where a worker says that no process of its kind can do a
-        job, no other one is tried. Raises OSError where a process cannot be started, or where two of them refuse a job;
-        and what the setup's `environment` raises.
+        job, no other one is tried. At the time `until`, by `time.monotonic`, the run ends: jobs that were not begun
+        have no ending then, nor do those under way, whose workers are killed. Raises OSError where a process cannot be
+        started, or where two of them refuse a job; and what the setup's `environment` raises.
         """
         waiting = deque(enumerate(jobs))
         again: set[int] = set()  # jobs that a first worker had no use of
         turns: list[_Turn] = []
         try:
-            while waiting or turns:
+            while (waiting or turns) and not _past(until):
                 with self._busy:
                     while waiting and len(turns) < self._most:
                         index, job = waiting.popleft()
                         turns.append(self._turn(index, job, fresh=index in again))
-                    heard = self._hear(turns)
+                    heard = self._hear(turns, until)
                 for turn, ending in heard:
                     turns.remove(turn)
                     if isinstance(ending, _Unfit):
@@ -147,16 +153,17 @@ class Crew:
         turn.renew(self._setup.start_timeout)
         return turn
 
-    def _hear(self, turns: Sequence[_Turn]) -> list[tuple[_Turn, Ending | _Unfit]]:
-        """Waits until a worker says something or has no more time; gives the turns that came to their end, with the
-        endings.
+    def _hear(self, turns: Sequence[_Turn], until: float | None) -> list[tuple[_Turn, Ending | _Unfit]]:
+        """Waits until a worker says something or has no more time, or until the run has none; gives the turns that came
+        to their end, with the endings.
         """
         if self._closed:  # what was started meanwhile was not killed
             raise RuntimeError("the crew was closed")
         poll = select.poll()  # unlike select.select, fine with descriptors above 1024
         for turn in turns:
             poll.register(turn.worker.fileno(), select.POLLIN)
-        left = min(turn.deadline for turn in turns) - time.monotonic()
+        ends = [turn.deadline for turn in turns] + ([] if until is None else [until])
+        left = min(ends) - time.monotonic()
         spoken = {descriptor for descriptor, _ in poll.poll(max(0.0, left * 1000))}
         if self._closed:
             raise RuntimeError("the crew was closed")

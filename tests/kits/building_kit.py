@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, Resources
 from cutegen.project.selection import select
@@ -78,26 +80,36 @@ SASS = "        /*0000*/                   LDG.E.128 R4, desc[UR4][R2.64] ;\n"
 
 
 class StandInCompiler:
-    """Takes the place of `compile_all`; `outcome` decides how a job ends. Counts its jobs."""
+    """Takes the place of `compile_all` and `compile_until`; `outcome` decides how a job ends, `clock` tells the time.
+    Counts its jobs.
+    """
 
-    def __init__(self, outcome: Callable[[Job], Outcome] | None = None) -> None:
+    def __init__(
+        self, outcome: Callable[[Job], Outcome] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.jobs: list[Job] = []
+        self._clock = clock
         self._outcome = outcome or good
 
     def __call__(
         self,
         jobs: Sequence[Job],
         *,
+        until: float | None = None,
         workers: int | None = None,
         cache: Cache | None = None,
         on_done: Callable[[Job, Outcome], None] | None = None,
-    ) -> list[Outcome]:
-        outcomes = []
+    ) -> list[Any]:
+        outcomes: list[Outcome | None] = []
         for job in jobs:
+            if until is not None and self._clock() >= until:
+                outcomes.append(None)
+                continue
             self.jobs.append(job)
-            outcomes.append(self._outcome(job))
+            outcome = self._outcome(job)
+            outcomes.append(outcome)
             if on_done is not None:
-                on_done(job, outcomes[-1])
+                on_done(job, outcome)
         return outcomes
 
 

@@ -18,10 +18,11 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule
 from cutegen.language import read_specs
 from cutegen.language.document import parse_documents, plain
 from cutegen.tuning.editing import Sheet
-from cutegen.tuning.flow import Options, Result, Tuning
+from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import Log
 from cutegen.tuning.model import Batch, Place, Time, Trouble, Verdict
 from cutegen.tuning.pruning import Sieve
+from cutegen.tuning.result import Options, Result
 
 MM = """\
 cutegen: 1

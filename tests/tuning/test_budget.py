@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from building_kit import StandInCompiler, good
 from tuning_kit import MM, TUNED, Clock, StandInGpu, entries, search, small_space, tuning_of, valley
 
 from cutegen.compiling import Failed, Job, Outcome
-from cutegen.tuning.flow import Result
+from cutegen.tuning.flow import GRACE
 from cutegen.tuning.model import Batch
-from cutegen.tuning.output import as_json, counts_lines
+from cutegen.tuning.output import SHOWN, as_json, counts_lines, dry_rows
 from cutegen.tuning.pruning import Sieve
+from cutegen.tuning.result import Result
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +43,18 @@ class Hours:
     def search(
         self, text: str, log: Path, gpus: int = 1, fails: Callable[[Job], bool] | None = None, **options: Any
     ) -> Result:
+        with self._patched(fails) as (compiler, began):
+            timers = [StandInGpu(valley, began=lambda batch: began(batch, gpus)) for _ in range(gpus)]
+            return search(text, valley, log, timers, compiler=compiler, **options)
+
+    def dry(self, text: str, log: Path, **options: Any) -> Result:
+        with self._patched() as (compiler, _):
+            return tuning_of(text, log, compiler=compiler, **options).dry()
+
+    @contextmanager
+    def _patched(
+        self, fails: Callable[[Job], bool] | None = None
+    ) -> Iterator[tuple[StandInCompiler, Callable[[Batch, int], None]]]:
         clock = Clock()
         start = clock.now
         sift = Sieve.sift
@@ -55,7 +69,7 @@ class Hours:
             clock.takes(self.compiled)
             return Failed("exception", "no") if fails and fails(job) else good(job)
 
-        def began(batch: Batch) -> None:
+        def began(batch: Batch, gpus: int) -> None:
             self.events.append((f"time {len(batch.modules) - 1} x {batch.rounds}", clock.now - start))
             clock.takes(self.timed / gpus)
 
@@ -63,8 +77,7 @@ class Hours:
             patch.setattr(Sieve, "sift", look)
             patch.setattr("cutegen.tuning.flow.time", clock)
             patch.setattr("cutegen.tuning.search.time", clock)
-            timers = [StandInGpu(valley, began=began) for _ in range(gpus)]
-            return search(text, valley, log, timers, compiler=StandInCompiler(outcome), **options)
+            yield StandInCompiler(outcome, clock.monotonic), began
 
     def began(self, what: str) -> list[float]:
         return [when for event, when in self.events if event.startswith(what) and event != "time 0 x 6"]
@@ -78,7 +91,7 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
 def test_a_small_budget_times_some_early_and_ends(log: Path, hours: Hours) -> None:
     """Where compiling everything would take all of it, and more."""
     hours.compiled = 2.0
-    everything = len(tuning_of(MM, log.with_name("dry")).dry().candidates)
+    everything = len(tuning_of(MM, log.with_name("dry"), budget=600.0).dry().candidates)
     assert everything * hours.compiled > 50
     result = hours.search(MM, log, budget=50.0)
     assert result.late and result.ranking and result.untried > 0
@@ -134,3 +147,49 @@ def test_without_a_budget_everything_is_compiled_at_once(log: Path, hours: Hours
     assert not result.late and result.untried == 0
     before = [when for when in hours.began("compile") if when < hours.began("time")[0]]
     assert len(before) == len(result.candidates) == 8
+
+
+@pytest.mark.parametrize(("given", "budget"), [({"budget": 6.0}, 6.0), ({}, 10.0)])
+def test_a_dry_run_ends_with_its_budget(log: Path, hours: Hours, given: dict[str, float], budget: float) -> None:
+    """Looking has the first half of it, compiling the rest; what neither came to is counted."""
+    hours.looked = 0.25
+    result = hours.dry(MM, log, targets=("sm_80",), **given)
+    assert max(hours.began("look")) < budget / 2 and max(hours.began("compile")) < budget
+    assert len(result.candidates) == pytest.approx(budget / 2, abs=1) and result.late
+    whole = hours.dry(MM, log, targets=("sm_80",), budget=600.0)
+    assert not whole.late and result.unseen == whole.tried - result.tried > 0
+    looked_at = result.tried - sum(result.pruned.values())
+    assert len(result.candidates) + result.untried == looked_at and result.untried > 0
+    lines = counts_lines(result, dry=True)
+    assert any(line.startswith(f"{result.unseen} not looked at before the budget was spent") for line in lines)
+    assert lines[-1] == f"{looked_at} candidates left, {len(result.candidates)} of them compiled"
+    assert [row[1] for row in dry_rows(result)] == ["24"] * len(result.candidates) + ["not compiled"] * (
+        min(SHOWN, looked_at) - len(result.candidates)
+    )
+    told = as_json(result)
+    assert told["space"]["unseen"] == result.unseen and len(told["uncompiled"]) == told["untried"] == result.untried
+
+
+def test_where_nothing_compiles_a_search_ends_soon_after_its_budget(log: Path, hours: Hours) -> None:
+    hours.compiled = 20.0
+    result = hours.search(MM, log, fails=lambda job: True, budget=5.0)
+    assert not result.candidates and result.unseen > 0
+    assert max(hours.began("compile")) < 5 + GRACE
+    assert hours.began("time") == [] and len(hours.began("compile")) >= 3
+
+
+def test_where_lint_refuses_everything_a_search_ends_soon_after_its_budget(log: Path, hours: Hours) -> None:
+    hours.looked = 30.0
+    tilers = ", ".join(f"{{M: {m}, N: 100, K: 8}}" for m in range(101, 121))
+    text = f"{MM}tune: {{schedule.tiler: [{tilers}]}}\n"
+    result = hours.search(text, log, budget=5.0)
+    assert max(hours.began("look")) < 5 + GRACE and 0 < result.tried < result.space.size
+    assert result.unseen == result.space.size - result.tried
+
+
+def test_only_the_winner_is_compiled_for_all_targets(log: Path, hours: Hours) -> None:
+    """What of a search comes after its budget is one candidate, not each of the best."""
+    jobs: list[Job] = []
+    result = hours.search(TUNED, log, fails=lambda job: bool(jobs.append(job)), budget=0.0)
+    assert result.winner is not None and len(result.ranking) == 3
+    assert {job.text for job in jobs if job.target == "sm_80"} == {m.text for m in result.winner.modules}

@@ -316,15 +316,15 @@ def test_the_target_is_the_one_that_the_module_runs(capability: str, target: str
 
 def test_a_dry_run_needs_no_gpu(log: Path) -> None:
     compiler = StandInCompiler()
-    result = tuning_of(TUNED, log, compiler=compiler).dry()
+    result = tuning_of(TUNED, log, compiler=compiler, budget=600.0).dry()
     assert len(result.candidates) == 8 and result.winner is None
     assert Counter(job.target for job in compiler.jobs) == {"sm_80": 8, "sm_90a": 8}
     assert sum(result.pruned.values()) == 4 and result.tried == 12
 
 
 def test_max_takes_the_most_promising(log: Path) -> None:
-    everything = tuning_of(ADD, log).dry()
-    some = tuning_of(ADD, log, most=5).dry()
+    everything = tuning_of(ADD, log, budget=600.0).dry()
+    some = tuning_of(ADD, log, most=5, budget=600.0).dry()
     assert len(some.candidates) == 5 and some.left_out == len(everything.candidates) - 5
     assert max(c.excess for c in some.candidates) <= sorted(c.excess for c in everything.candidates)[4]
 

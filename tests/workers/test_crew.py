@@ -217,3 +217,15 @@ def alive(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def test_a_run_ends_at_a_time_and_what_it_was_doing_with_it(workers: type[Counted]) -> None:
+    """Whether jobs are under way, waiting, or none was begun: none of them has an ending."""
+    start = time.monotonic()
+    with Crew(setup(), 2) as crew:
+        jobs = [("", None), *[("time.sleep(60)", None)] * 4]
+        assert [number for number, _ in crew.run(jobs, until=time.monotonic() + 4)] == [0]
+        assert workers.alive == set() or len(workers.alive) == 1, "but one that waits for the next run"
+        assert list(crew.run([("", None)], until=time.monotonic())) == []
+        assert len(ended(crew, "")) == 1, "a crew is of use after that"
+    assert time.monotonic() - start < 40
