@@ -143,6 +143,38 @@ def test_inferred_schedules_of_products_have_registers_enough() -> None:
         assert text not in two or 2 * 256 * resources.registers <= 65536, text
 
 
+@pytest.mark.parametrize(
+    ("compute", "cleared"),
+    [
+        ("C = A @ B.T + C", True),
+        ("C = C - 2.0 * (A @ B.T)", True),
+        ("C = A @ B.T + -C", True),
+        ("C = A @ B.T - 1.0 * C", True),  # no more than a sign
+        ("C = A @ B.T + C ** 2", True),
+        ("C = A @ B.T + alpha / C", True),
+        ("C = (A @ B.T + C / alpha) * C", True),
+        ("C = relu(A @ B.T + C)", True),
+        ("C = A @ B.T + cast(C, f32)", True),
+        ("C = A @ B.T + alpha * C", False),
+        ("C = A @ B.T + C / (2.0 * alpha)", False),
+        ("C = A @ B.T + cast(C, f16)", False),
+    ],
+)
+def test_what_is_masked_off_is_cleared_where_it_meets_other_values(compute: str, cleared: bool) -> None:
+    scalars = {"scalars": {"alpha": "f32"}} if "alpha" in compute else {}
+    plan = module_of(product("MNM", {}, compute, **scalars)).plan
+    assert isinstance(plan, GemmPlan) and plan.pointwise.clear == cleared
+    exact = module_of(product("MNM", {}, compute, divisible={"M": 128, "N": 128}, **scalars)).plan
+    assert isinstance(exact, GemmPlan) and not exact.pointwise.clear, "nothing is masked off"
+
+
+def test_epilogues_that_read_leave_room_for_two_blocks() -> None:
+    """However C comes in: 256 threads, twice, have the 65536 registers of a multiprocessor."""
+    computes = ["A @ B.T + C", "C - A @ B.T", "relu(A @ B.T + C)", "A @ B.T - 1.0 * C", "2.0 * (A @ B.T) + C * C"]
+    for text, resources in compiled([product("MNM", {}, f"C = {compute}") for compute in computes]):
+        assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
+
+
 @pytest.mark.parametrize("store", [0, 3, 6, 7])
 @pytest.mark.parametrize("stages", [2, 4])
 def test_operands_are_stored_before_any_step(store: int, stages: int, tmp_path: Path) -> None:

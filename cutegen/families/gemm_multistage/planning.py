@@ -10,7 +10,19 @@ from tensor_layouts import Layout, compose, size
 from cutegen import layouts
 from cutegen.atoms.targets import MAX_VECTOR_BITS, TARGETS
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import MatMul, Typed, annotate
+from cutegen.expressions.parsing import (
+    Binary,
+    Cast,
+    Expr,
+    Literal_,
+    Local,
+    MatMul,
+    Name,
+    Typed,
+    Unary,
+    annotate,
+    walk,
+)
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage import product as gemm
@@ -206,11 +218,55 @@ def _epilogue(spec: Spec, statements: Sequence[Typed], masked: tuple[str, ...]) 
         values=gemm.thread_values(spec),
         vector=vector,
         masked=masked,
-        clear=bool(masked) and may_branch(statements),
+        clear=bool(masked) and (may_branch(statements) or _meets_values(spec, statements)),
         reshape=True,
         slice=_slice(spec, vector),
         times_one=_stored_as_they_are(spec) and vector > 1,
     )
+
+
+def _meets_values(spec: Spec, statements: Sequence[Typed]) -> bool:
+    """Whether arithmetic takes what the epilogue reads together with other values of a thread, or divides by it.
+
+    The compiler knows that what is masked off was never read. It therefore moves such arithmetic, and the store behind
+    it, into the branch of the load, and with the branches of all slices at once it needs more registers: 171 instead of
+    106 for `A @ B.T + C`, and 255 and spills for `A @ B.T + C + D`. Of cleared registers there is nothing to know.
+    Arithmetic with a scalar first, as in `beta * C`, and a conversion keep it from that as well; with a number there
+    may be nothing left of it, as of `1 * C`.
+    """
+    names = {tensor.name for tensor in spec.tensors}
+
+    def is_read(x: Expr) -> bool:
+        match x:
+            case Name(id=name) | Local(id=name):
+                return name in names
+            case Unary(x=inner):
+                return is_read(inner)
+            case Cast(x=inner):
+                return inner.dtype is x.dtype and is_read(inner)
+        return False
+
+    def is_uniform(x: Expr) -> bool:
+        ends = [node for node in walk(x) if not node.children]
+        scalars = [node for node in ends if isinstance(node, Name) and node.id not in names]
+        return bool(scalars) and all(node in scalars or isinstance(node, Literal_) for node in ends)
+
+    for typed in statements:
+        if is_read(typed.value):
+            names.add(typed.target)  # a local value that is what was read
+        for node in walk(typed.value):
+            match node:
+                case Binary(op="+" | "-" | "*", left=x, right=y) if is_read(x) or is_read(y):
+                    meets = not (is_uniform(x) or is_uniform(y))
+                case Binary(op="/", left=x, right=y):
+                    meets = is_read(y) or (is_read(x) and not is_uniform(y))
+                case Binary(op="**", left=x):
+                    meets = is_read(x)
+                case _:
+                    meets = False
+            if meets:
+                return True
+    return False
 
 
 def _stored_as_they_are(spec: Spec) -> bool:
