@@ -36,6 +36,14 @@ class Dtype(Enum):
         return self in (Dtype.i32, Dtype.i8, Dtype.u8)
 
     @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest number of an integer type; of bool, 0 and 1."""
+        if self is Dtype.bool:
+            return 0, 1
+        low = 0 if self is Dtype.u8 else -(1 << (self.bits - 1))
+        return low, low + (1 << self.bits) - 1
+
+    @property
     def compute(self) -> Dtype:
         """The type that arithmetic on this type happens in: narrow floats in f32, narrow integers and bool in i32."""
         if self is Dtype.f64:

@@ -79,9 +79,7 @@ def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
         case Local():
             return node.id in local_values
         case Cast(x=x):
-            source, dtype = _of(x), _of(node)
-            machines_differ = source.is_float and dtype.is_integer  # outside of the integers' range
-            if machines_differ or rounds_twice(source, dtype):
+            if rounds_twice(_of(x), _of(node)):
                 return False
         case Binary(op="+" | "-" | "*" | "/" | "**") if _of(node).is_float:
             return False

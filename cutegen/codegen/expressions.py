@@ -94,6 +94,7 @@ class Printer:
             or (isinstance(n, Name) and n.id in self.tensors)
             or (isinstance(n, Local) and n.id in self.tensor_locals)
             or (isinstance(n, Call) and n.function in _SPREADING)
+            or (isinstance(n, Cast) and n.saturates)
             for n in walk(node)
         )
 
@@ -123,7 +124,7 @@ class Printer:
             case Cast() if is_number(node.x):
                 return self.constant(self.print(node.x), _of(node))
             case Cast():
-                return self.cast(self.print(node.x), _of(node.x), _of(node))
+                return self.cast(node, self.print(node.x))
             case Call():
                 return self.call(node, [self.print(a) for a in node.arguments])
         raise AssertionError(node)
@@ -151,7 +152,8 @@ class Printer:
     def negation(self, x: Text) -> Text:
         raise NotImplementedError
 
-    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+    def cast(self, node: Cast, x: Text) -> Text:
+        """The text of a cast of what was printed as `x`."""
         raise NotImplementedError
 
     def constant(self, x: Text, dtype: Dtype) -> Text:
@@ -184,11 +186,37 @@ class KernelPrinter(Printer):
     def negation(self, x: Text) -> Text:
         return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
 
-    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+    def cast(self, node: Cast, x: Text) -> Text:
+        dtype = _of(node)
         if dtype is Dtype.bool:  # .to(Boolean) would truncate first
             return Text(f"{x.inside(COMPARE + 1)} != 0", COMPARE)
+        if node.saturates:
+            return self.saturated(node, x)
         x = x if x.strength == ATOM else self.name(x)
         return Text(f"{x.text}.to(cutlass.{dtype.cutlass})")
+
+    def saturated(self, node: Cast, x: Text) -> Text:
+        """The text of a cast from float to integer. For what is out of range the compiler promises nothing of its own:
+        it wraps or saturates, as the code around allows.
+        """
+        source, dtype = _of(node.x), _of(node)
+        low, high = dtype.range
+        x = self.name(Text(self.spread(node.x, x)))
+        if source.compute is not source:
+            x = self.name(Text(f"{x.text}.to(cutlass.{source.compute.cutlass})"))
+
+        def chosen(condition: str, otherwise: int) -> Text:
+            return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
+
+        if low < 0:  # else the comparison with 0 does that
+            x = self.name(chosen(f"== {x.text}", 0))  # a NaN is not
+        x = self.name(chosen(f"> {low}", low))
+        to = f".to(cutlass.{dtype.cutlass})"
+        if dtype.bits < 32 or source is Dtype.f64:
+            return Text(self.name(chosen(f"< {high}", high)).text + to)
+        # f32 holds no `high`, only the number after it
+        full = self.name(Text(f"cute.full_like({x.text}, {high}, cutlass.{dtype.cutlass})"))
+        return Text(f"cute.where({x.text} < {high + 1}, {x.text}{to}, {full.text})")
 
     def constant(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"cutlass.{dtype.cutlass}({x.text})")
@@ -263,9 +291,15 @@ class TorchPrinter(Printer):
     def negation(self, x: Text) -> Text:
         return Text(f"~{x.inside(NEGATE)}", NEGATE)
 
-    def cast(self, x: Text, source: Dtype, dtype: Dtype) -> Text:
+    def cast(self, node: Cast, x: Text) -> Text:
+        source, dtype = _of(node.x), _of(node)
         x = x if x.strength == ATOM else self.name(x)
-        return Text(f"{x.text}.to(torch.{dtype.torch})")
+        to = f".to(torch.{dtype.torch})"
+        if not node.saturates:
+            return Text(x.text + to)
+        low, high = dtype.range
+        wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
+        return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
 
     def constant(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"{self.made(f'torch.tensor({x.text}, device=device)')}.to(torch.{dtype.torch})")

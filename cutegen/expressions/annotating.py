@@ -92,8 +92,8 @@ def _holds(dtype: Dtype, value: float | bool) -> bool:
         return False
     if dtype is Dtype.bool:
         return isinstance(value, bool)
-    low = 0 if dtype is Dtype.u8 else -(1 << (dtype.bits - 1))
-    return low <= value < low + (1 << dtype.bits)
+    low, high = dtype.range
+    return low <= value <= high
 
 
 class _Annotator:

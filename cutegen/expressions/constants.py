@@ -24,10 +24,7 @@ def limits(dtype: Dtype) -> tuple[int | float, int | float]:
         digits, exponent = _FORMATS[dtype]
         largest = float((2 - Fraction(1, 1 << (digits - 1))) * Fraction(2) ** exponent)
         return -largest, largest
-    if dtype is Dtype.bool:
-        return 0, 1
-    low = 0 if dtype is Dtype.u8 else -(1 << (dtype.bits - 1))
-    return low, low + (1 << dtype.bits) - 1
+    return dtype.range
 
 
 def _fits(value: Number, dtype: Dtype) -> bool:

@@ -109,10 +109,19 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Cast(Node):
-    """A change of type to `dtype`. `explicit` ones were written by the user and round in the reference too."""
+    """A change of type to `dtype`. `explicit` ones were written by the user and round in the reference too.
+
+    From float to integer it goes toward zero and saturates: what is out of range becomes the nearest number of the
+    type, NaN becomes 0. From integer to integer it wraps around, to bool it asks for what is not 0.
+    """
 
     x: Expr
     explicit: bool = False
+
+    @property
+    def saturates(self) -> bool:
+        """Whether it goes from a float to an integer."""
+        return bool(self.dtype and self.dtype.is_integer and self.x.dtype and self.x.dtype.is_float)
 
     @property
     def children(self) -> tuple[Expr, ...]:

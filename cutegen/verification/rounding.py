@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}
 _TOP = {Dtype.f64: 1024, Dtype.f32: 128, Dtype.f16: 16, Dtype.bf16: 128}
-_RANGE = {Dtype.i32: (-(2**31), 2**31 - 1), Dtype.i8: (-128, 127), Dtype.u8: (0, 255), Dtype.bool: (0, 1)}
 # The bounds are themselves computed in float64, a few dozen roundings deep.
 _SLACK = 1 + 2.0**-30
 
@@ -126,7 +125,7 @@ def settle_integer(value: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> Bo
     """An int64 wrapped into `dtype` as two's complement does. If it is uncertain and might wrap, nothing is known."""
     import torch
 
-    low, high = _RANGE[dtype]
+    low, high = dtype.range
     wrapped = (value - low) % (high - low + 1) + low
     inside = (value - error >= low) & (value + error <= high)
     return Bounded(wrapped, torch.where((error > 0) & ~inside, torch.inf, error), dtype)
@@ -156,8 +155,8 @@ def product_is_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def cast(x: Bounded, dtype: Dtype) -> Bounded:
     """`x` converted to `dtype`.
 
-    To a float: one correct rounding, none if every number of the source fits. To an integer: toward zero; outside the
-    target's range machines differ, so nothing is known there. From integer to integer: wraps. To bool: not equal 0.
+    To a float: one correct rounding, none if every number of the source fits. From float to integer: toward zero, to
+    the nearest end of the range from outside of it, NaN to 0. From integer to integer: wraps. To bool: not equal 0.
     f64 to f16 or bf16 may take one rounding or two (by way of f32), so it is only exact where the number fits.
     """
     import torch
@@ -186,9 +185,15 @@ def _to_integer(x: Bounded, dtype: Dtype) -> Bounded:
 
     if not x.dtype.is_float:
         return settle_integer(x.value, x.error, dtype)
-    low, high = _RANGE[dtype]
-    nearest = x.value.nan_to_num(0.0).clamp(low - 1.0, high + 1.0)
-    least, most = (x.value - x.error).trunc(), (x.value + x.error).trunc()
-    inside = (least >= low) & (most <= high)
-    error = torch.maximum(most - nearest.trunc(), nearest.trunc() - least)
-    return Bounded(nearest.trunc().to(torch.int64), torch.where(inside, error, torch.inf), dtype)
+    low, high = dtype.range
+
+    def converted(value: torch.Tensor, nan: float) -> torch.Tensor:
+        return value.nan_to_num(nan).clamp(low, high).trunc()
+
+    value = converted(x.value, 0.0)
+    # NaN comes of an infinity less an unbounded error
+    least = torch.where(x.exact, value, converted(x.value - x.error, low))
+    most = torch.where(x.exact, value, converted(x.value + x.error, high))
+    error = torch.maximum(most - value, value - least)
+    error = torch.where(most - least == high - low, torch.inf, error)  # any number of the type may come
+    return Bounded(value.to(torch.int64), error, dtype)

@@ -348,11 +348,15 @@ def test_overflow_that_may_or_may_not_happen_is_left_open() -> None:
     assert sure.value.item() == math.inf and sure.error.item() == 0
 
 
-def test_float_to_integer_truncates_and_is_unknown_out_of_range() -> None:
+def test_float_to_integer_truncates_and_saturates() -> None:
     spec = pointwise("D = cast(X, i8)", Dtype.i8, X=Dtype.f32)
-    x = torch.tensor([1.9, -1.9, 127.9, -128.9, 128.0, math.nan, math.inf])
+    x = torch.tensor([1.9, -1.9, 127.9, -128.9, 128.0, 3e38, math.nan, math.inf, -math.inf])
     expected, bound = evaluate(spec, {"X": x}, {})
-    assert expected[:4].tolist() == [1, -1, 127, -128] and bound.tolist() == [0, 0, 0, 0] + [math.inf] * 3
+    assert expected.tolist() == [1, -1, 127, -128, 127, 127, 0, 127, -128] and not bound.any()
+    value = torch.tensor([300.0, 126.5, -3.0, math.inf, math.nan], dtype=torch.float64)
+    unsure = cast(Bounded(value, torch.tensor([40.0, 1.0, 1000.0, math.inf, math.inf]).double(), Dtype.f32), Dtype.u8)
+    assert unsure.value.tolist() == [255, 126, 0, 255, 0]
+    assert unsure.error.tolist() == [0, 1, math.inf, math.inf, math.inf]
     third = pointwise("D = cast(X / 3.0 * 3.0, i32)", Dtype.i32, X=Dtype.f32)
     _, close = evaluate(third, {"X": torch.tensor([7.0])}, {})
     assert close.item() == 1  # 6.9999 or 7
