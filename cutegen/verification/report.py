@@ -43,6 +43,7 @@ class CaseReport:
     ratio: float = 0.0
     elements: int = 0
     unbounded: int = 0  # elements about which the bound says nothing
+    unjudged: tuple[str, ...] = ()  # outputs of which it says nothing about any element
     seconds: float = 0.0
 
     @classmethod
@@ -153,7 +154,7 @@ def entry_as_json(entry: CaseReport | HostCheck) -> dict[str, Any]:
 
 def case_from_json(data: Mapping[str, Any]) -> CaseReport:
     numbers = {k: float(data[k]) for k in ("max_error", "max_bound", "ratio", "seconds")}
-    return CaseReport(**{**data, **numbers})
+    return CaseReport(**{**data, **numbers, "unjudged": tuple(data["unjudged"])})
 
 
 def from_json(data: Mapping[str, Any]) -> KernelReport:

@@ -8,9 +8,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,8 @@ from verification_fakes import (
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec
-from cutegen.verification import Job, KernelReport, as_json, derive_cases, from_json, gpu_missing, verify_all
+from cutegen.verification import Job, KernelReport, as_json, derive_cases, from_json, gpu_missing, runner, verify_all
+from cutegen.verification.bounds import Expected, evaluate
 from cutegen.verification.executor import CannotRun, make_executor, no_judge
 from cutegen.verification.host_checks import names_argument
 from cutegen.verification.runner import verify_kernel
@@ -135,6 +137,30 @@ def test_elements_of_all_outputs_are_counted(tmp_path: Path) -> None:
     for case in verify(tmp_path, "both").cases:
         assert case.elements == 2 * case.sizes["M"] * case.sizes["N"]
         assert case.max_bound > 0 or not case.elements or case.data == "integers"
+
+
+@pytest.mark.parametrize("unknown", ["large numbers", "random numbers", "everything"])
+def test_data_that_nothing_is_known_of_give_way_to_others(
+    unknown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No case fails for its data; that an output was never judged is said of the kernel."""
+
+    def evaluated(spec: KernelSpec, tensors: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Expected]:
+        whole = bool((tensors["X"] == tensors["X"].trunc()).all())
+        large = tensors["X"].numel() and float(tensors["X"].double().nan_to_num(0.0).flatten()[0]) > 0.5
+        hidden = {"large numbers": large, "random numbers": not whole, "everything": True}[unknown]
+        found = evaluate(spec, tensors, scalars)
+        return {n: Expected(e.value, e.bound + float("inf")) if hidden else e for n, e in found.items()}
+
+    monkeypatch.setattr(runner, "evaluate", evaluated)
+    report = verify(tmp_path, "add")
+    assert all(case.status == "passed" for case in report.cases), report.failures
+    unjudged = {case.name for case in report.cases if case.unjudged}
+    if unknown == "everything":
+        assert not report.ok and "in no case" in report.failures[0] and report.failures[0].endswith(" D")
+        assert unjudged == {case.name for case in report.cases if case.elements}
+    else:
+        assert report.ok and unjudged <= {"special values"}, unjudged
 
 
 def test_every_output_is_laid_over_every_other_tensor_once(tmp_path: Path) -> None:
