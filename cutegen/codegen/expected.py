@@ -276,7 +276,7 @@ def expected_context(plan: Plan) -> dict[str, Any]:
 def _is_single(value: float) -> bool:
     """Whether a number is one of f32. Those that overflow there are not written in a spec."""
     try:
-        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+        return value != value or bool(struct.unpack("f", struct.pack("f", value))[0] == value)
     except OverflowError:
         return False
 

@@ -5,6 +5,7 @@ Both printers keep lines short by naming parts of the expression, so that what t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -64,7 +65,9 @@ class Printer:
         if self.is_tensor(value):
             self.tensor_locals.add(name)
         if is_number(value):  # of Python's own, which has no type yet
-            statements = [f"{variable} = {self.typed(self.print(value), _of(value)).text}"]
+            typed = self.typed(self.print(value), _of(value))
+            statements = [*self.statements, f"{variable} = {typed.text}"]
+            self.statements = []
         else:
             statements = self.run(value, variable)
             held = statements[-1].removeprefix(f"{variable} = ")
@@ -121,8 +124,6 @@ class Printer:
                 return self.fit(Text(" * ".join([base.text] * int(node.right.value)), PRODUCT), self.width // 2)
             case Binary():
                 return self.binary(node)
-            case Cast() if is_number(node.x):
-                return self.constant(self.print(node.x), _of(node))
             case Cast():
                 return self.cast(node, self.print(node.x))
             case Call():
@@ -130,8 +131,15 @@ class Printer:
         raise AssertionError(node)
 
     def literal(self, node: Literal_) -> Text:
+        if not math.isfinite(node.value):
+            sign, name = "-" if node.value < 0 else "", "nan" if math.isnan(node.value) else "inf"
+            return Text(sign + self.special(name), NEGATE if sign else ATOM)
         text = repr(node.value).replace("e+", "e")  # as formatters write it
         return Text(text, NEGATE if text.startswith("-") else ATOM)
+
+    def special(self, name: str) -> str:
+        """The text of infinity, `inf`, or of NaN, `nan`."""
+        return f"torch.{name}"
 
     def binary(self, node: Binary) -> Text:
         left, right = self.print(node.left), self.print(node.right)
@@ -156,10 +164,6 @@ class Printer:
         """The text of a cast of what was printed as `x`."""
         raise NotImplementedError
 
-    def constant(self, x: Text, dtype: Dtype) -> Text:
-        """The text of a number that was cast."""
-        raise NotImplementedError
-
     def typed(self, x: Text, dtype: Dtype) -> Text:
         """The text that gives a number of Python's own a type."""
         raise NotImplementedError
@@ -182,6 +186,9 @@ class Printer:
 
 class KernelPrinter(Printer):
     """Prints text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
+
+    def special(self, name: str) -> str:
+        return f'float("{name}")'
 
     def negation(self, x: Text) -> Text:
         return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
@@ -218,10 +225,8 @@ class KernelPrinter(Printer):
         full = self.name(Text(f"cute.full_like({x.text}, {high}, cutlass.{dtype.cutlass})"))
         return Text(f"cute.where({x.text} < {high + 1}, {x.text}{to}, {full.text})")
 
-    def constant(self, x: Text, dtype: Dtype) -> Text:
+    def typed(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"cutlass.{dtype.cutlass}({x.text})")
-
-    typed = constant
 
     def exponential(self, x: Text) -> str:
         return f"cute.math.exp(-{x.inside(NEGATE)})"
@@ -283,11 +288,6 @@ class TorchPrinter(Printer):
 
     constants: list[str] = field(default_factory=list)
 
-    def print(self, node: Expr) -> Text:
-        if isinstance(node, Unary) and node.op == "not" and is_number(node.x):  # ~ of Python's True is -2
-            return self.negation(Text(self.tensor(node.x, super().print(node.x))))
-        return super().print(node)
-
     def negation(self, x: Text) -> Text:
         return Text(f"~{x.inside(NEGATE)}", NEGATE)
 
@@ -300,9 +300,6 @@ class TorchPrinter(Printer):
         low, high = dtype.range
         wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
         return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
-
-    def constant(self, x: Text, dtype: Dtype) -> Text:
-        return Text(f"{self.made(f'torch.tensor({x.text}, device=device)')}.to(torch.{dtype.torch})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
         return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))
@@ -344,7 +341,7 @@ class TorchPrinter(Printer):
 def is_number(node: Expr) -> bool:
     """Whether an expression prints as a number of Python's own: a literal, or arithmetic on literals."""
     if isinstance(node, Unary | Binary):
-        return getattr(node, "op", "") != "not" and all(map(is_number, node.children))
+        return all(map(is_number, node.children))
     return isinstance(node, Literal_)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.constants import check_constants
+from cutegen.expressions.constants import check_constants, folded
 from cutegen.expressions.tree import (
     COMPARISONS,
     TYPE_PRESERVING,
@@ -75,13 +75,13 @@ def _stored(assignment: Assignment, value: Expr, out: Dtype) -> Expr:
 
 
 def convert(x: Expr, dtype: Dtype) -> Expr:
-    """`x` as `dtype`: itself, a literal of that type, or an implicit cast."""
+    """`x` as `dtype`: itself, a literal of that type, or an implicit cast. Raises `NumberError`."""
     if x.dtype is dtype:
         return x
     if isinstance(x, Literal_):
         number = float(x.value) if dtype.is_float else (bool(x.value) if dtype is Dtype.bool else int(x.value))
         return replace(x, value=number, dtype=dtype)
-    return Cast(x, dtype=dtype, place=x.place)
+    return folded(Cast(x, dtype=dtype, place=x.place))
 
 
 def _holds(dtype: Dtype, value: float | bool) -> bool:
@@ -102,6 +102,9 @@ class _Annotator:
         self.types, self.accumulator, self.computed = types, accumulator, computed
 
     def expr(self, node: Expr) -> Expr:
+        return folded(self.typed(node))
+
+    def typed(self, node: Expr) -> Expr:
         match node:
             case Literal_():
                 kind = Dtype.bool if isinstance(node.value, bool) else Dtype.i32
@@ -138,13 +141,7 @@ class _Annotator:
             case Call():
                 return self.call(node)
             case Cast():
-                x = self.expr(node.x)
-                written = isinstance(x, Literal_) and _holds(_of(node), x.value)
-                if not written:
-                    return replace(node, x=x)
-                x = convert(x, _of(node))
-                check_constants(x)  # what it meets may be of a wider type, which would take the number as it is
-                return x
+                return replace(node, x=self.expr(node.x))
 
     def call(self, node: Call) -> Expr:
         arguments = [self.expr(a) for a in node.arguments]

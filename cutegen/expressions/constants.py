@@ -1,7 +1,12 @@
-"""What the numbers in `compute` come to: each must fit the type that it is computed in."""
+"""What the numbers in `compute` come to: each must fit the type that it is computed in.
+
+Truths and conversions of numbers are numbers, too, and become literals (`folded`); arithmetic on numbers stays as it
+was written, and Python does it where the kernel is compiled.
+"""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from cutegen.dtypes import Dtype
@@ -16,6 +21,18 @@ def check_constants(tree: Expr) -> None:
     """Go through an annotated tree. Raises `NumberError` at the first part of it that is made of numbers alone and
     divides by zero, or has a value that its type cannot hold."""
     _value(tree)
+
+
+def folded(node: Expr) -> Expr:
+    """An annotated node, as a literal where it is a truth or a conversion that no argument of the kernel decides.
+
+    Raises `NumberError` as `check_constants` does.
+    """
+    if isinstance(node, Cast) or (isinstance(node, Unary | Binary) and node.dtype is Dtype.bool):
+        value = _value(node)
+        if value is not None:
+            return Literal_(value, dtype=node.dtype, place=node.place)
+    return node
 
 
 def limits(dtype: Dtype) -> tuple[int | float, int | float]:
@@ -36,12 +53,16 @@ def _fits(value: Number, dtype: Dtype) -> bool:
     return low <= int(value) <= high
 
 
-def _checked(value: Number, dtype: Dtype, place: Place, made: str = "") -> Number:
-    if value != value or value in (float("inf"), float("-inf")) or not _fits(value, dtype):
+def _checked(value: Number, dtype: Dtype, place: Place, made: str = "", *, infinite: bool = True) -> Number:
+    """The value, which must fit its type; with `infinite` one that is no number fits every float."""
+    if not math.isfinite(value) and dtype.is_float and infinite:
+        return value
+    if not math.isfinite(value) or not _fits(value, dtype):
         low, high = limits(dtype)
         what = f"{made} is {_shown(value)}, which" if made else _shown(value)
         span = f"{low:.7g} to {high:.7g}" if dtype.is_float else f"{low} to {high}"
-        raise NumberError(f"{what} does not fit in {dtype.value}", place, f"{dtype.value} holds {span}")
+        help = f"{dtype.value} holds {span}{'; infinity is `inf`' if dtype.is_float else ''}"
+        raise NumberError(f"{what} does not fit in {dtype.value}", place, help)
     return value
 
 
@@ -89,7 +110,8 @@ def _binary(node: Binary, left: Number, right: Number) -> Number:
             "!=": left != right,
         }[node.op]
     if node.op == "/" and right == 0:
-        raise NumberError("division by zero", node.right.place, "write a divisor that is not 0")
+        help = "write a divisor that is not 0; infinity is `inf`, and what is no number `nan`"
+        raise NumberError("division by zero", node.right.place, help)
     made = f"{_shown(left)} {node.op} {_shown(right)}"
     match node.op:
         case "+":
@@ -104,17 +126,29 @@ def _binary(node: Binary, left: Number, right: Number) -> Number:
             value = left
             for _ in range(1, int(right)):
                 value = value * left
-    return _checked(value, node.dtype, node.place, made)
+    return _checked(value, node.dtype, node.place, made, infinite=not (math.isfinite(left) and math.isfinite(right)))
 
 
 def _cast(node: Cast, x: Number) -> Number:
-    """A conversion that was written wraps integers around, as in C; nothing else may leave the type."""
+    """A conversion that was written wraps integers around, as in C, and rounds; nothing else may leave the type."""
     assert node.dtype is not None and node.x.dtype is not None
     if node.dtype is Dtype.bool:
         return bool(x)
     if node.dtype.is_float:
-        return float(_checked(x, node.dtype, node.place))
+        number = float(_checked(x, node.dtype, node.x.place))
+        if not node.explicit:
+            return number
+        return _rounded(_rounded(number, node.x.dtype) if node.x.dtype.is_float else number, node.dtype)
     if node.explicit and not node.x.dtype.is_float:
         low, _ = limits(node.dtype)
         return (int(x) - low) % (1 << node.dtype.bits) + low
     return int(_checked(x, node.dtype, node.place))
+
+
+def _rounded(value: float, dtype: Dtype) -> float:
+    """The number of a float type that is nearest, of two the even one."""
+    if not math.isfinite(value):
+        return value
+    digits, largest = _FORMATS[dtype]
+    step = max(math.frexp(value)[1], 2 - largest) - digits  # exponent of the distance between numbers there
+    return math.copysign(math.ldexp(round(math.ldexp(value, -step)), step), value)

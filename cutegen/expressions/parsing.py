@@ -164,7 +164,7 @@ class _Parser:
                 if isinstance(node.value, int) and not -(2**31) <= node.value < 2**31:
                     raise ExpressionError(f"{node.value} does not fit in i32", place, f"write it as `{node.value}.0`")
                 if isinstance(node.value, float) and node.value in (float("inf"), float("-inf")):
-                    raise ExpressionError("the number overflows", place)
+                    raise ExpressionError("the number overflows", place, "write `inf` for infinity")
                 return Literal_(node.value, place=place)
             case ast.Name():
                 return Name(node.id, place=place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import (
     FUNCTIONS,
     Assignment,
@@ -32,6 +33,7 @@ def compute(ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Sc
         return None
     before = len(ctx.found)
     known = {t.name: t for t in tensors}
+    statements = with_named_numbers(statements, {*known, *(s.name for s in scalars), *statements.targets})
     _check_names(ctx, statements, known, scalars)
     if len(ctx.found) > before:
         return None
