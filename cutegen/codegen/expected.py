@@ -16,6 +16,7 @@ from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, TorchPrinte
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import (
     COMPARISONS,
+    TO_WHOLE,
     Binary,
     Call,
     Cast,
@@ -32,7 +33,8 @@ from cutegen.expressions.parsing import (
 if TYPE_CHECKING:
     from cutegen.planning.plan import Plan
 
-_SELECTIONS = ("where", "minimum", "maximum", "relu", "abs")  # functions that give one of their arguments, or its size
+# Functions without a rounding error: they give one of their arguments, its size or a whole number near it
+_SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16)  # types whose numbers f32 holds
 _NARROW = (Dtype.f16, Dtype.bf16)
@@ -256,8 +258,10 @@ class NearPrinter(Printer):
             case "abs":
                 self.used.add("abs")
                 return self.wrapped(Text(f"abs({self.fit(self.print(x), self.width // 2).text})"), node)
-            case "relu" | "gelu" | "silu":
+            case "relu" | "gelu" | "gelu_tanh" | "silu":
                 return self.method(x, name)
+            case "round" | "floor" | "ceil":
+                return self.method(x, "whole", f"torch.{name}")
         return self.method(x, "apply", f"torch.{name}")
 
 

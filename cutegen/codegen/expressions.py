@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Call, Cast, Coord, Expr, Literal_, Local, MatMul, Name, Unary, walk
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
+SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
 
 # Binding strength of Python's operators, weakest first.
 COMPARE, OR, XOR, AND, SUM, PRODUCT, NEGATE, ATOM = range(8)
@@ -49,6 +51,7 @@ class Printer:
     taken: frozenset[str] = frozenset()
     anchor: str | None = None  # a variable that holds a tensor
     next_number: int = 0  # of the next temporary
+    functions: ClassVar[str] = "torch"  # where the functions are that both printers call by one name
     statements: list[str] = field(default_factory=list)
     locals: dict[str, str] = field(default_factory=dict)  # variables of what was computed before
     tensor_locals: set[str] = field(default_factory=set)  # those of them that are tensors
@@ -172,7 +175,7 @@ class Printer:
         raise NotImplementedError
 
     def exponential(self, x: Text) -> str:
-        raise NotImplementedError
+        return f"{self.functions}.exp(-{x.inside(NEGATE)})"
 
     def common(self, function: str, x: Text) -> Text | None:
         """The text of a function that both printers spell out in the same way; None for any other function."""
@@ -181,11 +184,18 @@ class Printer:
         if function == "silu":
             x = self.name(x)
             return Text(f"{x.text} / (1.0 + {self.exponential(x)})", PRODUCT)
+        if function == "gelu_tanh":
+            variable = self.name(x).text
+            cube = " * ".join([variable] * 3)
+            inner = self.name(Text(f"{SQRT_2_PI} * ({variable} + 0.044715 * {cube})"))
+            return Text(f"0.5 * {variable} * (1.0 + {self.functions}.tanh({inner.text}))", PRODUCT)
         return None
 
 
 class KernelPrinter(Printer):
     """Prints text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
+
+    functions = "cute.math"
 
     def special(self, name: str) -> str:
         return f'float("{name}")'
@@ -228,9 +238,6 @@ class KernelPrinter(Printer):
     def typed(self, x: Text, dtype: Dtype) -> Text:
         return Text(f"cutlass.{dtype.cutlass}({x.text})")
 
-    def exponential(self, x: Text) -> str:
-        return f"cute.math.exp(-{x.inside(NEGATE)})"
-
     def spread(self, node: Expr, printed: Text) -> str:
         """A printed value as a tensor, since selections take no bare numbers."""
         if self.is_tensor(node):
@@ -257,6 +264,8 @@ class KernelPrinter(Printer):
                 return Text(f"0.5 * {x.text} * (1.0 + cute.math.erf({x.text} * {SQRT_HALF}))", PRODUCT)
             case "rsqrt" if _of(node) is Dtype.f64:  # rsqrt.approx.f64 has 2**-20 or so of relative error
                 return Text(f"1.0 / cute.math.sqrt({x.text})", PRODUCT)
+            case "round":
+                return Text(f"cute.math.roundeven({x.text})")
         return Text(f"cute.math.{name}({x.text})")
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
@@ -308,9 +317,6 @@ class TorchPrinter(Printer):
         self.constants.append(call)
         return call
 
-    def exponential(self, x: Text) -> str:
-        return f"torch.exp(-{x.inside(NEGATE)})"
-
     def tensor(self, node: Expr, printed: Text) -> str:
         """A printed value as a tensor, since torch's functions take no bare numbers here."""
         if is_number(node):
@@ -319,7 +325,7 @@ class TorchPrinter(Printer):
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         name, parts = node.function, []
-        if name in ("sigmoid", "silu"):
+        if name in ("sigmoid", "silu", "gelu_tanh"):
             x = arguments[0]
             if is_number(node.arguments[0]):
                 x = Text(self.tensor(node.arguments[0], x))
@@ -330,12 +336,10 @@ class TorchPrinter(Printer):
             printed = Text(self.tensor(child, text))
             parts.append(self.name(printed).text if len(printed.text) > self.width // 4 else printed.text)
         match name:
-            case "where" | "minimum" | "maximum" | "exp" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs" | "relu":
-                return Text(f"torch.{name}({', '.join(parts)})")
             case "gelu":  # torch's own gives NaN for infinity on some CPUs
                 x = self.name(Text(parts[0]))
                 return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
-        raise AssertionError(name)
+        return Text(f"torch.{name}({', '.join(parts)})")
 
 
 def is_number(node: Expr) -> bool:

@@ -9,6 +9,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import check_constants, folded
 from cutegen.expressions.tree import (
     COMPARISONS,
+    TO_WHOLE,
     TYPE_PRESERVING,
     Assignment,
     Binary,
@@ -154,6 +155,8 @@ class _Annotator:
         x = arguments[0]
         kept = node.function in TYPE_PRESERVING or _of(x).is_float
         common = _of(x).compute if kept else Dtype.f32
+        if node.function in TO_WHOLE and not common.is_float:
+            return convert(x, common)
         return replace(node, arguments=(convert(x, common),), dtype=common)
 
     def promote(self, left: Expr, right: Expr, divide: bool) -> tuple[Expr, Expr, Dtype]:

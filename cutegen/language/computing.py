@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cutegen.dtypes import Dtype
 from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import (
-    FUNCTIONS,
+    NO_NAMES,
     Assignment,
     Compute,
     ExpressionError,
@@ -120,7 +120,7 @@ def _check_target(
         unknown_name(ctx, number, target, place.start, place.end, list(known))
     elif problem := name_problem(target):
         say(ctx, "CG113", f"the name `{shown(target)}` {problem}", number, place)
-    elif target in FUNCTIONS or target in ("cast", "coord") or target in Dtype.__members__:
+    elif target in NO_NAMES or target in ("cast", "coord") or target in Dtype.__members__:
         what = "a dtype" if target in Dtype.__members__ else "a function of compute"
         say(ctx, "CG114", f"the value `{target}` has the name of {what}", number, place)
 

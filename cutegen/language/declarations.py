@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import FUNCTIONS
+from cutegen.expressions.parsing import NO_NAMES
 from cutegen.language.context import Context
 from cutegen.language.kinds import keys_of
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -98,7 +98,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         lower = name.lower()
         if problem:
             ctx.say("CG113", f"the {kind} name `{shown(name)}` {problem}", *path, key=key)
-        elif lower in FUNCTIONS or lower == "cast" or lower in Dtype.__members__:
+        elif lower in NO_NAMES or lower == "cast" or lower in Dtype.__members__:
             what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
             ctx.say("CG114", f"the {kind} `{name}` has the name of {what}", *path, key=key)
         elif lower in RESERVED_ARGUMENTS or name in RESERVED_ARGUMENTS:

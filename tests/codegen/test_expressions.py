@@ -53,6 +53,14 @@ FLOAT: list[tuple[str, Callable[[float, float, float], float]]] = [
     ("sigmoid(X - Y) + 0 * alpha", lambda x, y, a: sigmoid(x - y)),
     ("relu(X) * Y + 0 * alpha", lambda x, y, a: max(x, 0.0) * y),
     ("gelu(X) + 0 * (Y + alpha)", lambda x, y, a: x * 0.5 * math.erfc(-x / math.sqrt(2))),
+    (
+        "gelu_tanh(X) + 0 * (Y + alpha)",
+        lambda x, y, a: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ),
+    (
+        "round(X * Y) + floor(Y) * 0.5 - ceil(X) + 0 * alpha",
+        lambda x, y, a: round(x * y) + math.floor(y) / 2 - math.ceil(x),
+    ),
     ("silu(X + Y) + 0 * alpha", lambda x, y, a: (x + y) * sigmoid(x + y)),
     ("minimum(X, Y) + maximum(X, 1) - minimum(alpha, 2)", lambda x, y, a: min(x, y) + max(x, 1.0) - min(a, 2.0)),
     ("where(X < Y, X * alpha, Y / 4)", lambda x, y, a: x * a if x < y else y / 4),

@@ -83,6 +83,8 @@ EXPRESSIONS = [
     "sqrt(X * X + Y * Y) * rsqrt(Z * Z + 1.0)",
     "tanh(X * Y) - sigmoid(Z - X)",
     "gelu(X - Y) + silu(Y * Z)",
+    "gelu_tanh(X * Y - Z)",
+    "round(X * Y) + floor(Z) - ceil(X / 0.3)",
     "log(X + Y)",
     "rsqrt(X) * sqrt(Y)",
     "cast(X * Y, bf16) + cast(Z, f16)",
@@ -106,8 +108,12 @@ def in_single(text: str, values: dict[str, torch.Tensor], dtype: torch.dtype = t
         "relu": torch.relu,
         "gelu": lambda x: x * 0.5 * (1 + torch.erf(x * 0.5**0.5)),  # (torch's own overflows at 3e38)
         "silu": torch.nn.functional.silu,
+        "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
         "cast": cast_to,
-        **{n: getattr(torch, n) for n in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "abs")},
+        **{
+            n: getattr(torch, n)
+            for n in ["exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "abs", "round", "floor", "ceil"]
+        },
         **{d.value: d.value for d in Dtype},
         **{n: v.to(dtype) for n, v in values.items()},
     }
