@@ -57,11 +57,15 @@ def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
     vars(module)["_compiled"] = defaultdict(lambda: function)
 
 
-def replace_memory(module: ModuleType, move: Callable[[Any], Any]) -> None:
-    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back."""
+def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any], Any]) -> None:
+    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back.
+
+    `aligned` gives memory on the CPU the alignment that a GPU's has.
+    """
     new = module._new
 
     def made(name: str, shape: Sequence[int], device: Any) -> Any:
-        return new(name, shape, device) if str(device) == "cpu" else move(new(name, shape, "cpu"))
+        tensor = aligned(new(name, shape, "cpu"))
+        return tensor if str(device) == "cpu" else move(tensor)
 
     vars(module)["_new"] = made

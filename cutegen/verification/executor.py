@@ -4,22 +4,50 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Callable, Sequence
+import io
+import mmap
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from unittest import mock
 
 from cutegen.compiling.loading import load
 from cutegen.errors import CutegenError
-from cutegen.language.model import KernelSpec
+from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
 
 if TYPE_CHECKING:
-    from cutegen.emulator import Emulated
+    import torch
+
+    from cutegen.emulator import Emulated, Launch
 
 
 class CannotRun(CutegenError):
     """Raised by an executor for a kernel that it is not able to run, right or wrong; the message says why."""
+
+
+_NORESERVE = 0x4000  # Linux's MAP_NORESERVE: pages that nobody touches take no memory
+
+
+class WrongReturn(CutegenError):
+    """Raised for a call that returns something else than the outputs; the message says what."""
+
+
+class Ran(NamedTuple):
+    """In how many orders of blocks and warps a call ran, and the outputs that it returned, in the spec's order."""
+
+    orders: int
+    outputs: tuple[torch.Tensor, ...] = ()
+
+
+class Program(NamedTuple):
+    """How a module ended that was run as a program, and what it printed."""
+
+    code: int
+    said: str
 
 
 def no_judge(by: str) -> None:
@@ -31,7 +59,6 @@ class Executor(Protocol):
 
     name: str  # for reports: "gpu (NVIDIA H200)"
     device: str  # where arguments live, as torch names it
-    other_device: str  # where they must not: "cpu" for a GPU, "meta" for the CPU
     element_limit: int | None  # cases with a larger tensor, or more multiply-adds than 64 times this, do not run
 
     def run(
@@ -41,16 +68,32 @@ class Executor(Protocol):
         args: Sequence[object],
         orders: int,
         judge: Callable[[str], None] = no_judge,
-    ) -> int:
+    ) -> Ran:
         """Calls the module's function of the kernel's name, host-side checks included; what it raises passes through.
 
         `spec` also says what the kernel does with each tensor. Where the executor chooses the order of blocks and
-        warps, it runs them in `orders` orders, which must all give the same. Returns in how many it ran: 1 where the
-        order is not its own to choose, or there is nothing to order.
+        warps, it runs them in `orders` orders, which must all give the same. Returns in how many it ran, 1 where the
+        order is not its own to choose or there is nothing to order, and the outputs, which must be those that were
+        given. A tensor that is None is left for the module to make.
 
         `judge` is called once the arguments hold a result, and once more for each other one, where the code for several
-        targets ran: with what the result is of, if there are several. Raises CannotRun, and what `judge` raises.
+        targets ran: with what the result is of, if there are several. Raises CannotRun, WrongReturn for other results
+        than the outputs, and what `judge` raises.
         """
+
+    def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
+        """Tensors like one that is on the device, on others: with the names of those."""
+
+    def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
+        """A tensor that nobody looks into, however large; None where there is no such memory."""
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
+        """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
+
+    def program(
+        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
+    ) -> Program | None:
+        """Runs a module as a program, with `broken` so that its function gives wrong outputs; None: it cannot be."""
 
     def synchronize(self) -> None:
         """Waits until everything that was run is done; raises what went wrong on the device."""
@@ -66,7 +109,6 @@ class GpuExecutor:
     than the current one reads zeros, and what it writes is overwritten.
     """
 
-    other_device = "cpu"
     element_limit: int | None = None
     _DELAY = 300_000  # clock cycles, about 0.2 ms
 
@@ -87,7 +129,7 @@ class GpuExecutor:
         args: Sequence[object],
         orders: int,
         judge: Callable[[str], None] = no_judge,
-    ) -> int:
+    ) -> Ran:
         import torch
 
         # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
@@ -104,11 +146,28 @@ class GpuExecutor:
             for tensor, value in zip(tensors, values, strict=True):
                 tensor.copy_(value)
             try:
-                getattr(module, spec.kernel)(*args)
+                outputs = _outputs(spec, args, getattr(module, spec.kernel)(*args))
             finally:
                 torch.cuda.synchronize()
         judge("")
-        return 1
+        return Ran(1, outputs)
+
+    def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
+        import torch
+
+        others = ["cpu", *(f"cuda:{i}" for i in range(1, torch.cuda.device_count()))]
+        return [(o, torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=o)) for o in others]
+
+    def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
+        return None
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
+        raise CannotRun("a GPU does not tell what it would launch")
+
+    def program(
+        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
+    ) -> Program | None:
+        return run_program(module, spec, flags, broken)
 
     def synchronize(self) -> None:
         import torch
@@ -134,7 +193,6 @@ class EmulatorExecutor:
 
     name = "cpu (emulator)"
     device = "cpu"
-    other_device = "meta"
     element_limit: int | None = LARGEST_TENSOR
 
     def __init__(self, targets: Sequence[str] | None = None) -> None:
@@ -149,33 +207,152 @@ class EmulatorExecutor:
         args: Sequence[object],
         orders: int,
         judge: Callable[[str], None] = no_judge,
-    ) -> int:
-        from cutegen.emulator import PtxSyntaxError, UnsupportedInstruction, install, on_device
+    ) -> Ran:
+        from cutegen.emulator import on_device
+
+        with self._emulating(module, spec) as emulated:
+            emulated.orders = orders
+            given = [on_device(argument) for argument in args]
+            outputs = _outputs(spec, given, getattr(module, spec.kernel)(*given))
+            outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
+        if len(outcomes) > 1:
+            for outcome in outcomes:
+                outcome.restore()
+                judge(f"the code for {outcome.target}")
+        else:  # or none, if there was nothing to launch
+            judge("")
+        return Ran(max((report.orders for report in reports), default=1), outputs)
+
+    def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
+        import torch
+
+        from cutegen.emulator import on_device
+
+        meta = torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device="meta")
+        return [("meta", meta), ("cuda:1", on_device(view, 1))]
+
+    def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
+        import torch
+
+        from cutegen.emulator import on_device
+
+        room = tensor.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)))
+        try:
+            memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+        except (OSError, OverflowError, ValueError):  # more than the process may have
+            return None
+        flat = torch.frombuffer(memory, dtype=getattr(torch, tensor.dtype.torch))
+        placed: torch.Tensor = on_device(flat.as_strided(tuple(shape), tuple(strides)))
+        return placed
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
+        from cutegen.emulator import on_device
+
+        with self._emulating(module, spec) as emulated:
+            emulated.only_launches = True
+            try:
+                getattr(module, spec.kernel)(*map(on_device, args))
+            finally:
+                emulated.only_launches = False
+            return emulated.launches
+
+    def program(
+        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
+    ) -> Program | None:
+        import torch
+
+        from cutegen.emulator import on_device
+
+        make, expected = module.make_inputs, module.expected
+
+        def made(**sizes: int) -> tuple[Any, ...]:
+            return tuple(map(on_device, make(**sizes, device="cpu")))
+
+        def wanted(*arguments: Any) -> Any:  # which makes tensors where its arguments are
+            return expected(*(a.as_subclass(torch.Tensor) if isinstance(a, torch.Tensor) else a for a in arguments))
+
+        with (
+            self._emulating(module, spec),
+            mock.patch.object(torch.cuda, "is_available", lambda: True),
+            mock.patch.object(module, "make_inputs", made),
+            mock.patch.object(module, "expected", wanted),
+        ):
+            return run_program(module, spec, flags, broken)
+
+    @contextmanager
+    def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
+        """The module's function on the emulator, which has forgotten earlier calls. Raises CannotRun."""
+        from cutegen.emulator import PtxSyntaxError, UnsupportedInstruction, install
 
         try:
             if module not in self._installed:
                 roles = {tensor.argument: tensor.role for tensor in spec.tensors}
                 self._installed[module] = install(module, spec.kernel, self._targets, roles=roles)
             emulated = self._installed[module]
-            emulated.orders = orders
             emulated.reports.clear()
             emulated.outcomes.clear()
-            getattr(module, spec.kernel)(*map(on_device, args))
+            yield emulated
         except (UnsupportedInstruction, PtxSyntaxError) as error:
             raise CannotRun(str(error)) from error
-        if len(emulated.outcomes) > 1:
-            for outcome in emulated.outcomes:
-                outcome.restore()
-                judge(f"the code for {outcome.target}")
-        else:  # or none, if there was nothing to launch
-            judge("")
-        return max((report.orders for report in emulated.reports), default=1)
 
     def synchronize(self) -> None:
         pass
 
     def alive(self) -> bool:
         return True
+
+
+def _outputs(spec: KernelSpec, given: Sequence[object], result: object) -> tuple[torch.Tensor, ...]:
+    """The outputs that a call has returned. Raises WrongReturn if they are not the ones that it was given.
+
+    Those that it was not given must be tensors of their own.
+    """
+    import torch
+
+    names = [tensor.name for tensor in spec.outputs]
+    results = result if isinstance(result, tuple) and len(names) > 1 else (result,)
+    if len(results) != len(names):
+        raise WrongReturn(f"returned {type(result).__name__}, not {len(names)} tensors")
+    arguments = dict(zip((tensor.name for tensor in spec.tensors), given, strict=False))
+    for name, found in zip(names, results, strict=True):
+        argument, wanted = arguments[name], spec.tensor(name).argument
+        if not isinstance(found, torch.Tensor):
+            raise WrongReturn(f"returned {type(found).__name__} as {wanted}, not a tensor")
+        if argument is not None and found is not argument:
+            raise WrongReturn(f"returned another tensor than {wanted}, which it was given")
+    return tuple(results)
+
+
+def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool) -> Program:
+    """Runs a module's `main` in this process with these flags; with `broken` its function leaves wrong outputs."""
+    function, said = getattr(module, spec.kernel), io.StringIO()
+
+    def spoiled(*arguments: Any) -> object:
+        result = function(*arguments)
+        for x in result if isinstance(result, tuple) else (result,):
+            _spoil(x)
+        return result
+
+    patched = mock.patch.object(module, spec.kernel, spoiled if broken else function)
+    argv = mock.patch.object(sys, "argv", [f"{spec.kernel}.py", *flags])
+    with patched, argv, redirect_stdout(said), redirect_stderr(said):
+        try:
+            code = int(module.main() or 0)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception as error:
+            return Program(-1, f"{said.getvalue()}{type(error).__name__}: {error}")
+    return Program(code, said.getvalue())
+
+
+def _spoil(x: torch.Tensor) -> None:
+    """Makes every element of an output another one: NaN, a number far off, or the other truth."""
+    import torch
+
+    if x.is_floating_point():
+        x.copy_(torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan"))))
+    else:
+        x.copy_(~x if x.dtype is torch.bool else x ^ 64)
 
 
 def gpu_missing() -> str | None:

@@ -17,8 +17,8 @@ from cutegen.planning.plan import Plan
 from cutegen.verification.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
-from cutegen.verification.executor import CannotRun, Executor, load_module
-from cutegen.verification.host_checks import host_checks
+from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module
+from cutegen.verification.host import host_checks
 from cutegen.verification.orders import ORDERS, case_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
@@ -85,7 +85,7 @@ def verify_kernel(
     checks: list[HostCheck] = []
     if reason is None:
         try:
-            for check in host_checks(spec, module, executor, lambda name: tell(name, None)):
+            for check in host_checks(plan, module, executor, lambda name: tell(name, None)):
                 checks.append(check)
                 tell(f"{check.argument}: {check.what}", check)
         except CannotRun as error:
@@ -159,9 +159,11 @@ def _run(
         comparisons.append(together(found))
 
     try:
-        ran = executor.run(module, spec, args, orders, judge)
+        ran = executor.run(module, spec, args, orders, judge).orders
     except (CannotRun, _Failure):
         raise
+    except WrongReturn as error:
+        raise _Failure(str(error)) from error
     except Exception as error:
         raise _Failure(f"the call raised {describe(error)}") from error
     return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged

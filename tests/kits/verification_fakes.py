@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
@@ -19,21 +21,35 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor, Tolerance, Verify
 from cutegen.planning.plan import Plan
 from cutegen.verification.costs import LARGEST_TENSOR
-from cutegen.verification.executor import no_judge
+from cutegen.verification.executor import Program, Ran, no_judge
 
 Judge = Callable[[str], None]
 
 
 class CpuExecutor:
-    name, device, other_device = "cpu (plain torch)", "cpu", "meta"
+    name, device = "cpu (plain torch)", "cpu"
     element_limit: int | None = LARGEST_TENSOR
 
     def run(
         self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
-    ) -> int:
-        getattr(module, spec.kernel)(*args)
+    ) -> Ran:
+        result = getattr(module, spec.kernel)(*args)
         judge("")
-        return 1
+        return Ran(1, result if isinstance(result, tuple) else (result,))
+
+    def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
+        return [("meta", torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device="meta"))]
+
+    def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
+        return None
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Any]:
+        raise AssertionError("nothing is launched here")
+
+    def program(
+        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
+    ) -> Program | None:
+        return None
 
     def synchronize(self) -> None:
         pass
@@ -119,6 +135,19 @@ import torch
 def span(t):
     return (t.data_ptr(), t.data_ptr() + (sum((n - 1) * s for n, s in zip(t.shape, t.stride())) + 1) * t.element_size())
 
+def new(name, size):
+    shape, dtype, major, _ = WANTED[name]
+    order = sorted(range(len(shape)), key=lambda i: shape[i] == major)
+    padded = [*(size[i] for i in order[:-1]), -(-size[order[-1]] // 64) * 64]
+    x = torch.empty(padded, dtype=getattr(torch, dtype))[..., : size[order[-1]]]
+    return x.permute([order.index(i) for i in range(len(shape))])
+
+def places(t):
+    at = torch.tensor(t.data_ptr())
+    for n, s in zip(t.shape, t.stride()):
+        at = at[..., None] + torch.arange(n) * (s * t.element_size())
+    return set((at[..., None] + torch.arange(t.element_size())).flatten().tolist())
+
 def check(tensors):
     sizes, device = {}, None
     for name, t in tensors.items():
@@ -127,6 +156,8 @@ def check(tensors):
             raise TypeError(f"{name} must be {dtype}, is {t.dtype}")
         if t.device.type != "cpu" and BUG != "no device check":
             raise (RuntimeError if BUG == "wrong error" else ValueError)(f"{name} must be on the CPU")
+        if t.requires_grad and torch.is_grad_enabled() and BUG != "no gradient check":
+            raise ValueError(f"{name} must not want a gradient")
         if t.dim() != len(shape) and BUG != "no rank check":
             who = name if BUG != "no name" else "a tensor"
             raise ValueError(f"{who} must have {len(shape)} modes")
@@ -137,7 +168,7 @@ def check(tensors):
                 raise ValueError(f"{name}: {mode} is fixed at {STATIC[mode]}")
             if t.shape[i] % DIVISIBLE.get(mode, 1) and BUG != "no divisible check":
                 raise ValueError(f"{name}: {DIVISIBLE[mode]} must divide {mode}")
-            if t.shape[i] == 1:
+            if t.shape[i] == 1 or not t.numel():
                 continue
             if mode == major and t.stride(i) != 1 and BUG not in ("no major check", "no strides check"):
                 raise ValueError(f"{name} must be {major}-major")
@@ -159,6 +190,7 @@ def check_alias(out, tensors):
             bad = t.untyped_storage().data_ptr() == tensors[out].untyped_storage().data_ptr()
         else:
             bad = span(t)[0] < span(tensors[out])[1] and span(tensors[out])[0] < span(t)[1]
+            bad = bad and (BUG == "alias by span" or bool(places(t) & places(tensors[out])))
         if name != out and t.numel() and tensors[out].numel() and bad and BUG != "no alias check":
             raise ValueError(f"{out} overlaps {name}")
 
@@ -187,13 +219,15 @@ def store(d, result, tile):
 
 ADD = """
 def kernel(x, b, d):
+    if d is None:
+        d = x if BUG == "makes its input" else new("d", x.shape)
     tensors = {"x": x, "b": b, "d": d}
     check(tensors)
     if BUG == "alias late":
         d[...] = 0
     check_alias("d", tensors)
     if d.numel() == 0 and BUG != "empty":
-        return
+        return d
     if BUG == "empty":
         d.as_strided((1,), (1,))[0] = 0
     if BUG == "crash" and x.shape == (3, 16):
@@ -209,6 +243,7 @@ def kernel(x, b, d):
         x[0, 0] += 1
     if BUG == "input sign":
         x.copy_(torch.where(x == 0, -x, x))
+    return d
 
 def reference(x, b, d):
     if BUG == "reference raises":
@@ -242,11 +277,15 @@ def kernel(a, b, c, alpha, beta):
     tensors = {"a": a, "b": b, "c": c}
     check(tensors)
     check_alias("c", tensors)
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not isinstance(value, (int, float)) and BUG != "no scalar check":
+            raise TypeError(f"{name} must be a number")
     if c.numel() == 0:
-        return
+        return c
     if BUG == "no k, no epilogue" and a.shape[1] == 0:
-        return
+        return c
     store(c, alpha * product(a, b) + (0 if BUG == "no beta" else beta) * c, (8, 8))
+    return c
 
 def reference(a, b, c, alpha, beta):
     return alpha * (a @ b.T) + beta * c
@@ -255,6 +294,8 @@ def reference(a, b, c, alpha, beta):
 
 BOTH = """
 def kernel(x, b, d, e):
+    d = new("d", x.shape) if d is None else d
+    e = new("e", x.shape) if e is None else e
     tensors = {"x": x, "b": b, "d": d, "e": e}
     check(tensors)
     for out in ("d", "e") if BUG != "second not apart" else ("d",):
@@ -297,14 +338,26 @@ def reference(x, b, d, e):
 """
 
 
+INPUTS = """
+def make_inputs(device, seed, **sizes):
+    generator = torch.Generator().manual_seed(0 if BUG == "one seed" else seed)
+    made = []
+    for name, (shape, dtype, _, _) in WANTED.items():
+        x = new(name, [(sizes | STATIC)[mode] for mode in shape])
+        made.append(x.copy_(torch.randn(x.shape, generator=generator) * 4))
+    return (*made, *SCALARS)
+"""
+
+
 def write_module(folder: Path, spec: KernelSpec, bug: str = "") -> Path:
     wanted = {t.argument: (t.shape, t.dtype.torch, t.major, t.align) for t in spec.tensors}
     head = f"BUG = {bug!r}\nWANTED = {wanted!r}\nSTATIC = {dict(spec.static)!r}\nDIVISIBLE = {dict(spec.divisible)!r}\n"
     body = GEMM if spec.op == "gemm" else BOTH if spec.kernel == "both" else ADD
     operation = f"\nOP = torch.{'lt' if spec.kernel == 'less' else 'add'}\n"
-    tail = "\ndef make_inputs():\n    pass\n\ndef expected():\n    pass\n\ndef compile_for(arch=None):\n    pass\n"
-    if bug == "no compile":
-        tail = "\ndef make_inputs():\n    pass\n\ndef expected():\n    pass\n"
+    scalars = tuple(0.5 for _ in spec.scalars)
+    tail = INPUTS.replace("SCALARS", repr(scalars)) + "\ndef expected():\n    pass\n"
+    if bug != "no compile":
+        tail += "\ndef compile_for(arch=None):\n    pass\n"
     path = folder / f"{spec.kernel}.py"
     path.write_text(head + CHECKS + operation + body.replace("def kernel(", f"def {spec.kernel}(") + tail)
     return path

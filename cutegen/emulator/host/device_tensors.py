@@ -11,6 +11,7 @@ from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, bind, place
 if TYPE_CHECKING:
     import torch
 
+_ALIGNMENT = 512  # bytes, of what torch's caching allocator gives on a GPU
 _KINDS = {
     "float64": ("f", 64),
     "float32": ("f", 32),
@@ -25,22 +26,33 @@ _KINDS = {
 }
 
 
-def on_device(argument: Any) -> Any:
-    """A view of a CPU tensor that says that it is on the first CUDA device; anything else as it is."""
+def on_device(argument: Any, index: int = 0) -> Any:
+    """A view of a CPU tensor that says that it is on the CUDA device of that index; anything else as it is."""
     import torch
 
     if not isinstance(argument, torch.Tensor) or argument.device.type != "cpu":
         return argument
-    return argument.as_subclass(_device_tensor())
+    return argument.as_subclass(_device_tensor(index))
 
 
-@lru_cache(maxsize=1)
-def _device_tensor() -> Any:
-    """The class of tensors that say that they are on the first CUDA device; torch is imported only for it."""
+def well_aligned(tensor: torch.Tensor) -> torch.Tensor:
+    """New memory like a tensor's on the CPU, with the alignment that torch gives memory of a GPU."""
+    import torch
+
+    room = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    buffer = torch.empty(room * tensor.itemsize + _ALIGNMENT, dtype=torch.uint8)
+    start = -buffer.data_ptr() % _ALIGNMENT
+    flat = buffer[start : start + room * tensor.itemsize].view(tensor.dtype)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+@lru_cache(maxsize=8)
+def _device_tensor(index: int) -> Any:
+    """The class of tensors that say that they are on a CUDA device; torch is imported only for it."""
     import torch
 
     class DeviceTensor(torch.Tensor):
-        """A tensor in the CPU's memory that says that it is on the first CUDA device."""
+        """A tensor in the CPU's memory that says that it is on a CUDA device."""
 
         @property
         def is_cuda(self) -> bool:  # type: ignore[override]
@@ -48,10 +60,10 @@ def _device_tensor() -> Any:
 
         @property
         def device(self) -> torch.device:  # type: ignore[override]
-            return torch.device("cuda", 0)
+            return torch.device("cuda", index)
 
         def get_device(self) -> int:
-            return 0
+            return index
 
     return DeviceTensor
 
@@ -65,4 +77,6 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
     tensor = bind(argument, name, role, place(argument.data_ptr(), number))
-    return tensor, TensorArgument(tensor.at, tensor.shape, tensor.strides, *kind, bool(argument.is_cuda))
+    return tensor, TensorArgument(
+        tensor.at, tensor.shape, tensor.strides, *kind, bool(argument.is_cuda), max(0, argument.get_device())
+    )

@@ -57,7 +57,8 @@ class Emulated:
     it likes, and none may read what none has written since the call began.
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
-    be changed between calls. `reports` collects what ran. A call raises FaultError for a fault, of which a launch on
+    be changed between calls. `reports` collects what ran, `launches` are those that the last call asked for; with
+    `only_launches` a call runs none of them. A call raises FaultError for a fault, of which a launch on
     another stream than the current one is one, and what the host code raises for arguments that it refuses.
     """
 
@@ -74,6 +75,8 @@ class Emulated:
         self.seed, self.orders = seed, orders
         self.reports: list[Report] = []
         self.outcomes: list[Outcome] = []
+        self.launches: list[Launch] = []
+        self.only_launches = False
         if strange := set(self.roles) - set(self.names):
             raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
 
@@ -93,8 +96,10 @@ class Emulated:
             bound.append(tensor)
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
-        for made in self.builds:  # host code may refuse tensors that share memory; where they are placed they do not
-            _asked(made, as_is)
+        # Host code may refuse tensors that share memory; where they are placed they do not
+        self.launches = [asked for made in self.builds for asked in _asked(made, as_is)]
+        if self.only_launches:
+            return
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, outputs)
         self.outcomes.clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 from cutegen.contract import compiled_arguments, parameters, replace_compiled, replace_memory
 from cutegen.emulator.host.builds import builds
-from cutegen.emulator.host.device_tensors import on_device
+from cutegen.emulator.host.device_tensors import on_device, well_aligned
 from cutegen.emulator.host.emulated import Emulated
 from cutegen.emulator.host.launching import Report
 from cutegen.emulator.memory.bound_tensors import Role
@@ -59,5 +59,5 @@ def install(
     """
     emulated = Emulated(builds(module, targets), list(parameters(module, kernel).parameters), roles)
     replace_compiled(module, emulated)
-    replace_memory(module, on_device)
+    replace_memory(module, well_aligned, on_device)
     return emulated

@@ -1,0 +1,46 @@
+"""Makes every check of a module's host code, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+from cutegen.planning.plan import Plan
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import Executor
+from cutegen.verification.host import memory, promises, sizes, wrong_tensors
+from cutegen.verification.host.judging import Check, Host
+from cutegen.verification.report import HostCheck
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
+
+
+def host_checks(
+    plan: Plan, module: ModuleType, executor: Executor, started: Callable[[str], None] = lambda name: None
+) -> Iterator[HostCheck]:
+    """Makes every check and yields its result; `started` is told each one's name before.
+
+    Arguments must be as they were after a call that is refused. Once the device does not answer, the rest is not run.
+    Raises CannotRun.
+    """
+    case = Case("host checks", "wrong calls", sizes.small(plan.spec), "padded", "integers")
+    tensors = make_tensors(plan.spec, case, executor.device)
+    host = Host(plan, module, executor, case, tensors, scalar_values(plan.spec, case))
+    lost = False
+    for check in _checks(host):
+        if lost:
+            why = "the device stopped answering in a check before"
+            yield HostCheck(check.argument, check.what, "not run", why, "device lost")
+            continue
+        started(f"{check.argument}: {check.what}")
+        problem = check.run()
+        yield HostCheck(check.argument, check.what, "failed" if problem else "passed", problem)
+        lost = bool(problem) and not executor.alive()
+
+
+def _checks(host: Host) -> Iterator[Check]:
+    for number in range(len(host.tensors)):
+        yield from wrong_tensors.checks(host, number)
+    yield from sizes.checks(host)
+    yield from memory.checks(host)
+    yield from promises.checks(host)

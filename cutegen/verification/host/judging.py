@@ -1,0 +1,144 @@
+"""A call of a module on the host, with something wrong or with nothing wrong, and what is said of how it went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
+from cutegen.verification.bounds import evaluate
+from cutegen.verification.cases import Case
+from cutegen.verification.compare import compare
+from cutegen.verification.executor import CannotRun, Executor
+
+if TYPE_CHECKING:
+    import torch
+
+    from cutegen.verification.tensors import Guarded
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing to try: `run` says what is wrong, or nothing. `argument` and `what` are its name in reports."""
+
+    argument: str
+    what: str
+    run: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A module and the arguments of a call with nothing wrong, from which checks make others.
+
+    `case` says their sizes; `tensors` are in the spec's order, and so are `scalars`, by name.
+    """
+
+    plan: Plan
+    module: ModuleType
+    executor: Executor
+    case: Case
+    tensors: tuple[Guarded, ...]
+    scalars: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> KernelSpec:
+        return self.plan.spec
+
+    @property
+    def views(self) -> dict[str, torch.Tensor]:
+        """The tensors by name."""
+        return {t.tensor.name: t.view for t in self.tensors}
+
+    def with_scalars(self, scalars: Mapping[str, object]) -> Host:
+        return replace(self, scalars=scalars)
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Host:
+        return replace(self, case=replace(self.case, sizes=sizes))
+
+    def refuses(self, argument: str, what: str, views: Mapping[str, torch.Tensor], names: Sequence[str] = ()) -> Check:
+        """That a call raises ValueError or TypeError, names one of `names` (else the argument), and writes nothing.
+
+        `views` are the tensors that are not those of the call with nothing wrong.
+        """
+        return Check(argument, what, lambda: self._must_fail({**self.views, **views}, names or (argument,)))
+
+    def takes(self, argument: str, what: str, views: Mapping[str, torch.Tensor | None]) -> Check:
+        """That a call is made and gives what is expected; a tensor that is None is left for the module to make."""
+        return Check(argument, f"accepts {what}", lambda: self._must_work({**self.views, **views}))
+
+    def arguments(self, views: Mapping[str, torch.Tensor | None]) -> list[object]:
+        return [*(views[t.name] for t in self.spec.tensors), *self.scalars.values()]
+
+    def _must_fail(self, views: Mapping[str, torch.Tensor], names: Sequence[str]) -> str:
+        import torch
+
+        device = torch.device(self.executor.device).type
+        here = {name: view for name, view in views.items() if view.device.type == device}
+        before = {name: _bits(view) for name, view in here.items()}
+        try:
+            self.executor.run(self.module, self.spec, self.arguments(views), 1)
+            self.executor.synchronize()
+        except CannotRun:
+            raise
+        except (ValueError, TypeError) as error:
+            if problem := unnamed(error, names):
+                return problem
+        except Exception as error:
+            return f"must be a ValueError or TypeError, was {type(error).__name__}: {str(error)[:300]}"
+        else:
+            return "was accepted"
+        changed = [name for name, view in here.items() if not torch.equal(_bits(view), before[name])]
+        return f"was refused, but only after {changed[0]} was written" if changed else ""
+
+    def _must_work(self, views: Mapping[str, torch.Tensor | None]) -> str:
+        given = {name: view for name, view in views.items() if view is not None}
+        scalars = {name: value for name, value in self.scalars.items() if isinstance(value, (bool, int, float))}
+        expected = evaluate(self.spec, given, scalars)
+        wrong: list[str] = []
+
+        def judge(by: str) -> None:
+            self.executor.synchronize()
+            for name in (name for name in expected if name in given):
+                result = compare(given[name].detach(), *expected[name])
+                if not result.ok:
+                    which = f" in {name}" * (len(expected) > 1)
+                    wrong.append(f"{by or 'it'} gives a wrong result{which}: {result.reason}")
+
+        try:
+            ran = self.executor.run(self.module, self.spec, self.arguments(views), 1, judge)
+        except CannotRun:
+            raise
+        except Exception as error:
+            return f"was refused: {type(error).__name__}: {str(error)[:300]}"
+        for tensor, output in zip(self.spec.outputs, ran.outputs, strict=False):
+            if views[tensor.name] is None:
+                shape = tuple(self.case.sizes[mode] for mode in tensor.shape)
+                if (tuple(output.shape), str(output.dtype)) != (shape, f"torch.{tensor.dtype.torch}"):
+                    wrong.append(f"makes {tensor.argument} as {output.dtype} {list(output.shape)}")
+                elif not (result := compare(output, *expected[tensor.name])).ok:
+                    wrong.append(f"{tensor.argument}, which it made, is wrong: {result.reason}")
+        return "; ".join(wrong)
+
+
+def unnamed(error: Exception, names: Sequence[str]) -> str:
+    """What is wrong with an error that must name one of the arguments; empty if it does."""
+    if any(names_argument(str(error), name) for name in names):
+        return ""
+    return f"the error does not name {' or '.join(names)}: {str(error)[:300]}"
+
+
+def names_argument(message: str, name: str) -> bool:
+    """Whether a message names an argument. The argument `a` is not the article: `a tensor` names nothing."""
+    follows = r"(?!\s+(?!must|has|have|is|are|and|or|shares|overlaps|needs|does|should|may|was|with|at|on)\w)"
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w){follows if name == 'a' else ''}", message) is not None
+
+
+def _bits(view: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor's elements, copied, so that different NaNs and the two zeros compare as different."""
+    import torch
+
+    return view.detach().clone(memory_format=torch.contiguous_format).view(torch.uint8)

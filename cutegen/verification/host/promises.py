@@ -1,0 +1,111 @@
+"""What a module promises besides what its tensors must be: outputs that it makes, gradients, scalars, its program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from cutegen.codegen.host import can_be_made
+from cutegen.language.model import Scalar
+from cutegen.verification.host.judging import Check, Host
+
+
+def checks(host: Host) -> Iterator[Check]:
+    yield from _made_outputs(host)
+    yield from _gradients(host)
+    for scalar in host.spec.scalars:
+        yield from _scalar(host, scalar)
+    yield from _programs(host)
+
+
+def _made_outputs(host: Host) -> Iterator[Check]:
+    """Outputs that are left out: each alone, and all of them."""
+    made = [tensor for tensor in host.spec.outputs if can_be_made(host.spec, tensor)]
+    for left_out in [*([t] for t in made if len(made) > 1), *([made] if made else [])]:
+        views = dict.fromkeys((t.name for t in left_out), None)
+        yield host.takes(left_out[0].argument, f"None for {' and '.join(t.argument for t in left_out)}", views)
+
+
+def _gradients(host: Host) -> Iterator[Check]:
+    """Tensors that autograd follows: a call would leave it without what it computes, unless it is told not to look."""
+    for tensor in (t for t in host.spec.tensors if t.dtype.is_float):
+        view = host.views[tensor.name].detach().requires_grad_()
+        yield host.refuses(tensor.argument, "wants a gradient", {tensor.name: view})
+
+        taken = host.takes(tensor.argument, "one that wants a gradient, under no_grad", {tensor.name: view})
+        yield replace(taken, run=partial(_without_gradients, taken.run))
+
+
+def _without_gradients(run: Callable[[], str]) -> str:
+    import torch
+
+    with torch.no_grad():
+        return run()
+
+
+def _scalar(host: Host, scalar: Scalar) -> Iterator[Check]:
+    """Values of a scalar that are no number of its kind, and other kinds of numbers that are."""
+    wrong: tuple[object, ...] = ("1", None, [1.0], 1j)
+    for value in wrong if scalar.dtype.is_float else (*wrong, 1.5, 2**31, -(2**31) - 1):
+        others = host.with_scalars({**host.scalars, scalar.name: value})
+        yield others.refuses(scalar.argument, f"is {value!r}", {})
+    if scalar.dtype.is_float:
+        yield host.with_scalars({**host.scalars, scalar.name: 2}).takes(scalar.argument, "an int", {})
+    else:
+        yield host.with_scalars({**host.scalars, scalar.name: True}).takes(scalar.argument, "a bool", {})
+
+
+def _programs(host: Host) -> Iterator[Check]:
+    """`make_inputs`, and the module run as a program, which must tell a right kernel from a wrong one."""
+    sizes = {mode: size for mode, size in host.case.sizes.items() if mode not in host.spec.static}
+    output = host.spec.output.argument
+    yield Check(output, "accepts what make_inputs makes", lambda: _inputs_fit(host, sizes))
+    flags = [text for mode, size in sizes.items() for text in (f"--{mode}", str(size))]
+    ran = host.executor.program(host.module, host.spec, flags)
+    if ran is None:
+        return
+
+    def right() -> str:
+        return "" if ran.code == 0 else f"ends with {ran.code}: {ran.said[-300:]}"
+
+    def wrong() -> str:
+        broken = host.executor.program(host.module, host.spec, flags, broken=True)
+        assert broken is not None
+        return "" if broken.code == 1 and broken.said else f"ends with {broken.code}: {broken.said[-300:]}"
+
+    yield Check(output, f"accepts `python {host.spec.kernel}.py {' '.join(flags)}`", right)
+    yield Check(output, "the program of a kernel that is wrong", wrong)
+
+
+def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
+    """What is wrong with the arguments that a module makes: their number and kinds, their values, or the call."""
+    import torch
+
+    device, spec = host.executor.device, host.spec
+
+    def make(seed: int) -> list[Any]:
+        return list(host.module.make_inputs(**sizes, device=device, seed=seed))
+
+    try:
+        first, again, other = make(1), make(1), make(2)
+    except Exception as error:
+        return f"raised {type(error).__name__}: {str(error)[:300]}"
+    if len(first) != len(spec.tensors) + len(spec.scalars):
+        return f"makes {len(first)} arguments, not {len(spec.tensors) + len(spec.scalars)}"
+    whole = {mode: host.case.sizes[mode] for mode in spec.modes}
+    for tensor, x in zip(spec.tensors, first, strict=False):
+        wanted = (f"torch.{tensor.dtype.torch}", tuple(whole[mode] for mode in tensor.shape))
+        if not isinstance(x, torch.Tensor) or (str(x.dtype), tuple(x.shape)) != wanted:
+            return (
+                f"makes {tensor.argument} as {x.dtype} {list(x.shape)}" if isinstance(x, torch.Tensor) else "no tensor"
+            )
+    views = {tensor.name: x for tensor, x in zip(spec.tensors, first, strict=False)}
+    read = [i for i, tensor in enumerate(spec.tensors) if tensor.reads and first[i].numel() > 8]
+    if not all(torch.equal(first[i], again[i]) for i in read):
+        return "makes other values from the same seed"
+    if read and all(torch.equal(first[i], other[i]) for i in read):
+        return "makes the same values from another seed"
+    scalars = dict(zip((s.name for s in spec.scalars), first[len(spec.tensors) :], strict=True))
+    return host.with_scalars(scalars).takes("", "", views).run()

@@ -1,0 +1,187 @@
+"""Calls whose sizes do not fit, to each other or to the kernel, and those in which some strides mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.cases import strides_for
+from cutegen.verification.data import data_for
+from cutegen.verification.executor import CannotRun
+from cutegen.verification.host.judging import Check, Host, unnamed
+from cutegen.verification.tensors import guarded
+
+if TYPE_CHECKING:
+    import torch
+
+_ELEMENTS = 1 << 16  # of the largest tensor of a call
+_COORDINATES = 1 << 31  # that 32 bits do not number
+_BLOCKS = 65535  # of a grid's second and third extent (CUDA C++ Programming Guide, table of compute capabilities)
+
+
+def small(spec: KernelSpec) -> dict[str, int]:
+    """Small sizes, all above 1 where the spec lets them, and different.
+
+    Rows of each tensor are longer than its alignment, as far as that makes no tensor large.
+    """
+    for rows in (2, 1, 0):
+        sizes = {}
+        for i, mode in enumerate(spec.modes):
+            along = [t for t in spec.tensors if (t.major or t.shape[-1]) == mode]
+            least = max([2 + i, *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
+            step = max(1, spec.divisible.get(mode, 1))
+            sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
+        sizes = spec.family.accepted(spec, sizes) or sizes
+        if max(prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors) <= _ELEMENTS:
+            break
+    return sizes
+
+
+def checks(host: Host) -> Iterator[Check]:
+    yield from _disagreeing(host)
+    yield from _not_taken(host)
+    yield from _meaningless_strides(host)
+    yield from _limits(host)
+
+
+def _made(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    """Those tensors with other sizes."""
+    made = {}
+    for tensor in map(host.spec.tensor, names):
+        shape = tuple(sizes[m] for m in tensor.shape)
+        data = data_for(tensor, shape, "integers", 3)
+        strides = strides_for(tensor, sizes, "padded")
+        made[tensor.name] = guarded(tensor, shape, strides, host.executor.device, data=data).view
+    return made
+
+
+def _having(spec: KernelSpec, mode: str) -> list[Tensor]:
+    return [tensor for tensor in spec.tensors if mode in tensor.shape]
+
+
+def _disagreeing(host: Host) -> Iterator[Check]:
+    """Sizes that differ between tensors, that are fixed, or that a number does not divide."""
+    spec, sizes = host.spec, host.case.sizes
+    for mode in spec.modes:
+        having = _having(spec, mode)
+        names, arguments = [t.name for t in having], tuple(t.argument for t in having)
+        step = max(1, spec.divisible.get(mode, 1))
+        larger = {**sizes, mode: sizes[mode] + step}
+        if len(having) > 1:
+            for tensor in having:
+                what = f"{mode} is {larger[mode]}, elsewhere {sizes[mode]}"
+                yield host.refuses(tensor.argument, what, _made(host, [tensor.name], larger), arguments)
+        if mode in spec.static:
+            what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
+            yield host.refuses(arguments[0], what, _made(host, names, larger), arguments)
+        elif step > 1:
+            odd = {**sizes, mode: sizes[mode] + 1}
+            what = f"{mode} is {odd[mode]}, which {step} does not divide"
+            yield host.refuses(arguments[0], what, _made(host, names, odd), arguments)
+
+
+def _not_taken(host: Host) -> Iterator[Check]:
+    """Sizes that are right for each mode alone, and that the family's host refuses together."""
+    spec, sizes = host.spec, host.case.sizes
+    for mode in (m for m in spec.output.shape if m not in spec.static):
+        more = {**sizes, mode: sizes[mode] + max(1, spec.divisible.get(mode, 1))}
+        refused = spec.family.refused(spec, more)
+        if refused is not None:
+            names = [t.name for t in _having(spec, mode)]
+            yield host.refuses(spec.output.argument, refused, _made(host, names, more))
+            return
+
+
+def _meaningless_strides(host: Host) -> Iterator[Check]:
+    """Strides that nobody steps along, which torch lets be anything: along modes of size 1, and where there are no
+    elements.
+    """
+    spec = host.spec
+    empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    free = [m for m in spec.modes if m not in spec.static]
+    for size, modes in ((1, [m for m in free if spec.divisible.get(m, 1) == 1]), (0, free)):
+        for mode in modes:
+            having = _having(spec, mode)
+            sizes = {**host.case.sizes, mode: size}
+            if spec.family.refused(spec, sizes) is not None or not (size or mode in empty or mode in spec.output.shape):
+                continue
+            made = _made(host, [t.name for t in spec.tensors], sizes)
+            for tensor in having:
+                made[tensor.name] = _strided(tensor, made[tensor.name], mode, size)
+            where = f"any stride along {mode} where that is 1" if size else f"what torch makes where {mode} is 0"
+            yield host.with_sizes(sizes).takes(having[0].argument, where, made)
+
+
+def _strided(tensor: Tensor, view: torch.Tensor, mode: str, size: int) -> torch.Tensor:
+    """The tensor with a stride of 1 along a mode of size 1; without elements, with the strides that torch gives it."""
+    import torch
+
+    if size:
+        return view.as_strided(
+            view.shape, [1 if m == mode else s for m, s in zip(tensor.shape, view.stride(), strict=True)]
+        )
+    order = sorted(range(view.dim()), key=lambda i: tensor.shape[i] == tensor.major)
+    fresh = torch.empty([view.shape[i] for i in order], dtype=view.dtype, device=view.device)
+    return fresh.permute([order.index(i) for i in range(view.dim())])
+
+
+def _limits(host: Host) -> Iterator[Check]:
+    """Sizes at the limits of a launch and of coordinates, of memory that nobody touches: launched whole, or refused."""
+    spec = host.spec
+    covered = spec.family.covered(host.plan)
+    free = [mode for mode in spec.output.shape if mode not in spec.static]
+    least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+
+    def rounded(mode: str, size: int) -> int:
+        return -(-size // least[mode]) * least[mode]
+
+    for mode in free:
+        most = _BLOCKS * covered[mode] // least[mode] * least[mode]
+        if most < _COORDINATES - (1 << 22):
+            yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
+        yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
+        yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
+    if len(free) > 1:
+        sizes = {**least, **{m: rounded(m, (_BLOCKS + 1) * covered[m]) for m in free[:2]}}
+        yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
+
+
+def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = None) -> Iterator[Check]:
+    """A check of sizes whose kernel is not run: it must be launched with all its blocks, or be refused by name.
+
+    `taken` says which of the two; None leaves it to the module. Nothing where no such tensors can be made here.
+    """
+    spec = host.spec
+    accepted = spec.family.accepted(spec, dict(sizes))
+    if accepted is None or max(accepted.values()) > 2 * max(sizes.values()):
+        return
+    made = {}
+    for tensor in spec.tensors:
+        shape, strides = tuple(accepted[m] for m in tensor.shape), strides_for(tensor, accepted, "padded")
+        untouched = host.executor.untouched(tensor, shape, strides)
+        if untouched is None:
+            return
+        made[tensor.name] = untouched
+    blocks = spec.family.blocks(host.plan, accepted)
+    names = [t.argument for t in spec.tensors]
+
+    def run() -> str:
+        try:
+            launches = host.executor.launched(host.module, spec, host.arguments(made))
+        except CannotRun:
+            raise
+        except (ValueError, TypeError) as error:
+            return f"was refused: {str(error)[:300]}" if taken else unnamed(error, names)
+        except Exception as error:
+            return f"must be a ValueError or TypeError, was {type(error).__name__}: {str(error)[:300]}"
+        if taken is False:
+            return "was accepted"
+        grids = [launch.grid for launch in launches]
+        wrong = next((g for g in grids if max(g[1:]) > _BLOCKS or g[0] >= _COORDINATES), None)
+        if wrong is not None:
+            return f"is launched with a grid of {wrong}"
+        return "" if any(prod(grid) == blocks for grid in grids) else f"is launched as {grids}, not as {blocks} blocks"
+
+    yield Check(spec.output.argument, ("accepts " if taken else "") + what, run)

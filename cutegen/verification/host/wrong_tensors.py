@@ -1,0 +1,72 @@
+"""Calls with one tensor that does not fit: its type, its device, its modes, its strides or its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.verification.cases import strides_for
+from cutegen.verification.data import data_for
+from cutegen.verification.host.judging import Check, Host
+from cutegen.verification.tensors import guarded
+
+if TYPE_CHECKING:
+    import torch
+
+# Another type of the same width: the mistake that a check of sizes and strides alone does not see.
+_OTHER_DTYPE = {
+    Dtype.f64: "int64",
+    Dtype.f32: "int32",
+    Dtype.f16: "bfloat16",
+    Dtype.bf16: "float16",
+    Dtype.i32: "float32",
+    Dtype.i8: "uint8",
+    Dtype.u8: "int8",
+    Dtype.bool: "uint8",
+}
+
+
+def checks(host: Host, number: int) -> Iterator[Check]:
+    """The calls in which the tensor of that number is wrong."""
+    import torch
+
+    item, case, executor = host.tensors[number], host.case, host.executor
+    tensor, view = item.tensor, item.view
+    shape, strides = tuple(view.shape), view.stride()
+    major = tensor.major or tensor.shape[-1]
+
+    def fresh(shape: tuple[int, ...], strides: tuple[int, ...], shift: int = 0) -> torch.Tensor:
+        data = data_for(tensor, shape, "integers", 7)
+        return guarded(tensor, shape, strides, executor.device, data=data, number=number, shift=shift).view
+
+    def wrong(what: str, view: torch.Tensor) -> Check:
+        return host.refuses(tensor.argument, what, {tensor.name: view})
+
+    other = _OTHER_DTYPE[tensor.dtype]
+    yield wrong(f"wrong dtype ({other})", view.view(getattr(torch, other)))
+    for device, elsewhere in executor.elsewhere(view):
+        names = [t.argument for t in host.spec.tensors]  # of which may also be said that they are not where this is
+        yield host.refuses(tensor.argument, f"wrong device ({device})", {tensor.name: elsewhere}, names)
+    yield wrong("one mode too many", view.unsqueeze(-1))
+    if len(shape) > 1:
+        yield wrong("one mode too few", view[0])
+    for mode in tensor.shape:
+        if mode != major and case.sizes[mode] > 1 and case.sizes[major] > 1:
+            transposed = strides_for(replace(tensor, major=mode), case.sizes, "padded")
+            yield wrong(f"{mode}-major instead of {major}-major", fresh(shape, transposed))
+    if case.sizes[major] > 1:
+        yield wrong("every other element", fresh(shape, tuple(2 * s for s in strides)))
+    for position, mode in enumerate(tensor.shape):
+        if tensor.writes and mode != major and case.sizes[mode] > 1:
+            same = tuple(0 if i == position else s for i, s in enumerate(strides))
+            yield wrong(f"stride 0 along {mode}: elements that share memory", view.as_strided(shape, same))
+    size, align = tensor.dtype.bytes, tensor.align or tensor.dtype.bytes
+    if align > size:
+        yield wrong(f"base address aligned to {align // 2} bytes only", fresh(shape, strides, align // 2))
+        for position, mode in enumerate(tensor.shape):
+            if mode != major and case.sizes[mode] > 1:
+                # modes further out move along, so that this stride is what is wrong first
+                odd = tuple(s + 1 if i == position else s for i, s in enumerate(strides))
+                yield wrong(f"stride of {mode} breaks {align}-byte alignment", fresh(shape, odd))

@@ -1,0 +1,108 @@
+"""Everything that a module's host code promises is broken once, and a check of the call says so."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.host import host_checks
+
+pytest.importorskip("cutlass")
+
+PRODUCT = """
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: M, align: 16}
+  B: {shape: [N, K], dtype: f32, major: K, align: 4}
+  R: {shape: [M, N], dtype: f32, align: 16}
+  C: {shape: [M, N], dtype: f32, align: 16, role: out}
+scalars: {alpha: f32, times: i32}
+compute: C = alpha * (A @ B.T) + times * R
+schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {thread_layout: "(8,4,1)"}}
+divisible: {M: 4, N: 4}
+targets: [sm_80]
+"""
+BYTES = """
+cutegen: 1
+kernel: bytes
+op: elementwise
+tensors:
+  X: {shape: [L, M, N], dtype: u8}
+  Y: {shape: [L, M, N], dtype: u8, role: out}
+  Z: {shape: [L, M, N], dtype: i32, role: out}
+compute: [Y = X, Z = X + coord(M)]
+static: {L: 2}
+targets: [sm_80]
+"""
+CHECKED = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype, len\(modes\), device\)"
+MADE = r'_new\("c", \(a.shape\[0\]'
+REAL, MOST = r"    _expect\(isinstance\(alpha.*\n", r"65535 \* BLK_N"
+SHARED, JUDGED = r"apart = apart \| \(reach <= column\)", r"if not right.all\(\):"
+MUTANTS = [
+    # kernel, what is broken, pattern, text, which check says so
+    ("product", "nothing is returned", r"    return c\n\n", "    return None\n\n", "accepts"),
+    ("product", "an input is returned", r"    return c\n\n", "    return r\n\n", "accepts"),
+    ("bytes", "one of two is returned", r"    return y, z\n", "    return y\n", "accepts"),
+    ("product", "an output of another shape is made", MADE, '_new("c", (a.shape[0] + 1', "accepts None"),
+    ("bytes", "an output of another type is made", r'_new\("z"', '_new("y"', "accepts None"),
+    ("product", "gradients are not looked at", r"a.requires_grad or ", "", "wants a gradient"),
+    ("product", "gradients are always refused", r" and torch.is_grad_enabled\(\)", "", "under no_grad"),
+    ("product", "a scalar may be anything", REAL, "", "is 1j|is '1'|is None"),
+    ("product", "a device is not looked at", CHECKED, "(x.dtype, x.dim()) == (dtype, len(modes))", "wrong device"),
+    ("bytes", "signed bytes are unsigned ones", r"x.dtype is not torch.uint8", "False", "wrong dtype"),
+    ("product", "columns of blocks may be any number", MOST, "2**31 - 2**21", "N of 65536 tiles"),
+    ("product", "columns of blocks are few", MOST, "32768 * BLK_N", "accepts N of 65535 tiles"),
+    ("product", "no limit of rows", r'"M": 2\*\*31 - 2\*\*21', '"M": 2**40', "M of 2.31 elements"),
+    ("product", "strides count without elements", r" or not x.numel\(\)", "", "what torch makes where . is 0"),
+    ("product", "strides count of one element", r"if size == 1 or not", "if not", "any stride along"),
+    ("product", "windows share memory", SHARED, "apart = apart | (reach < 0)", "columns of one buffer"),
+    ("product", "windows overlap", r"\(column \+ other_reach <= pitch\)", "(column <= pitch)", "overlaps"),
+    ("product", "memory may be shared", r"return \(start > 0\)", "return (start > 0) | (start > 0)", "overlaps"),
+    ("bytes", "elements may share memory", r"return distinct\n", "return distinct | (count > 0)\n", "share memory"),
+    ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),
+    ("product", "a divisor is not looked at", r'"N": 4', '"N": 1', "does not divide"),
+    ("product", "the same values for every seed", r"manual_seed\(seed\)", "manual_seed(0)", "make_inputs"),
+    ("product", "inputs of another size", r'"M": M,', '"M": M + 1,', "make_inputs|python"),
+    ("product", "the program finds nothing", JUDGED, "if False:", "a kernel that is wrong"),
+    ("product", "the program finds too much", JUDGED, "if right.all():", "accepts `python"),
+    ("product", "launched on the default stream", r", stream=stream", "", "accepts"),
+]
+
+
+@lru_cache(maxsize=1)
+def modules() -> dict[str, Module]:
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (PRODUCT, BYTES))
+    return {module.spec.kernel: module for module in made}
+
+
+def failing(module: Module, text: str, folder: Path) -> list[str]:
+    """What the checks say that fail: their names."""
+    path = folder / f"{module.spec.kernel}.py"
+    path.write_text(text, encoding="utf-8")
+    found = host_checks(module.plan, load_module(path), EmulatorExecutor())
+    return [check.what for check in found if check.status == "failed"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "broken", "pattern", "text", "says"), MUTANTS, ids=[broken for _, broken, *_ in MUTANTS]
+)
+def test_a_broken_promise_is_seen(kernel: str, broken: str, pattern: str, text: str, says: str, tmp_path: Path) -> None:
+    module = modules()[kernel]
+    changed, count = re.subn(pattern, text, module.text, count=1)
+    assert count and changed != module.text, f"{pattern} is not in {kernel}: adapt the pattern"
+    failed = failing(module, changed, tmp_path)
+    assert any(re.search(says, what) for what in failed), f"{broken}: {failed}"
+
+
+def test_what_is_promised_is_kept(tmp_path: Path) -> None:
+    assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
+        "product": [],
+        "bytes": [],
+    }
