@@ -274,4 +274,4 @@ def _too_large(spec: KernelSpec, case: Case, limit: int | None) -> str:
 def describe(error: BaseException) -> str:
     """An exception's type and message in one line, without the advice that CUDA appends to every error."""
     text = " ".join(plain(str(error)).split("\nCUDA kernel errors might be")[0].split())
-    return f"{type(error).__name__}: {text[:600]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text[:1000]}" if text else type(error).__name__

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from cutegen.emulator.ptx.model import Instruction
@@ -33,6 +32,35 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
+class Place:
+    """An instruction: `line` and `text` of the PTX, and the line of the kernel that led to it, where that is known.
+
+    `near` says that the instruction is of a library or of the host's part, and the line is the nearest one of the
+    kernel.
+    """
+
+    line: int
+    text: str
+    source_file: str | None = None
+    source_line: int | None = None
+    source_text: str = ""
+    near: bool = False
+
+    def lines(self) -> list[str]:
+        """The lines of text that show it."""
+        found = [f"{self.source_line:>6} | {self.source_text}"] if self.source_text else []
+        return [*found, f"   ptx | {self.line}: {self.text}"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What else is known of a fault, with the instruction that it is about."""
+
+    text: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
 class Fault:
     """One fault, and where it was seen. What is not known is None or empty.
 
@@ -40,7 +68,8 @@ class Fault:
     generated from, if it carries line information. `block` and `thread` are (x, y, z). `address` is a byte address in
     the global space, or a byte's offset in shared memory; `element` is the index into `tensor` that it means. `seed` is
     the order of blocks and warps in which the fault showed: a launch with that seed, in one order, runs the same.
-    `target` is the one that the code is for, such as sm_80.
+    `target` is the one that the code is for, such as sm_80. `notes` say where a value comes from, or who else had a
+    part in it; `near` is as for `Place`.
     """
 
     kind: Kind
@@ -58,11 +87,13 @@ class Fault:
     element: tuple[int, ...] | None = None
     seed: int = 0
     target: str = ""
+    near: bool = False
+    notes: tuple[Note, ...] = ()
 
     def __str__(self) -> str:
         where = "ptx"
         if self.source_file and self.source_line:
-            where = f"{self.source_file}:{self.source_line}"
+            where = f"{'near ' * self.near}{self.source_file}:{self.source_line}"
         elif self.line:
             where = f"ptx:{self.line}"
         lines = [f"{where}: fault[{self.kind}]: {self.explanation}"]
@@ -72,9 +103,9 @@ class Fault:
             lines.append(f"   ptx | {self.line}: {self.text}")
         at = []
         if self.block is not None:
-            at.append(f"block {_triple(self.block)}")
+            at.append(f"block {triple(self.block)}")
         if self.thread is not None:
-            at.append(f"thread {_triple(self.thread)}")
+            at.append(f"thread {triple(self.thread)}")
         if self.address is not None:
             at.append(f"address {self.address:#x}")
         if self.tensor is not None:
@@ -84,6 +115,8 @@ class Fault:
             at.append(f"in the order of seed {self.seed}")
         if at:
             lines.append(f"       = {', '.join(at)}")
+        for note in self.notes:
+            lines += [f"  note: {note.text}", *(note.place.lines() if note.place else ())]
         code = f"code for {self.target}" if self.target else ""
         kernel = self.kernel if len(self.kernel) < 80 else self.kernel[:77] + "..."
         if code or kernel:
@@ -102,10 +135,23 @@ class FaultError(CutegenError):
         self.fault = fault
 
 
+@dataclass(frozen=True)
+class Witness:
+    """An instruction that had a part in a fault: what is said of it, its PTX line, and who executed it.
+
+    `lane` is the number of the lane over the whole grid, and None where it is not known or they are several.
+    """
+
+    text: str
+    line: int
+    lane: int | None = None
+
+
 class Stop(Exception):
     """A fault as a lane (thread, block) of a batch sees it; `host.launching` makes a `Fault` of it.
 
-    The other arguments are as the fields of `Fault`. Where `instruction` is None, the schedule adds it.
+    The other arguments are as the fields of `Fault`. Where `instruction` is None, the schedule adds it. `witnesses`
+    become notes. `at` is the lane's block and thread, once they are known.
     """
 
     def __init__(
@@ -118,29 +164,14 @@ class Stop(Exception):
         address: int | None = None,
         tensor: str | None = None,
         element: tuple[int, ...] | None = None,
+        witnesses: tuple[Witness, ...] = (),
     ) -> None:
         super().__init__(explanation)
         self.kind, self.explanation, self.instruction, self.lane = kind, explanation, instruction, lane
-        self.address, self.tensor, self.element = address, tensor, element
+        self.address, self.tensor, self.element, self.witnesses = address, tensor, element, witnesses
+        self.at: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
 
 
-def located(fault: Fault, kernel: str, instruction: Instruction | None, source_file: str | None) -> Fault:
-    """The fault with its kernel, and the place of `instruction` in the PTX and in the module that it comes from."""
-    if instruction is None:
-        return replace(fault, kernel=kernel)
-    number = instruction.source_line
-    text = linecache.getline(source_file, number).strip() if source_file and number else ""
-    return replace(
-        fault,
-        kernel=kernel,
-        line=instruction.line,
-        text=instruction.text,
-        source_file=source_file if number else None,
-        source_line=number,
-        source_text=text,
-    )
-
-
-def _triple(at: tuple[int, int, int]) -> str:
+def triple(at: tuple[int, int, int]) -> str:
     """Three numbers without spaces: `(1,2,3)`."""
     return f"({at[0]},{at[1]},{at[2]})"

@@ -7,7 +7,7 @@ its epoch. So it does not matter in which order the lanes happened to run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,13 +38,15 @@ class Clash:
     """Two accesses to one unit of a tensor that nothing orders, at least one of them a write.
 
     `row` is the number of the later one among the accesses of its instruction, `unit` the number of the unit, and
-    `others` says who made the earlier one, which `done` tells the kind of.
+    `others` says who made the earlier one, which `done` tells the kind of, and `line` is its PTX line, or 0 where lines
+    are not kept.
     """
 
     row: int
     unit: int
     others: int
     done: Literal["wrote", "read"]
+    line: int = 0
 
     def whom(self, threads: int) -> str:
         """Who made the earlier access, in words. A block has `threads` threads."""
@@ -52,7 +54,8 @@ class Clash:
             return "threads of several other blocks"
         if self.others <= _BLOCK:
             return f"several threads of block {_BLOCK - self.others}"
-        return f"thread {self.others % threads} of block {self.others // threads}"
+        thread, block = self.others % threads, self.others // threads
+        return f"thread {thread} of block {block}"
 
 
 class TouchRecord:
@@ -60,45 +63,51 @@ class TouchRecord:
 
     Accesses are given as `units`, the numbers of the units that they touch, shape (accesses, units of one access);
     `lanes`, who makes them, and `epochs`, how many barriers the blocks of those have passed, both of shape
-    (accesses, 1); and `threads`, how many threads a block has.
+    (accesses, 1); `threads`, how many threads a block has; and `line`, the PTX line of their instruction, which is kept
+    where the record is `traced`.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, traced: bool = False) -> None:
         self._writer = np.full(size, NOBODY, np.int64)
         self._writer_epoch = np.zeros(size, np.int32)
         self._reader: Array | None = None  # once there is one
         self._reader_epoch = np.zeros(0, np.int32)
+        self._lines: dict[str, Array] | None = None
+        if traced:
+            self._lines = {"wrote": np.zeros(size, np.int32), "read": np.zeros(size, np.int32)}
 
     def written(self, units: Array | slice = slice(None)) -> Array:
         """A mask of the units (by default all) that some lane has written."""
         return np.asarray(self._writer[units] != NOBODY)
 
-    def write(self, units: Array, lanes: Array, epochs: Array, threads: int) -> Clash | None:
+    def write(self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0) -> Clash | None:
         """Notes writes, or returns the first clash of one of them with another access."""
         before = self._writer[units]
         if (before != NOBODY).any():
             clash = _clash(before, self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
             if clash is not None:
-                return clash
+                return self._told(clash)
         if self._reader is not None:
             readers = self._reader[units]
             if (readers != NOBODY).any():
                 clash = _clash(readers, self._reader_epoch[units], units, lanes, epochs, threads, "read")
                 if clash is not None:
-                    return clash
+                    return self._told(clash)
         self._writer[units] = lanes
         self._writer_epoch[units] = epochs
+        self._keep_line("wrote", units, line)
         if (self._writer[units] != lanes).any():  # two of these very writes
-            return _clash(self._writer[units], self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
+            clash = _clash(self._writer[units], self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
+            return None if clash is None else self._told(clash)
         return None
 
-    def read(self, units: Array, lanes: Array, epochs: Array, threads: int) -> Clash | None:
+    def read(self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0) -> Clash | None:
         """Notes reads, or returns the first clash of one of them with a write."""
         writer = self._writer[units]
         if (writer != NOBODY).any():
             clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
             if clash is not None:
-                return clash
+                return self._told(clash)
         if self._reader is None:
             self._reader, self._reader_epoch = np.full_like(self._writer, NOBODY), np.zeros_like(self._writer_epoch)
         before = self._reader[units]
@@ -111,6 +120,7 @@ class TouchRecord:
             after = np.where(alone, lanes, np.where(same, _BLOCK - here, _BLOCKS))
         self._reader[units] = after
         self._reader_epoch[units] = epochs
+        self._keep_line("read", units, line)
         kept = self._reader[units]
         several = kept != after  # another one of these very reads
         if several.any():
@@ -119,6 +129,15 @@ class TouchRecord:
             self._reader[units[near]] = _BLOCK - block[near]
             self._reader[units[several & ~near]] = _BLOCKS
         return None
+
+    def _keep_line(self, done: Literal["wrote", "read"], units: Array, line: int) -> None:
+        """Keeps the PTX line of what was done last to the units."""
+        if self._lines is not None:
+            self._lines[done][units] = line
+
+    def _told(self, clash: Clash) -> Clash:
+        """The clash with the PTX line of the earlier access, where lines are kept."""
+        return clash if self._lines is None else replace(clash, line=int(self._lines[clash.done][clash.unit]))
 
     def detach(self, lanes: Array, epochs: Array) -> None:
         """Notes that no barrier after these orders what the lanes did since: they exited in the given epochs.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import Mask, both
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.lanes import WARP, Mask, both
 from cutegen.emulator.ptx.model import Instruction
 
 
@@ -23,7 +23,7 @@ class SharedAccess:
     """An access of the lanes of a mask to shared memory: `count` units in a row, from the unit `rows` on.
 
     `rows` broadcasts to the lanes, shape (threads or 1, blocks or 1). All the units of all lanes lie from `low` to
-    before `high`.
+    before `high`. `tensor` is what an asynchronous copy brings there, where it is one.
     """
 
     rows: Array
@@ -32,6 +32,7 @@ class SharedAccess:
     instruction: Instruction
     low: int
     high: int
+    tensor: str = ""
 
 
 class AccessLog:
@@ -114,17 +115,20 @@ class AccessLog:
         lane, unit = (int(i) for i in np.argwhere(bad)[0])
         cell = int(index[lane, unit])
         other = int(owner[cell])
-        line = 0
+        line, what = 0, ""
         for write in writes:
             cells, threads = self._spread(write, columns)
             if ((cells == cell) & (threads == other)[:, None]).any():
-                line = write.instruction.line
-        byte = cell // columns * self.unit
+                line, what = write.instruction.line, f" with a part of {write.tensor}" if write.tensor else ""
+        byte, me = cell // columns * self.unit, int(thread[lane])
+        with_what = f" with a part of {access.tensor}" if access.tensor else ""
         explanation = (
-            f"thread {int(thread[lane])} {verb}s byte {byte} of shared memory, which thread {other} writes "
+            f"thread {me} {verb}s byte {byte} of shared memory{with_what}, which thread {other} writes{what} "
             f"(PTX line {line}), with no barrier of both between them"
         )
-        return Stop("race", explanation, access.instruction, (int(thread[lane]), cell % columns), address=byte)
+        witness = Witness(f"thread {other} (warp {other // WARP}) writes it here", line)
+        lane_of = (me, cell % columns)
+        return Stop("race", explanation, access.instruction, lane_of, address=byte, witnesses=(witness,))
 
 
 def _plain(access: SharedAccess) -> bool:

@@ -12,7 +12,8 @@ from operator import index
 import numpy as np
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Stop, located
+from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Note, Stop, Witness, triple
+from cutegen.emulator.checks.places import place_of
 from cutegen.emulator.host.freed_memory import keep_freed_memory
 from cutegen.emulator.host.limits import refused_sizes
 from cutegen.emulator.lanes import WARP
@@ -22,10 +23,11 @@ from cutegen.emulator.machine.program_builder import build_program
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
-from cutegen.emulator.ptx.model import Module
+from cutegen.emulator.ptx.model import Instruction, Module
 from cutegen.emulator.ptx.parser import parse
 
 _LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread
+_TRACED = 200_000  # the same, where each instruction is watched
 _SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
 
 
@@ -165,7 +167,11 @@ def launch(
         try:
             machine.run()
         except Stop as stop:
-            faults.append(_fault(stop, machine, program, file))
+            traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
+            again = Machine(
+                program, grid, block, parameters, traced, shared, seed=order, limit=min(limit, _TRACED), traced=True
+            )
+            faults.append(_fault(*_explained(stop, machine, again), program, file))
         else:
             faults += _unwritten(memory, program.kernel.name)
         instructions += machine.instructions
@@ -255,21 +261,68 @@ def _variables(program: Program) -> list[BoundTensor]:
     return tensors
 
 
+def _explained(stop: Stop, machine: Machine, again: Machine) -> tuple[Stop, Machine]:
+    """What a launch stopped for, and the machine that saw it: with where a value comes from, or who else had a part.
+
+    `again` runs the launch once more and keeps all that is left out at first for speed. What was never written when a
+    block read it, but is written by another lane later, is an access that nothing orders.
+    """
+    if stop.kind not in ("never-written", "unordered"):
+        return stop, machine
+    found: Stop | None = None
+    try:
+        again.run()
+    except Stop as second:
+        found = second
+    if found is not None and found.kind == "unordered" and (stop.kind == "unordered" or found.tensor == again.origin):
+        return found, again
+    if stop.kind == "never-written":
+        if again.first is not None:
+            return again.first, again
+        if found is not None and found.kind == stop.kind:
+            return found, again
+    return stop, machine
+
+
 def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> Fault:
     """What a lane has seen, with the lane's block and thread, and the place in the PTX and in the file."""
     block = thread = None
     if stop.lane is not None:
-        block, thread = machine.coordinates(stop.lane)
+        block, thread = stop.at or machine.coordinates(stop.lane)
+    instructions = program.kernel.instructions
     fault = Fault(
         stop.kind,
         stop.explanation,
+        program.kernel.name,
         block=block,
         thread=thread,
         address=stop.address,
         tensor=stop.tensor,
         element=stop.element,
+        notes=tuple(_note(witness, machine, instructions, file) for witness in stop.witnesses),
     )
-    return located(fault, program.kernel.name, stop.instruction, file)
+    if stop.instruction is None:
+        return fault
+    at = place_of(stop.instruction, instructions, file)
+    return replace(
+        fault,
+        line=at.line,
+        text=at.text,
+        source_file=at.source_file,
+        source_line=at.source_line,
+        source_text=at.source_text,
+        near=at.near,
+    )
+
+
+def _note(witness: Witness, machine: Machine, instructions: Sequence[Instruction], file: str | None) -> Note:
+    """What a fault says of an instruction that had a part in it."""
+    text = witness.text
+    if witness.lane is not None:
+        block, thread = machine.numbered(witness.lane)
+        text += f" by block {triple(block)}, thread {triple(thread)} (warp {witness.lane % machine.threads // WARP})"
+    found = next((i for i in instructions if i.line == witness.line), None)
+    return Note(text, None if found is None else place_of(found, instructions, file))
 
 
 def _unwritten(memory: GlobalMemory, kernel: str) -> list[Fault]:

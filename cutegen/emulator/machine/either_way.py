@@ -46,7 +46,9 @@ class EitherWay:
         for way in successors(self.program.blocks, number):
             self._go(number, way, decided.join, undecided)
             lanes.bits[:], lanes.wide[:], lanes.poison = registers[0], registers[1], dict(registers[2])
-        lanes.spoil(decided.written, undecided)
+        guard = self.program.blocks[number].end.guard
+        assert guard is not None
+        lanes.spoil(decided.written, undecided, guard)
         return decided.join
 
     def _go(self, number: int, way: int, join: int, undecided: Array) -> None:

@@ -7,7 +7,9 @@ from math import prod
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
+from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.schedule import Schedule
@@ -28,6 +30,9 @@ class Machine:
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
     as are fast. `instructions` counts what was executed, over all threads.
+
+    Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
+    first such fault, with where its value comes from, and `origin` the name of the tensor that it comes from, or empty.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class Machine:
         seed: int,
         limit: int,
         lanes: int | None = None,
+        traced: bool = False,
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
@@ -52,6 +58,9 @@ class Machine:
         self.at_once = max(1, (lanes or (_MORE_LANES if alone else _LANES)) // self.threads)
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
+        self.traced = traced
+        self.first: Stop | None = None
+        self.origin = ""
 
     def run(self) -> None:
         """Runs all blocks. Raises Stop for the first fault."""
@@ -61,6 +70,10 @@ class Machine:
     def coordinates(self, lane: tuple[int, int]) -> tuple[Triple, Triple]:
         """The block and the thread, both (x, y, z), of a lane (thread, block) of the batch that ran last."""
         return _coordinates(int(self._numbers[lane[1]]), self.grid), _coordinates(lane[0], self.block)
+
+    def numbered(self, lane: int) -> tuple[Triple, Triple]:
+        """The block and the thread, both (x, y, z), of the lane with that number over the whole grid."""
+        return _coordinates(lane // self.threads, self.grid), _coordinates(lane % self.threads, self.block)
 
     def _run_batch(self, numbers: Array) -> None:
         """Runs the blocks with these numbers side by side. Raises Stop for the first fault."""
@@ -74,6 +87,8 @@ class Machine:
         access = GlobalAccess(self.memory, ids, self.threads, epochs)
         specials = special_values(numbers, self.grid, self.block, placement.static, self.dynamic)
         lanes = Lanes(list(self.program.widths), shape, shared, access, self.parameters, specials)
+        if self.traced:
+            lanes.origins = shared.origins = access.origins = Origins(self.program.slots, shape, epochs)
         schedule = Schedule(self.program, lanes, self.order, epochs, self.limit)
 
         def underflow(kind: str, flag: int) -> None:
@@ -84,6 +99,10 @@ class Machine:
                 schedule.run()
         finally:
             self.instructions += schedule.instructions
+            if lanes.origins is not None and lanes.origins.first is not None and self.first is None:
+                self.first, self.origin = lanes.origins.first, lanes.origins.tensor
+                if self.first.lane is not None:
+                    self.first.at = self.coordinates(self.first.lane)
         shared.barrier()
 
 

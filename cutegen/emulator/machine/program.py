@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from cutegen.emulator.memory.placement import Placement
-from cutegen.emulator.operations.multiply_adds import nothing
+from cutegen.emulator.operations.multiply_adds import MultiplyAdds, nothing
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.ptx.model import Instruction, Kernel
 
@@ -54,6 +55,15 @@ class Block:
     def steps(self) -> tuple[tuple[int, Operation], ...]:
         """The operations that do something, each with its place among all of them."""
         return tuple((i, o) for i, o in enumerate(self.operations) if o is not nothing)
+
+    @cached_property
+    def single_steps(self) -> tuple[tuple[int, Operation], ...]:
+        """The operations, one for each instruction."""
+        found: list[tuple[int, Operation]] = []
+        for i, operation in self.steps:
+            each: Sequence[Operation] = operation.each if isinstance(operation, MultiplyAdds) else (operation,)
+            found += [(i + j, one) for j, one in enumerate(each)]
+        return tuple(found)
 
 
 @dataclass(frozen=True)

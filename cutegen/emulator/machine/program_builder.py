@@ -182,7 +182,7 @@ class _Builder:
                 undecided = lanes.undecided(slot, mask)
                 if undecided is not None:
                     operation(lanes, undecided)
-                    lanes.spoil(written, undecided)
+                    lanes.spoil(written, undecided, slot)
                     mask = lanes.without(mask, undecided)
                     if mask is False:
                         return

@@ -96,8 +96,12 @@ class Schedule:
         block, lanes = self.program.blocks[number], self.lanes
         index = 0
         try:
-            for index, operation in block.steps:  # noqa: B007
-                operation(lanes, mask)
+            if lanes.origins is not None:
+                for index, operation in block.single_steps:
+                    lanes.origins.run(operation, block.instructions[index], lanes, mask)
+            else:
+                for index, operation in block.steps:  # noqa: B007
+                    operation(lanes, mask)
         except Stop as stop:
             if stop.instruction is None:
                 stop.instruction = block.instructions[index]

@@ -33,7 +33,7 @@ class Arena:
     `constant` which ld.global.nc has read; both are None until there is such a read.
     """
 
-    def __init__(self, tensor: BoundTensor, unit: int) -> None:
+    def __init__(self, tensor: BoundTensor, unit: int, traced: bool = False) -> None:
         self.tensor = tensor
         self.name, self.role = tensor.name, tensor.role
         self.offset = tensor.at % _LINE
@@ -51,7 +51,7 @@ class Arena:
             inside[tensor.unwritten] |= UNWRITTEN
         self.flags: NDArray[np.uint8] | None = flags if inside.any() else None
         self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
-        self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit)
+        self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit, traced)
         self.reading: PendingReads | None = None
         self.constant: NDArray[np.bool_] | None = None
 
@@ -103,10 +103,13 @@ class Arena:
 
 
 class GlobalMemory:
-    """The arenas of all tensors of a launch, in the order of their addresses; `unit` is the least access in bytes."""
+    """The arenas of all tensors of a launch, in the order of their addresses; `unit` is the least access in bytes.
 
-    def __init__(self, tensors: Sequence[BoundTensor], unit: int) -> None:
-        self.arenas = sorted((Arena(t, unit) for t in tensors), key=lambda a: a.start)
+    Where it is `traced`, it keeps the PTX line of the last access to each unit.
+    """
+
+    def __init__(self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False) -> None:
+        self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
 
     def around(self, low: int, high: int) -> Arena | None:
         """The arena of the tensor that has all addresses from `low` to before `high`, or None."""

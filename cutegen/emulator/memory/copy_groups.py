@@ -18,13 +18,15 @@ class Copy:
     """An asynchronous copy by the lanes of `access`, which is its destination in shared memory.
 
     `values` has one value for each unit of the destination, and `poison` the lanes in which that value was never
-    written. `flights` are the reads of its source that go on until it arrives.
+    written. `flights` are the reads of its source that go on until it arrives. `origin` is where the poison comes from,
+    where that is kept.
     """
 
     access: SharedAccess
     values: tuple[Array, ...]
     poison: tuple[Mask, ...]
     flights: tuple[Flight, ...]
+    origin: Array | None = None
 
     def arrive(self, shape: tuple[int, int]) -> None:
         """Notes that the copy no longer reads its source. `shape` is that of the lanes."""

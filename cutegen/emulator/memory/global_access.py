@@ -9,6 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Kind, Stop
 from cutegen.emulator.checks.global_races import Epochs
+from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.lanes import Mask, first_lane, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory
@@ -28,6 +29,8 @@ class GlobalAccess:
         self.memory = memory
         self.hazards = Hazards(memory, lanes, threads, epochs)
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
+        self.origins: Origins | None = None
+        self.latest = ""  # the name of the tensor that was read last
 
     def load(
         self,
@@ -60,6 +63,7 @@ class GlobalAccess:
         arena, index = self._find(address, offset, total, mask, instruction)
         if arena is None:
             return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
+        self.latest = arena.name
         poison: list[Mask] = [None] * count
         if arena.flags is not None:
             poison = self._unwritten(arena, index, size, count, mask, instruction)
@@ -268,7 +272,24 @@ class GlobalAccess:
             some: Array = np.asarray((flags[..., i * size : (i + 1) * size] & UNWRITTEN).any(axis=-1))
             some = some if mask is None else some & mask
             poison.append(some if some.any() else None)
+        if self.origins is not None and any(one is not None for one in poison):
+            self._note_origin(self.origins, arena, index, flags, instruction)
         return poison
+
+    def _note_origin(
+        self, origins: Origins, arena: Arena, index: Array, flags: Array, instruction: Instruction
+    ) -> None:
+        """Notes that a load reads what was never written; `flags` are those of the bytes of each access."""
+
+        def describe(lane: tuple[int, int]) -> str:
+            size = flags.shape[-1]
+            own = np.broadcast_to(flags, (*self.shape, size))[lane]
+            where = arena.start + value_at(index, lane, self.shape) * size + int(((own & UNWRITTEN) != 0).argmax())
+            element = arena.element(where)
+            return f"{arena.name}{'' if element is None else list(element)}, which nothing had written"
+
+        what = f"{arena.name}, where nothing had written"
+        origins.load(origins.add(instruction, describe, what, arena.name))
 
 
 def _group(flags: Array, size: int) -> Array:

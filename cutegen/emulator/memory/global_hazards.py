@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.faults import Kind, Stop
+from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import Clash, Epochs
 from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
@@ -44,7 +44,7 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.read(units, *self._who(keep), self.threads)
+        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line)
         if clash is not None:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if constant:
@@ -65,7 +65,7 @@ class Hazards:
         """Notes writes. Raises Stop if one meets an unordered access, a read in flight or one that wants a constant."""
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.write(units, *self._who(keep), self.threads)
+        clash = arena.touched.write(units, *self._who(keep), self.threads, instruction.line)
         if clash is not None:
             raise self._unordered(arena, clash, "writes", keep, instruction)
         if arena.reading is not None and (busy := arena.reading.busy(units)).any():
@@ -74,7 +74,8 @@ class Hazards:
                 f"writes {arena.name} where a cp.async (PTX line {line}) still reads: the thread that issued it has "
                 "not waited for its group"
             )
-            raise self._first(arena, units, busy, keep, "in-flight", text, instruction)
+            witness = Witness("the copy that is in flight", line)
+            raise self._first(arena, units, busy, keep, "in-flight", text, instruction, witness)
         if arena.constant is not None and (read := arena.constant[units]).any():
             text = f"writes {arena.name} where an ld.global.nc has read, as if it never changed"
             raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
@@ -105,24 +106,40 @@ class Hazards:
         kind: Kind,
         text: str,
         instruction: Instruction,
+        *witnesses: Witness,
     ) -> Stop:
         """The fault of the first access that has a unit for which `bad`, which has the shape of `units`, is True."""
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        return self._stop(arena, int(units[row, column]), row, keep, kind, text, instruction)
+        return self._stop(arena, int(units[row, column]), row, keep, kind, text, instruction, *witnesses)
 
     def _unordered(self, arena: Arena, clash: Clash, verb: str, keep: Array | slice, instruction: Instruction) -> Stop:
         """The fault of an access that clashes with an earlier one."""
         text = f"{verb} {arena.name} where {clash.whom(self.threads)} {clash.done}, and nothing orders the two"
-        return self._stop(arena, clash.unit, clash.row, keep, "unordered", text, instruction)
+        witness = Witness(
+            f"{'written' if clash.done == 'wrote' else 'read'} here",
+            clash.line,
+            clash.others if clash.others >= 0 else None,
+        )
+        return self._stop(arena, clash.unit, clash.row, keep, "unordered", text, instruction, witness)
 
     def _stop(
-        self, arena: Arena, unit: int, row: int, keep: Array | slice, kind: Kind, text: str, instruction: Instruction
+        self,
+        arena: Arena,
+        unit: int,
+        row: int,
+        keep: Array | slice,
+        kind: Kind,
+        text: str,
+        instruction: Instruction,
+        *witnesses: Witness,
     ) -> Stop:
         """The fault of access number `row` among those of the lanes that are kept, at a unit of the arena."""
         lane = divmod(int(self._numbers(keep)[row]), self.lanes.shape[1])
         where = arena.start + unit * arena.unit
         element = arena.element(where)
-        return Stop(kind, text, instruction, lane, address=where, tensor=arena.name, element=element)
+        return Stop(
+            kind, text, instruction, lane, address=where, tensor=arena.name, element=element, witnesses=witnesses
+        )
 
 
 def _units(arena: Arena, cells: Array, size: int) -> Array:

@@ -10,13 +10,15 @@ at the wait, which is as late as they may. Races are found by `checks.shared_rac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
@@ -50,6 +52,8 @@ class SharedMemory:
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
+        self.origins: Origins | None = None
+        self._origin = np.zeros((0, 0), np.int64)  # of the poison in each unit, where it is kept
 
     # --------------------------------------------------------------------------------------------------- accesses
 
@@ -178,7 +182,28 @@ class SharedMemory:
             bits = [poison_whole(part, self.unit * 8) for part in parts]
             value = bits[0] if each == 1 else join_units(bits)
             poison.append(value if value.any() else None)
+        if self.origins is not None and any(one is not None for one in poison):
+            self._note_origin(self.origins, access, rows, flags)
         return poison
+
+    def _note_origin(self, origins: Origins, access: SharedAccess, rows: Array, flags: Sequence[Array]) -> None:
+        """Notes where the poison comes from that an access reads; `flags` are those of its units."""
+
+        def describe(lane: tuple[int, int]) -> str:
+            bad = [bool(value_at(flag, lane, self.shape)) for flag in flags]
+            byte = (value_at(access.rows, lane, self.shape) + bad.index(True)) * self.unit
+            return f"byte {byte} of shared memory, which nothing had written"
+
+        unwritten = origins.add(access.instruction, describe, "shared memory, where nothing had written")
+        for j, flag in reversed(list(enumerate(flags))):
+            found = self._kept_origins()[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks]
+            origins.load(np.where(flag != 0, np.where(found != 0, found, unwritten), 0))
+
+    def _kept_origins(self) -> Array:
+        """The origin of each unit of each block, as an array that may be written."""
+        if not self._origin.size:
+            self._origin = np.zeros((self.rows, self.shape[1]), np.int64)
+        return self._origin
 
     def _wide(self, rows: Array) -> tuple[int, int]:
         """The shape of the rows once each block has its own."""
@@ -213,16 +238,17 @@ class SharedMemory:
 
     def _flying(self, access: SharedAccess, lane: tuple[int, int], row: int, verb: str) -> Stop:
         """The fault of a lane that touches a row which an asynchronous copy still writes."""
-        line = next(
-            (c.access.instruction.line for c in self._pending.unfinished() if self._covers(c.access, row, lane[1])), 0
-        )
+        copies = (c.access for c in self._pending.unfinished() if self._covers(c.access, row, lane[1]))
+        copy = next(copies, None)
+        line, what = (0, "") if copy is None else (copy.instruction.line, f" of {copy.tensor}" if copy.tensor else "")
         return Stop(
             "in-flight",
-            f"{verb} shared memory that a cp.async (PTX line {line}) still writes: the thread that issued it has not "
-            "waited for its group",
+            f"{verb} shared memory that a cp.async{what} (PTX line {line}) still writes: the thread that issued it has "
+            "not waited for its group",
             access.instruction,
             lane,
             address=row * self.unit,
+            witnesses=(Witness("the copy that is in flight", line),),
         )
 
     def _covers(self, access: SharedAccess, row: int, block: int) -> bool:
@@ -238,6 +264,13 @@ class SharedMemory:
 
         `poison` is the mask of the lanes in which the value is poison, and `flag` is set for all of them.
         """
+        if self.origins is not None and poison is not None:
+            lanes = np.broadcast_to(True if access.mask is None else access.mask, self.shape)
+            places = (
+                np.broadcast_to(access.rows + j, self.shape)[lanes],
+                np.broadcast_to(self._blocks, self.shape)[lanes],
+            )
+            self._kept_origins()[places] = np.broadcast_to(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
         rows, mask = access.rows + j, access.mask
         threads, blocks = self.shape
         if rows.shape[1] == 1 and (mask is None or mask.ndim < 2 or mask.shape[1] == 1):
@@ -280,18 +313,20 @@ class SharedMemory:
         flights: Sequence[Flight],
         mask: Mask,
         instruction: Instruction,
+        tensor: str = "",
     ) -> None:
         """Begins a cp.async of `size` bytes to `address` + `offset`, in the lanes of the mask.
 
         `values` has one value for each unit, and `poison` the lanes in which that value was never written. `flights`
-        are the reads that go on until the copy arrives. Raises Stop for a fault.
+        are the reads that go on until the copy arrives, and `tensor` is what they read. Raises Stop for a fault.
         """
-        access = self._access(address, offset, size, mask, instruction)
+        access = replace(self._access(address, offset, size, mask, instruction), tensor=tensor)
         self._check_free(access, "writes")
         for j in range(access.count):
             self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
         self._log.writes.append(access)
-        self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights)))
+        origin = None if self.origins is None else self.origins.loaded
+        self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights), origin))
 
     def commit(self, mask: Mask) -> None:
         """Executes cp.async.commit_group in the lanes of the mask."""
@@ -300,6 +335,8 @@ class SharedMemory:
     def wait(self, left: int, mask: Mask) -> None:
         """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive."""
         for copy in self._pending.wait(left, mask):
+            if self.origins is not None and copy.origin is not None:
+                self.origins.stored = copy.origin
             for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
                 self._put(copy.access, j, value, poison)
             copy.arrive(self.shape)

@@ -99,7 +99,15 @@ def _copy_from_global(reader: InstructionReader, slots: Mapping[str, int], place
             if part is None or part.any():
                 fetched.fetch(lanes, where, origin.offset, number, part, instruction)
         lanes.shared.copy(
-            destination, to.offset, size, fetched.values, fetched.poison, fetched.flights, active, instruction
+            destination,
+            to.offset,
+            size,
+            fetched.values,
+            fetched.poison,
+            fetched.flights,
+            active,
+            instruction,
+            lanes.access.latest,
         )
 
     return copy

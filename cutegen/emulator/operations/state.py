@@ -14,6 +14,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, all_ones, poison_whole, poisoned_lanes
 from cutegen.emulator.lanes import Mask, both, first_lane
 from cutegen.emulator.memory.global_access import GlobalAccess
@@ -36,7 +37,7 @@ class Lanes:
     meant. `parameters` are the bytes of the parameter space, and `specials` the values of the special registers.
     `underflow` is set by numpy's arithmetic when it underflows. `products` has what several registers got in `wide` at
     once, as one array and as its parts, by their slots. `open` is the last instruction whose result PTX left open for
-    the operands that it had.
+    the operands that it had. `origins`, where there are any, say where poison comes from; then a fault is noted there.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Lanes:
         self.underflow = False
         self.products: dict[tuple[int, ...], tuple[Array, list[Array]]] = {}
         self.open: Instruction | None = None
+        self.origins: Origins | None = None
 
     def get(self, slot: int) -> Array:
         """The raw bits of a register. One that was never written reads as zeros, all of whose bits are poison."""
@@ -144,18 +146,23 @@ class Lanes:
         assert left is not None
         return left if left.any() else False
 
-    def spoil(self, slots: Sequence[int], mask: Array) -> None:
-        """Makes every bit of these registers poison in the lanes of the mask."""
+    def spoil(self, slots: Sequence[int], mask: Array, predicate: int) -> None:
+        """Makes every bit of these registers poison in the lanes of the mask, because the predicate's is."""
         for slot in slots:
             value, width = self.get(slot), self.widths[slot]
             self.put(slot, value, mask, poison_whole(mask, width))
+        if self.origins is not None:
+            self.origins.spoil(slots, predicate, mask)
 
     def refuse(self, poison: Array, mask: Mask, what: str, instruction: Instruction) -> None:
         """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""
         bad = both(self.active(mask), poisoned_lanes(poison))
         assert bad is not None
         if bad.any():
-            raise self.refusal(bad, what, instruction)
+            stop = self.refusal(bad, what, instruction)
+            if self.origins is None:
+                raise stop
+            self.origins.first = self.origins.first or stop
 
     def refusal(self, bad: Array, what: str, instruction: Instruction, why: str = "") -> Stop:
         """The fault that a value depends on what was never written, in the first of the lanes `bad`.
@@ -166,4 +173,5 @@ class Lanes:
         text = f"{what} depends on a register or on memory that was never written{why}"
         if self.open is not None:
             text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
-        return Stop("never-written", text, instruction, lane)
+        stop = Stop("never-written", text, instruction, lane)
+        return stop if self.origins is None else self.origins.explained(stop, self)

@@ -1,0 +1,50 @@
+"""Which line of a kernel's source an instruction comes from, so that a fault shows one that its reader wrote."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Sequence
+from functools import lru_cache
+
+from cutegen.emulator.checks.faults import Place
+from cutegen.emulator.ptx.model import Instruction
+
+
+def place_of(instruction: Instruction, instructions: Sequence[Instruction], source_file: str | None) -> Place:
+    """The place of one of the `instructions` of a kernel, whose source lines are of `source_file`.
+
+    Code of a library has no line in that file, and some instructions have one of the function that launches the kernel.
+    Then the line is that of the instruction nearest before it, or else after it, that has one of the kernel.
+    """
+    if source_file is None or all(i.source_line is None for i in instructions):
+        return Place(instruction.line, instruction.text)
+    number = next((n for n, i in enumerate(instructions) if i.line == instruction.line), 0)
+    before, after = reversed(instructions[:number]), instructions[number + 1 :]
+    for candidate in (instruction, *before, *after):
+        line = candidate.source_line
+        if line and _in_kernel(source_file, line):
+            text = linecache.getline(source_file, line).strip()
+            near = candidate is not instruction
+            return Place(instruction.line, instruction.text, source_file, line, text, near)
+    return Place(instruction.line, instruction.text)
+
+
+def _in_kernel(source_file: str, line: int) -> bool:
+    """Whether a line of a Python file may be of a kernel: it is in the body of no function that launches one."""
+    outside = _launching("".join(linecache.getlines(source_file)))
+    return not any(first <= line <= last for first, last in outside)
+
+
+@lru_cache(maxsize=32)
+def _launching(text: str) -> tuple[tuple[int, int], ...]:
+    """The first and last lines of the functions that launch kernels, their decorators included; none of other texts."""
+    try:
+        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        (min([f.lineno, *(d.lineno for d in f.decorator_list)]), f.end_lineno or f.lineno)
+        for f in functions
+        if any(isinstance(n, ast.Attribute) and n.attr == "launch" for n in ast.walk(f))
+    )
