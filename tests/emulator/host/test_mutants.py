@@ -184,6 +184,9 @@ READ, WRITTEN = r"(tSpS\[.*\] = )cute.*", r"(tDpD\[.*\] = )cute.*"
 ORDER = r"make_layout\(\(4, 4\), stride=\(4, 1\)\)"
 OTHER_ORDER = "make_layout((4, 4), stride=(1, 4))"
 ROWS, COLUMNS = r"grid=\[along, ", r"cutlass\.max\(deep, 1\)"
+FILL = r"        _fill_workspace_B\([^\n]*"
+PRODUCT = r"(?s)(        through_a_workspace_kernel\(.*?)grid=\[grid_m, (.*?stream=stream\)\n)"
+FEWER = r"\g<1>grid=[cutlass.max(grid_m - 1, 1), \g<2>"
 WORKSPACES = [
     Mutant(TURNED, "read without predicate", READ, rf"\1{TRUE}", "out-of-bounds"),
     Mutant(TURNED, "written without predicate", WRITTEN, rf"\1{TRUE}", "out-of-bounds"),
@@ -194,7 +197,9 @@ WORKSPACES = [
     Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "never-written"),
     Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "never-written"),
     Mutant(TURNED, "no block for an empty k", COLUMNS, "deep"),
-    Mutant(TURNED, "never filled", r"    _fill_workspace_B\(.*", "    pass"),
+    Mutant(TURNED, "never filled", FILL, "        pass", "workspace 1.*, which nothing had written"),
+    Mutant(TURNED, "filled after the product", rf"(?s)({FILL})(.*?stream=stream\)\n)", r"\2\1\n", "never-written"),
+    Mutant(TURNED, "product twice, with too few blocks", PRODUCT, rf"{FEWER}{FEWER}", "output-not-written"),
 ]
 ELEMENTWISE = [
     Mutant("add_tv", "load of A without predicate", r"(cute\.copy\(copy_A, .*), pred=tCpC\)", r"\1)", "out-of-bounds"),
@@ -281,6 +286,9 @@ LAUNCHED = [  # what the host code asks the device for
     Mutant("add_tv", "too many threads", SIZES_OF_LAUNCH, "grid=[grid, 1, 1], block=[1024, 2, 1]", "2048 threads"),
 ]
 HARMLESS = [
+    # A workspace is neither an input nor an output; and what is computed twice is the same.
+    Mutant(TURNED, "filled twice", FILL, r"\g<0>\n\g<0>"),
+    Mutant(TURNED, "product twice", PRODUCT, r"\g<0>\g<0>"),
     # A vector that starts below one starts below the other
     Mutant(TURNED, "written up to the other size", r"(tDcD\[.*, )mD\.shape", r"\1mS.shape"),
     # Stricter than need be: all copies are waited for, so those that count are too.
