@@ -81,8 +81,8 @@ class Origins:
         read = self._slots_of(instruction)
         for slot in read:
             if lanes.bits[slot] is None and lanes.wide[slot] is None:
-                self._of[slot] = self._of_register(slot, instruction)
-        before, found = dict(lanes.poison), self._sources(read, lanes)
+                self._of[slot] = self._of_register(slot, instruction, "nothing has")
+        before, found = dict(lanes.poison), self._sources(read, instruction, lanes)
         self.stored, self.loaded = found, None
         operation(lanes, mask)
         mask = self._executing(instruction, lanes, mask)
@@ -129,14 +129,19 @@ class Origins:
             return stop
         return stop
 
-    def _sources(self, read: Sequence[int], lanes: Lanes) -> Array:
+    def _sources(self, read: Sequence[int], instruction: Instruction, lanes: Lanes) -> Array:
         """For each lane, the origin of the first of these registers that is poison there."""
         found: Array = np.zeros(self.shape, np.int64)
         for slot in read:
             poison = lanes.poison.get(slot)
-            if slot in self._of and (poison is not None or lanes.bits[slot] is None and lanes.wide[slot] is None):
-                bad = np.asarray(True) if poison is None else poisoned_lanes(poison)
-                found = np.where((found == 0) & bad, self._of[slot], found)
+            if poison is None and (lanes.bits[slot] is not None or lanes.wide[slot] is not None):
+                continue
+            bad = np.asarray(True) if poison is None else poisoned_lanes(poison)
+            marks = self._of.get(slot, _NONE)
+            if ((marks == 0) & bad).any():
+                marks = np.where(marks == 0, self._of_register(slot, instruction, "this thread has not"), marks)
+                self._of[slot] = marks
+            found = np.where((found == 0) & bad, marks, found)
         return found
 
     def _executing(self, instruction: Instruction, lanes: Lanes, mask: Mask) -> Mask:
@@ -148,9 +153,9 @@ class Origins:
         held = ~value if instruction.guard.negated else value
         return both(mask, held if poison is None else held | poison)
 
-    def _of_register(self, slot: int, instruction: Instruction) -> Array:
-        """The marks of a register that was never written."""
-        text = f"register {self._name(slot)}, which nothing has written"
+    def _of_register(self, slot: int, instruction: Instruction, by: str) -> Array:
+        """The marks of a register that an instruction reads and that was never written, as `by` says."""
+        text = f"register {self._name(slot)}, which {by} written"
         return self.add(instruction, lambda lane: text, text)
 
     def _of_result(self, instruction: Instruction) -> Array:

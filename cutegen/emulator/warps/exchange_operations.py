@@ -77,7 +77,10 @@ def _shuffle(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
 
 
 def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
-    """The operation of vote.sync or redux.sync: one result for all threads that take part."""
+    """The operation of vote.sync or redux.sync: one result for all threads that take part.
+
+    It is poison where a value is that one of them gives.
+    """
     instruction = reader.instruction
     reader.choice("sync")
     if instruction.opcode == "vote":
@@ -95,7 +98,7 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 
     def vote_or_reduce(lanes: Lanes, mask: Mask) -> None:
-        _check_written(lanes, (slot, s1), mask, instruction)
+        _check_written(lanes, (s1,), mask, instruction)
         check_converged(lanes, members(lanes), mask, instruction)
         value = by_warp(lanes, ~source(lanes) if negated else source(lanes))
         here = taking_part(lanes, mask)
@@ -107,6 +110,10 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
             answer = exchanges.ballot(value, counted)
         else:
             answer = exchanges.vote(kind, value, counted)
-        lanes.put(result, by_thread(lanes, answer), mask)
+        lost = None
+        if slot in lanes.poison:  # of one thread, and it is that of all that take part
+            bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
+            lost = by_thread(lanes, bad) if bad.any() else None
+        lanes.put(result, by_thread(lanes, answer), mask, lost)
 
     return vote_or_reduce

@@ -150,3 +150,18 @@ def test_products_with_what_was_never_written() -> None:
     store = "st.global.b32 [%rd12], %r{};"
     assert go(indexed(body + store.format(18)), in_and_out()).ok
     assert fault(indexed(body + store.format(20)), in_and_out()).kind == "never-written"
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    ["vote.sync.any.pred %p3, %p2, -1;\nselp.u32 %r8, 1, 0, %p3;", "redux.sync.add.u32 %r8, %r9, -1;"],
+)
+def test_what_a_warp_makes_of_a_value_that_one_thread_has_not(exchange: str) -> None:
+    """It means nothing in any of them."""
+    store = "\n@%p1 st.global.b32 [%rd12], {};"
+    assert go(indexed(HALF + exchange + store.format("%r0")), in_and_out(16)).ok
+    found = fault(indexed(HALF + exchange + store.format("%r8")), in_and_out(16))
+    assert (found.kind, found.thread) == ("never-written", (0, 0, 0))
+    assert "register %r30, which nothing has written" in found.notes[0].text
+    members = "mov.b32 %r8, 1;\n@%p1 redux.sync.add.u32 %r8, %r9, 65535;"
+    assert go(indexed(HALF + members + store.format("%r8")), in_and_out(16)).ok
