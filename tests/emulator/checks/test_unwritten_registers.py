@@ -31,6 +31,10 @@ WAYS = {
     "two sides": "@!%p2 bra TWO;\nmov.b32 %r9, 5;\nbra ON;\nTWO:\nmov.b32 %r9, 6;\nON:",
     "an instruction under a guard": "@%p2 mov.b32 %r9, 9;",
     "nothing": "@%p2 bra ON;\nON:",
+    "ways that do not see what the other one writes": (
+        "mov.b32 %r10, 0;\n@%p2 bra TWO;\nmov.b32 %r10, 1;\nbra ON;\n"
+        "TWO:\nsetp.ne.s32 %p3, %r10, 0;\n@%p3 st.shared.b32 [%r6], %r0;\nON:"
+    ),
     "a load": "@%p2 bra ON;\nld.global.b32 %r9, [%rd11];\nON:",
     "a load under a guard": "@%p2 ld.global.b32 %r9, [%rd11];",
     "a loop that ends": (
@@ -90,6 +94,8 @@ def test_what_both_ways_leave_alone_is_known() -> None:
     body = HALF + "mov.b32 %r10, 8;\n@%p2 bra ON;\nadd.s32 %r11, %r10, 1;\nON:\nst.global.b32 [%rd12], {};"
     assert go(indexed(body.format("%r10")), in_and_out()).ok
     assert fault(indexed(body.format("%r11")), in_and_out()).kind == "never-written"
+    changed = body.replace("add.s32 %r11", "add.s32 %r10")
+    assert fault(indexed(changed.format("%r10")), in_and_out()).thread == (16, 0, 0)
 
 
 def test_the_end_of_threads_that_do_nothing_more() -> None:

@@ -100,6 +100,19 @@ def test_accumulators_are_their_own_addends() -> None:
     )
 
 
+def test_addends_that_were_written_in_between() -> None:
+    """Sums are kept as one array for those that are added to them next, as long as all of them are still there."""
+    each = [MultiplyAdd(FACTORS + i, i % FACTORS, 1, FACTORS + i) for i in range(ADDENDS)]
+
+    def other(lanes: Lanes, mask: Any) -> None:
+        lanes.put(FACTORS + 3, np.full(SHAPE, 0x40490000, np.uint32), None)
+
+    for between in ([], [other]):
+        together = run([MultiplyAdds(each), *between, MultiplyAdds(each)], state("normal", 1, "none", False), [None])
+        alone = run([*each, *between, *each], state("normal", 1, "none", False), [None])
+        assert together == alone
+
+
 def test_only_those_that_are_independent_are_gathered() -> None:
     def other(lanes: Lanes, mask: Any) -> None:
         pass
