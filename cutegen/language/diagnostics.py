@@ -5,6 +5,7 @@ A room never prints and never stops at the first problem: it collects diagnostic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,19 @@ class Span:
 
 
 START = Span(1, 1, 1)
+_WORD = re.compile(r"(\w{40})\w{40,}()")  # longer than any name may be
+_LONGEST = 480  # characters of a message, a note, a help
+_QUOTED = re.compile(r"(`[^`]{160})[^`]{40,}(`)")
+
+
+def _brief(text: str, *long: re.Pattern[str]) -> str:
+    for pattern in long:
+        text = pattern.sub(_cut, text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _cut(match: re.Match[str]) -> str:
+    return f"{match[1]}...{match[2]}"
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,12 @@ class Diagnostic:
     severity: Severity = "error"
     notes: tuple[str, ...] = ()
     help: str | None = None
+
+    def __post_init__(self) -> None:
+        """Cuts what was quoted of the spec: a name may be as long as a file. What helps is there to be copied."""
+        object.__setattr__(self, "message", _brief(self.message, _WORD, _QUOTED))
+        object.__setattr__(self, "notes", tuple(_brief(note, _WORD, _QUOTED) for note in self.notes))
+        object.__setattr__(self, "help", self.help and _brief(self.help, _WORD))
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, str]:
