@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.absent import ABSENT, of_syntax
 from cutegen.expressions.annotating import annotate, convert
 from cutegen.expressions.tree import (
     COMPARISONS,
@@ -197,11 +198,8 @@ class _Parser:
                 return self.compare(node, depth, place)
             case ast.Call():
                 return self.call(node, depth, place)
-        raise ExpressionError(
-            f"`{self.text[place.start : place.end][:60]}` is not supported in compute",
-            place,
-            f"available: {_available()}",
-        )
+        what = f"`{self.text[place.start : place.end][:60]}` is not supported in compute"
+        raise ExpressionError(what, place, of_syntax(node) or f"available: {_available()}")
 
     def check_chain(self, links: int, depth: int, place: Place) -> None:
         """A chain is one node for Python and a tree as deep as it is long here."""
@@ -239,11 +237,16 @@ class _Parser:
         return value
 
     def call(self, node: ast.Call, depth: int, place: Place) -> Expr:
+        if isinstance(node.func, ast.Attribute):
+            raise self.no_function(node.func.attr, node.func, "only named functions can be called")
         if not isinstance(node.func, ast.Name):
             raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
         name = node.func.id
+        if name not in (*FUNCTIONS, "cast", "coord"):
+            raise self.no_function(name, node.func)
         if node.keywords:
-            raise ExpressionError(f"{name} takes no keyword arguments", place)
+            help = "the approximation by tanh is `gelu_tanh(x)`" if name == "gelu" else None
+            raise ExpressionError(f"{name} takes no keyword arguments", place, help)
         if name == "cast":
             if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
                 raise ExpressionError("cast takes a value and a dtype", place, "write it as `cast(x, bf16)`")
@@ -256,16 +259,25 @@ class _Parser:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
                 raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
             return Coord(node.args[0].id, place=place)
-        if name not in FUNCTIONS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, [*FUNCTIONS, "cast", "coord"], 1)
-            help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
-            raise ExpressionError(f"unknown function `{name}`", self.place(node.func), help)
         if len(node.args) != FUNCTIONS[name]:
             wanted = FUNCTIONS[name]
             raise ExpressionError(f"{name} takes {wanted} argument{'s'[: wanted > 1]}, not {len(node.args)}", place)
         return Call(name, tuple(self.expr(a, depth + 1) for a in node.args), place=place)
+
+    def no_function(self, name: str, node: ast.expr, message: str = "") -> ExpressionError:
+        """The error about a call of what is no function here; with another message where it is written as `x.name`."""
+        from difflib import get_close_matches
+
+        known = (*FUNCTIONS, "cast", "coord")
+        if name in ABSENT:
+            said, help = ABSENT[name]
+            return ExpressionError(f"`{name}` {said}", self.place(node), help)
+        near = get_close_matches(name[:80], known, 1)
+        if message and name in known:
+            help = f"write it as `{name}(x)`"
+        else:
+            help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
+        return ExpressionError(message or f"unknown function `{name}`", self.place(node), help)
 
 
 _OPS: dict[type, BinaryOp] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.named_numbers import with_named_numbers
+from cutegen.expressions.named_numbers import NAMED_NUMBERS, with_named_numbers
 from cutegen.expressions.parsing import (
     NO_NAMES,
     Assignment,
@@ -83,7 +83,7 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
                 message = f"`{shown(name)}` is used before it is computed"
                 say(ctx, "CG121", message, number, place, "statements are computed in their order")
             else:
-                unknown_name(ctx, number, name, place.start, place.end, [*declared, *assigned])
+                unknown_name(ctx, number, name, place.start, place.end, [*declared, *assigned, *NAMED_NUMBERS])
         for coord in coords(statement.value):
             if coord.mode not in modes:
                 message, help = f"`{shown(coord.mode)}` is not a mode here", f"modes: {', '.join(modes)}"

@@ -114,7 +114,7 @@ def test_names_and_their_places() -> None:
         ("C = (D := A)", "D := A", "not supported"),
         ("C = [x for x in A]", "[x for x in A]", "not supported"),
         ("C = f'{A}'", "f'{A}'", "not supported"),
-        ("C = A.exp()", "A.exp()", "named functions"),
+        ("C = A.exp()", "A.exp", "named functions"),
         ("C = __import__('os')", "__import__", "unknown function"),
         ("C = A + exq(A)", "exq", "unknown function `exq`"),
         ("C = exp(A, A)", "exp(A, A)", "takes 1 argument, not 2"),

@@ -1,0 +1,157 @@
+"""What Python, numpy and torch have and `compute` has not, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+
+_PER_ELEMENT = "every element is computed from those at its own coordinate"
+_GIVEN = "compute it before, and pass it as a tensor that broadcasts, as one of `shape: [M]` does"
+_TABLE = "compute it before, and pass it as a tensor, as kernels of rotary embeddings have it with sines"
+
+INSTEAD = {
+    **dict.fromkeys(("add", "plus"), "x + y"),
+    **dict.fromkeys(("sub", "subtract"), "x - y"),
+    **dict.fromkeys(("mul", "multiply"), "x * y"),
+    **dict.fromkeys(("div", "divide", "true_divide", "fdiv"), "x / y"),
+    **dict.fromkeys(("neg", "negative"), "-x"),
+    **dict.fromkeys(("fma", "addcmul"), "x * y + z"),
+    **dict.fromkeys(("reciprocal", "rcp"), "1 / x"),
+    **dict.fromkeys(("floor_divide", "floordiv"), "floor(x / y)"),
+    **dict.fromkeys(("mod", "remainder", "modulo"), "x - y * floor(x / y)"),
+    "fmod": "x - y * where(x / y < 0, ceil(x / y), floor(x / y))",
+    **dict.fromkeys(("clamp", "clip", "clip_by_value"), "minimum(maximum(x, a), b)"),
+    **dict.fromkeys(("clamp_min", "fmax"), "maximum(x, a)"),
+    **dict.fromkeys(("clamp_max", "fmin"), "minimum(x, a)"),
+    "square": "x ** 2",
+    **dict.fromkeys(("fabs", "absolute"), "abs(x)"),
+    **dict.fromkeys(("sign", "sgn"), "where(x > 0, 1, where(x < 0, -1, 0))"),
+    "exp2": "exp(x * 0.6931471805599453)",
+    "expm1": "exp(x) - 1",
+    **dict.fromkeys(("ln", "logarithm"), "log(x)"),
+    "log2": "log(x) * 1.4426950408889634",
+    "log10": "log(x) * 0.4342944819032518",
+    "log1p": "log(1 + x)",
+    "cbrt": "where(x < 0, -1, 1) * exp(log(abs(x)) / 3)",
+    "hypot": "sqrt(x * x + y * y)",
+    "sinh": "(exp(x) - exp(-x)) / 2",
+    "cosh": "(exp(x) + exp(-x)) / 2",
+    "logaddexp": "maximum(x, y) + log(1 + exp(-abs(x - y)))",
+    "lerp": "x + a * (y - x)",
+    **dict.fromkeys(("rint", "roundeven", "round_"), "round(x)"),
+    **dict.fromkeys(("trunc", "fix"), "where(x < 0, ceil(x), floor(x))"),
+    "frac": "x - where(x < 0, ceil(x), floor(x))",
+    "isnan": "x != x",
+    "isinf": "abs(x) == inf",
+    "isfinite": "abs(x) < inf",
+    "nan_to_num": "where(x != x, 0, x)",
+    **dict.fromkeys(("logical_and", "bitwise_and"), "x > 0 and y > 0"),
+    **dict.fromkeys(("logical_or", "bitwise_or"), "x > 0 or y > 0"),
+    **dict.fromkeys(("logical_not", "bitwise_not"), "not (x > 0)"),
+    **dict.fromkeys(("eq", "equal"), "x == y"),
+    **dict.fromkeys(("ne", "not_equal"), "x != y"),
+    **dict.fromkeys(("lt", "less"), "x < y"),
+    **dict.fromkeys(("le", "less_equal"), "x <= y"),
+    **dict.fromkeys(("gt", "greater"), "x > y"),
+    **dict.fromkeys(("ge", "greater_equal"), "x >= y"),
+    **dict.fromkeys(("select", "masked_fill", "cond", "iff"), "where(x > 0, y, z)"),
+    **dict.fromkeys(("to", "astype", "float32", "type"), "cast(x, f32)"),
+    **dict.fromkeys(("int", "int32"), "cast(x, i32)"),
+    **dict.fromkeys(("half", "float16"), "cast(x, f16)"),
+    "bfloat16": "cast(x, bf16)",
+    **dict.fromkeys(("double", "float64"), "cast(x, f64)"),
+    "int8": "cast(x, i8)",
+    "uint8": "cast(x, u8)",
+    "bool": "x != 0",
+    **dict.fromkeys(("swish", "SiLU"), "silu(x)"),
+    "quick_gelu": "x * sigmoid(1.702 * x)",
+    **dict.fromkeys(("gelu_approx", "gelu_new", "fast_gelu"), "gelu_tanh(x)"),
+    "softplus": "log(1 + exp(x))",
+    **dict.fromkeys(("logsigmoid", "log_sigmoid"), "-log(1 + exp(-x))"),
+    "logit": "log(x / (1 - x))",
+    "softsign": "x / (1 + abs(x))",
+    "mish": "x * tanh(log(1 + exp(x)))",
+    "leaky_relu": "where(x > 0, x, 0.01 * x)",
+    "prelu": "where(x > 0, x, a * x)",
+    "elu": "where(x > 0, x, exp(x) - 1)",
+    "relu6": "minimum(relu(x), 6)",
+    "hardtanh": "minimum(maximum(x, -1), 1)",
+    "hardsigmoid": "minimum(relu(x / 6 + 0.5), 1)",
+    **dict.fromkeys(("hardswish", "hard_swish"), "x * minimum(relu(x / 6 + 0.5), 1)"),
+    **dict.fromkeys(("arange", "iota", "index", "indices", "program_id"), "coord(N)"),
+    **dict.fromkeys(("tril", "causal_mask"), "where(coord(N) <= coord(M), x, 0)"),
+    "triu": "where(coord(N) >= coord(M), x, 0)",
+    "eye": "where(coord(N) == coord(M), 1, 0)",
+    **dict.fromkeys(("zeros", "zeros_like"), "0"),
+    **dict.fromkeys(("ones", "ones_like"), "1"),
+}
+"""Name -> what comes to the same, of x, y, z, scalars a and b, and modes M and N."""
+
+_SENTENCES = {
+    ("max", "amax", "reduce_max"): (
+        "is a reduction along a mode, and there are none",
+        f"the larger of two values is `maximum(x, y)`; for that of a row {_GIVEN}",
+    ),
+    ("min", "amin", "reduce_min"): (
+        "is a reduction along a mode, and there are none",
+        f"the smaller of two values is `minimum(x, y)`; for that of a row {_GIVEN}",
+    ),
+    ("sum", "mean", "average", "prod", "var", "std", "norm", "any", "all", "argmax", "argmin", "logsumexp", "median",
+     "nansum", "reduce", "reduce_sum", "cumsum", "cumprod", "count_nonzero", "topk", "sort"): (
+        "is a reduction along a mode, and there are none", _GIVEN),
+    ("softmax", "softmin", "log_softmax", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "batch_norm", "group_norm",
+     "normalize", "cross_entropy", "nll_loss", "mse_loss"): (
+        "needs a reduction along a mode, and there are none",
+        "compute what it reduces before, and pass it as tensors that broadcast: `exp(X - m) / s`, with m and s of "
+        "`shape: [M]`"),
+    ("pow", "power", "float_power"): (
+        "is not in the language", "write `x ** 2`, up to `x ** 16`; for another exponent `exp(y * log(x))`"),
+    ("sin", "cos", "tan", "asin", "acos", "atan", "arcsin", "arccos", "arctan", "atan2", "arctan2", "sincos", "sinc",
+     "asinh", "acosh", "atanh"): ("is not in the language", _TABLE),
+    ("erf", "erfc", "erfinv", "lgamma", "gamma", "digamma", "nextafter", "copysign", "frexp", "ldexp"): (
+        "is not in the language", f"{_TABLE}; `gelu(x)` has the error function in it"),
+    ("matmul", "mm", "bmm", "dot", "einsum", "linear", "addmm", "tensordot", "inner", "outer"): (
+        "is not in the language", "the product of two matrices is `A @ B.T`, with `op: gemm`"),
+    ("transpose", "permute", "swapaxes", "T", "t", "contiguous"): (
+        "is not in the language",
+        "modes have names: a tensor whose memory is the other way round says which is contiguous with `major: M`"),
+    ("reshape", "view", "flatten", "squeeze", "unsqueeze", "expand", "broadcast_to", "repeat", "stack", "cat",
+     "concatenate", "split", "chunk"): (
+        "is not in the language",
+        f"{_PER_ELEMENT}; a tensor broadcasts along the modes that its `shape` lacks, and views are made in torch"),
+    ("gather", "scatter", "scatter_add", "index_select", "take", "embedding", "roll", "shift", "flip", "conv1d",
+     "conv2d", "conv", "max_pool2d", "avg_pool2d", "load", "store", "atomic_add", "shfl", "unfold"): (
+        f"is not in the language: {_PER_ELEMENT}", "write that part in torch, before or after the kernel"),
+    ("rand", "randn", "random", "dropout", "bernoulli", "uniform", "normal"): (
+        "is not in the language: a kernel has no random numbers", "pass them as a tensor: `where(mask > p, X, 0)`"),
+    ("float",): ("is not in the language", "write `cast(x, f32)`; infinity is `inf`"),
+    ("print", "range", "len", "assert_", "printf"): (
+        "is not in the language", "a statement computes one value; `python generated/x.py` runs the kernel"),
+}  # fmt: skip
+
+ABSENT = {name: said for names, said in _SENTENCES.items() for name in names} | {
+    name: ("is not in the language", f"write `{text}`") for name, text in INSTEAD.items()
+}
+"""Name -> what is said of it, and what helps."""
+
+_SYNTAX: dict[type, str] = {
+    ast.FloorDiv: "write `floor(x / y)`",
+    ast.Mod: "write `x - y * floor(x / y)`",
+    ast.BitAnd: "write `and` between conditions",
+    ast.BitOr: "write `or` between conditions",
+    ast.BitXor: "write `!=` between conditions, or `x ** 2` for a power",
+    ast.Invert: "write `not` before a condition",
+    ast.LShift: "write `x * 2 ** 3`",
+    ast.RShift: "write `floor(x / 8)`",
+    ast.IfExp: "write `where(condition, x, y)`",
+    ast.Subscript: f"{_PER_ELEMENT}: name its modes in `shape`, and ask for coordinates with `coord(N)`",
+    ast.Attribute: "write the name of a tensor or a scalar alone; only `@` takes `B.T`",
+    ast.Tuple: "write a statement for each output, in a list",
+    ast.List: "write a statement for each output, in a list",
+    ast.NamedExpr: "write a statement of its own, in a list",
+}
+
+
+def of_syntax(node: ast.expr) -> str | None:
+    """What to write in the place of a part of Python's syntax; None where nothing particular is known."""
+    inner = node.op if isinstance(node, ast.BinOp | ast.UnaryOp) else node
+    return _SYNTAX.get(type(inner))
