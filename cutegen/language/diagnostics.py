@@ -12,6 +12,9 @@ from typing import Literal
 
 from cutegen.errors import CutegenError
 
+LINE_BREAK = re.compile("\r\n|[\n\r]")
+"""What ends a line by YAML 1.2, section 5.4; in 1.1, and for Python's `splitlines`, other characters do, too."""
+
 Severity = Literal["error", "warning"]
 
 
@@ -87,7 +90,7 @@ def render_text(diagnostic: Diagnostic, source: str | None) -> str:
     """A diagnostic as a compiler prints it: place, code and message, the line with a caret, notes, help."""
     d = diagnostic
     lines = [f"{d.path}:{d.span.line}:{d.span.column}: {d.severity}[{d.code}]: {d.message}"]
-    text = (source or "").splitlines()
+    text = LINE_BREAK.split(source or "")
     if 1 <= d.span.line <= len(text) and text[d.span.line - 1].strip():
         shown = text[d.span.line - 1].replace("\t", " ")
         # A minified or hostile line would bury the message: show the surroundings of the place only.

@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from cutegen.language.diagnostics import START, Diagnostic, Span
+from cutegen.language.diagnostics import LINE_BREAK, START, Diagnostic, Span
+from cutegen.language.events import events
 from cutegen.language.kinds import Path
 from cutegen.language.names import shown
 from cutegen.language.scalars import Plain, resolve
@@ -26,7 +27,6 @@ CHARACTERS_PER_NODE = 64  # a longer scalar counts as several nodes, so that ali
 
 CORE = "tag:yaml.org,2002:"
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class _Composer:
 
     def read(self, text: str) -> None:
         try:
-            for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            for event in events(text):
                 self.event(event)
         except _Stop:
             return

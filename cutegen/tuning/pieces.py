@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from cutegen.language.events import events
+
 
 @dataclass(eq=False)
 class Piece:
@@ -55,11 +57,11 @@ class MapPiece(Piece):
 
 def documents(text: str) -> list[Piece]:
     """The root of every document in a text. Raises `yaml.YAMLError` where the text is not YAML."""
-    events = iter(yaml.parse(text, Loader=yaml.SafeLoader))
+    all_events = events(text)
     found = []
-    for event in events:
+    for event in all_events:
         if isinstance(event, yaml.DocumentStartEvent):
-            found.append(_piece(next(events), events))
+            found.append(_piece(next(all_events), all_events))
     return found
 
 

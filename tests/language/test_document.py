@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.language import SpecError, load_specs, read_specs
-from cutegen.language.diagnostics import Span
+from cutegen.language.diagnostics import Span, render_text
 from cutegen.language.document import MapNode, ScalarNode, parse_documents, plain, spans
 
 
@@ -147,6 +147,21 @@ def test_text_that_is_no_spec(text: str, code: str, place: tuple[int, int]) -> N
 )
 def test_hostile_text_is_refused(text: str, code: str) -> None:
     assert code in codes(text)
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+def test_what_ends_a_line_in_yaml_1_1_only_is_a_character(character: str) -> None:
+    (root,), problems = parse_documents(f"a: x{character}y\nb: [1,  # {character}c: 2\n 'z{character}', \"\\N\"]\n")
+    assert not problems
+    assert plain(root) == {"a": f"x{character}y", "b": [1, f"z{character}", "\x85"]}
+    assert isinstance(root, MapNode) and (root.entries[1][0].span.line, root.entries[1][0].span.column) == (2, 1)
+    _, (wrong,) = parse_documents(f"a: x{character}y\nb{character}: *q{character}")
+    assert (wrong.span.line, wrong.span.column) == (2, 7) and character not in wrong.message
+    text = f"cutegen: 1\nkernel: a{character}b\nsummary: {character}\nnothing: 1\n"
+    with pytest.raises(SpecError) as caught:
+        read_specs(text)
+    for found in caught.value.diagnostics:
+        assert f"{found.span.line} | {text.split(chr(10))[found.span.line - 1]}" in render_text(found, text)
 
 
 def test_a_byte_order_mark_is_no_character() -> None:

@@ -397,7 +397,7 @@ def read_or_refuse(text: str) -> None:
         specs = read_specs(text)
     except SpecError as error:
         assert error.diagnostics
-        lines = text.count("\n") + text.count("\r") + sum(map(text.count, "\x85\u2028\u2029")) + 2
+        lines = text.count("\n") + text.count("\r") + 2
         assert all(1 <= d.span.line <= lines and d.span.column >= 1 for d in error.diagnostics)
     else:
         for spec in specs:
