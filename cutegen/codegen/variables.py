@@ -6,7 +6,7 @@ import re
 from itertools import chain, count
 
 from cutegen.language.model import KernelSpec
-from cutegen.language.names import RESERVED_ARGUMENTS, derived_from
+from cutegen.language.names import COMPILERS_OWN, RESERVED_ARGUMENTS, derived_from
 
 _TEMPORARY = re.compile(r"x\d+")  # what printers call parts of an expression
 
@@ -35,4 +35,4 @@ class Variables:
     def _is_free(self, name: str) -> bool:
         if name in self._spec or name in self._taken or name in RESERVED_ARGUMENTS or _TEMPORARY.fullmatch(name):
             return False
-        return derived_from(name, self._others) is None
+        return derived_from(name, self._others) is None and not COMPILERS_OWN.fullmatch(name)

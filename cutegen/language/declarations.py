@@ -8,6 +8,8 @@ from cutegen.language.context import Context
 from cutegen.language.kinds import keys_of
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.names import (
+    COMPILERS_OWN,
+    DERIVED_CONSTANTS,
     MAX_KERNEL_NAME,
     MODULES,
     RESERVED,
@@ -91,8 +93,12 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     for tensor in tensors:
         for i, mode in enumerate(tensor.shape):
             places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
-    named = [ctx.data["kernel"], *(name for kind, name in places if kind != "scalar")]
-    taken: dict[str, tuple[str, str]] = {ctx.data["kernel"].lower(): ("kernel", ctx.data["kernel"])}
+    kernel = ctx.data["kernel"]
+    named = [kernel, *(name for kind, name in places if kind != "scalar")]
+    if op_named(ctx.data["op"]).has_product and (sources := derived_from(kernel, named[1:], DERIVED_CONSTANTS)):
+        message = f"the kernel cannot be named `{kernel}`: its module makes that name from {sources}"
+        ctx.say("CG111", message, "kernel", help=f"add what is special about it, like `{kernel}_rows`")
+    taken: dict[str, tuple[str, str]] = {kernel.lower(): ("kernel", kernel)}
     for (kind, name), (path, key) in places.items():
         problem = name_problem(name)
         lower = name.lower()
@@ -101,6 +107,9 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         elif lower in NO_NAMES or lower == "cast" or lower in Dtype.__members__:
             what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
             ctx.say("CG114", f"the {kind} `{name}` has the name of {what}", *path, key=key)
+        elif kind == "scalar" and COMPILERS_OWN.fullmatch(name):
+            message = f"the scalar cannot be named `{name}`: CuTeDSL uses that name itself in a branch of the kernel"
+            ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif lower in RESERVED_ARGUMENTS or name in RESERVED_ARGUMENTS:
             message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")

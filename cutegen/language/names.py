@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -54,8 +54,14 @@ triton tvm_ffi typing_extensions yaml ziafont
 """
 MODULES = frozenset(_MODULES.split())
 
+# Variables of the module's `main`, which calls the kernel by its name.
+_BESIDE_THE_CALL = (
+    "bench", "bound", "mode", "moved", "name", "operations", "parser", "right", "seconds", "size", "sizes", "tensors",
+    "timer", "updated", "value", "wanted", "x",
+)  # fmt: skip
+
 # What a kernel cannot be named.
-RESERVED = (*_USED, *sorted(MODULES - set(_USED)))
+RESERVED = (*_USED, *_BESIDE_THE_CALL, *sorted(MODULES - set(_USED)))
 
 # Names in the functions where tensors, scalars and modes are variables.
 RESERVED_ARGUMENTS = (
@@ -68,6 +74,12 @@ RESERVED_ARGUMENTS = (
     "value_offsets", "vector", "wants_gradient", "width",
 )  # fmt: skip
 
+# What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.
+# Tensors are not concerned, of whose names a prefix or the case makes others.
+COMPILERS_OWN = re.compile(
+    r"pred|((ifexp_)?(then|else)|while_(before|after))_block_\d+|(if|elif|while)_region_\d+|loop_body_\d+"
+)
+
 # What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
 DERIVED = (
     "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "pred_{}", "s{}", "s{}_layout", "store_{}",
@@ -77,12 +89,16 @@ DERIVED = (
 )  # fmt: skip
 
 
-def derived_from(name: str, others: Collection[str]) -> str | None:
+# Those of them that name constants of a module: a kernel of that name would take their place.
+DERIVED_CONSTANTS = ("BLK_{}", "SPACE_{}")
+
+
+def derived_from(name: str, others: Collection[str], patterns: Sequence[str] = DERIVED) -> str | None:
     """What generated code makes `name` of, `tCrA` of C and A, if it makes that name at all.
 
     `others` are the names of the spec's tensors and modes, and of its kernel.
     """
-    for pattern in DERIVED:
+    for pattern in patterns:
         if _derived(pattern, ".+").fullmatch(name) is None:  # most names: to ask for the very names takes a while
             continue
         match = _derived(pattern, "|".join(sorted(map(re.escape, others), key=len, reverse=True))).fullmatch(name)

@@ -12,7 +12,7 @@ import pytest
 
 from cutegen.codegen import generate
 from cutegen.language import SpecError
-from cutegen.language.names import DERIVED, RESERVED, RESERVED_ARGUMENTS
+from cutegen.language.names import DERIVED, DERIVED_CONSTANTS, RESERVED, RESERVED_ARGUMENTS, derived_from
 
 ELEMENTWISE = """
 cutegen: 1
@@ -114,6 +114,10 @@ def beside_kernel() -> set[str]:
             if isinstance(node, ast.FunctionDef):
                 bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
                 bound |= {a.arg for f in ast.walk(node) if isinstance(f, ast.FunctionDef) for a in f.args.args}
+                imported = {n for n in ast.walk(node) if isinstance(n, ast.ImportFrom)}
+                bound |= {alias.name for n in imported for alias in n.names}
+                if any(isinstance(n, ast.Name) and n.id == "zzkernel" for n in ast.walk(node)):
+                    found |= bound  # there a kernel of that name would not be found
                 found |= {node.name} | ({n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound)
             elif isinstance(node, ast.ClassDef):
                 found |= {node.name} | looked_up(node)
@@ -178,6 +182,35 @@ def test_reserved_names_are_refused(name: str) -> None:
 def test_names_that_the_code_makes_from_others_are_refused(role: str, name: str) -> None:
     with pytest.raises(SpecError, match="CG11"):
         generate(spec_with(**{role: name}), "specs/z.yaml")
+
+
+@pytest.mark.parametrize("name", ["BLK_ZZM", "BLK_ZZK", "SPACE_Zzb", "x", "parser", "value"])
+def test_a_kernel_is_not_named_like_what_stands_beside_its_name(name: str) -> None:
+    text = GEMM.format(dtype="f32", major="Zzk", mask="mask", stages=2, spaces="Zzb: {major: Zzn}")
+    with pytest.raises(SpecError, match="CG111"):
+        generate(text.replace("zzkernel", name), "specs/z.yaml")
+
+
+def test_constants_of_modules_that_are_made_from_names_are_known() -> None:
+    plain = {"zzkernel", *(f"zz{c}" for c in "abcdsi"), *(f"Zz{c}" for c in "mnktv")}
+    for module in modules():
+        assigned = {
+            n.id
+            for node in module.body
+            if isinstance(node, ast.Assign)
+            for n in ast.walk(node.targets[0])
+            if isinstance(n, ast.Name)
+        }
+        for name in assigned - plain:
+            if "zz" in name.lower():
+                assert derived_from(name, [*plain, *(f"Zz{c}" for c in "abcd")], DERIVED_CONSTANTS), name
+
+
+@pytest.mark.parametrize("name", ["pred", "then_block_1", "loop_body_2"])
+def test_a_scalar_is_not_named_like_what_the_compiler_makes(name: str) -> None:
+    with pytest.raises(SpecError, match="CG113"):
+        generate(spec_with(zzs=name), "specs/z.yaml")
+    generate(spec_with(Zza=name), "specs/z.yaml")
 
 
 def test_temporaries_go_around_the_specs_names() -> None:
