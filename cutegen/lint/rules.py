@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from cutegen.family import AnyFamily
-from cutegen.lint import promises
+from cutegen.lint import promises, tunable
 from cutegen.lint.rule import PerformanceRule, Rule
 from cutegen.registry import families
 
-_MEASURED: tuple[Rule, ...] = (Rule("CG256", promises.listed_shapes),)  # of kernels that are measured, besides theirs
+# of kernels that are measured, besides theirs
+_MEASURED: tuple[Rule, ...] = (
+    Rule("CG256", promises.listed_shapes),
+    Rule("CG257", tunable.tuned_values, severity="warning"),
+)
 
 
 def rules_of(family: AnyFamily) -> tuple[Rule, ...]:
