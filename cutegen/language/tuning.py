@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.expressions.tree import Compute
 from cutegen.language import schema
 from cutegen.language.context import Context
+from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import Path, Record
 from cutegen.language.matrix import Text, Variant
 from cutegen.language.model import Schedule, Source, Tensor
@@ -50,9 +51,9 @@ def tune(
                 message = f"`{shown(name)}` and `{shown(other)}` set the same field"
                 ctx.say("CG010", message, "tune", name, key=True, help="leave one of them out")
         paths[name] = path
-    for name, path in paths.items():
-        for number, value in enumerate(data[name]):
-            _check(ctx, family, tensors, compute, ("tune", name, number), path, value)
+    for name in paths:
+        for number in range(len(data[name])):
+            ctx.found += _problems(ctx, family, tensors, compute, paths, name, number)
     return {name: tuple(data[name]) for name in paths}
 
 
@@ -67,41 +68,60 @@ def _path_help(data: Mapping[str, Any], name: str) -> str:
     return f"{verb} `schedule.{field}{dot}{shown(rest)}`" + "?" * (field != first)
 
 
-def _check(
+def _problems(
     ctx: Context,
     family: Family[Any, Any],
     tensors: Mapping[str, Tensor],
     compute: Compute | None,
-    where: Path,
-    path: Path,
-    value: Any,
-) -> None:
-    """Say what keeps `value`, which was written at `where`, from standing at `path`.
+    paths: Mapping[str, Path],
+    name: str,
+    number: int,
+) -> list[Diagnostic]:
+    """What keeps the value of that number, in the list of `name`, from standing at its path.
 
     Not what keeps it from standing beside the other fields: they may be tuned too, and `explain` writes all of them.
+    What a field cannot do without stands beside it: as it is written, or else a value to try that may stand there. If
+    there is none of those, it is they that are wrong, and the value is not judged.
     """
-    inner = value
+    path = paths[name]
+    others = {other: there for other, there in paths.items() if other != name}
+    inner = ctx.data["tune"][name][number]
     for depth in range(len(path) - 1, 0, -1):
-        inner = {**_required(ctx.data, path[:depth]), path[depth]: inner}
-    source, texts = _moved(ctx.variant, where, path)
+        written, missing = _required(ctx.data, path[:depth], path[depth])
+        beside: dict[str, Any] = {}
+        for key in missing:
+            named = next((other for other, there in others.items() if there == (*path[:depth], key)), None)
+            if named is None:
+                continue  # the schema says so
+            values = ctx.data["tune"][named]
+            fits = (n for n in range(len(values)) if not _problems(ctx, family, tensors, compute, others, named, n))
+            first = next(fits, None)
+            if first is None:
+                return []
+            beside[key] = values[first]
+        inner = {**written, **beside, path[depth]: inner}
+    source, texts = _moved(ctx.variant, ("tune", name, number), path)
     data = {**ctx.data, "schedule": inner}
     wrong = schema.check(data, source)
     if not wrong:
         tried = Context(Variant(data, source, texts))
         read_schedule(tried, family, tensors, compute)
         wrong = tried.found
-    ctx.found += wrong
+    return wrong
 
 
-def _required(data: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What the schema wants at `path`, whatever else stands there, of what is written there."""
+def _required(data: Mapping[str, Any], path: Path, given: object) -> tuple[dict[str, Any], list[str]]:
+    """What the schema wants at `path` besides `given`, whatever else stands there: what is written there of it, and the
+    keys that are not.
+    """
     node, found = schema.schedule_schema(data["op"], data.get("schedule")), data
     for step in path[1:]:
         node = node.get("properties", {}).get(str(step), node.get("additionalProperties")) or {}
     for step in path:
         inner = found.get(str(step))
         found = inner if isinstance(inner, Mapping) else {}
-    return {key: found[key] for key in node.get("required", ()) if key in found}
+    wanted = [key for key in node.get("required", ()) if key != given]
+    return {key: found[key] for key in wanted if key in found}, [key for key in wanted if key not in found]
 
 
 def _moved(variant: Variant, where: Path, path: Path) -> tuple[Source, dict[Path, Text]]:

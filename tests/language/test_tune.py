@@ -110,6 +110,34 @@ def test_what_explain_prints_builds_to_the_same_module_and_keeps_tune(path: str)
     assert (again.text, again.spec) == (module.text, module.spec)
 
 
+MAJOR, THREADS = "  schedule.workspace.B.major: {}\n", "  schedule.workspace.B.thread_layout: {}\n"
+K_MAJOR = SPEC.replace("major: N", "major: K")
+
+
+@pytest.mark.parametrize("names", [MAJOR + THREADS, THREADS + MAJOR])
+def test_what_a_field_cannot_do_without_may_be_named_beside_it(names: str) -> None:
+    """Of a spec without a workspace: one that is tried has `major`."""
+    lists = ("[N]", '["(4,32)"]') if names.startswith(MAJOR) else ('["(4,32)"]', "[N]")
+    (spec,) = read_specs(K_MAJOR + names.format(*lists))
+    assert spec.tune == {"schedule.workspace.B.major": ("N",), "schedule.workspace.B.thread_layout": ("(4,32)",)}
+    assert not read_specs(K_MAJOR + MAJOR.format("[N]"))[0].schedule.workspace  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (THREADS.format('["(4,32)"]'), ["CG102 the key `major` is missing in `schedule.workspace.B`"]),
+        (MAJOR.format("[Q]") + THREADS.format('["(4,32)"]'), ["CG116 `Q` is not a mode here"]),
+        (THREADS.format('["(4,32"]') + MAJOR.format("[Q, N]"), ["CG201 a `(` is never closed", "CG116 `Q` is not"]),
+    ],
+)
+def test_what_is_wrong_beside_a_field_is_said_once_and_there(lines: str, found: list[str]) -> None:
+    with pytest.raises(SpecError) as refused:
+        read_specs(K_MAJOR + lines)
+    said = [f"{d.code} {d.message}" for d in refused.value.diagnostics]
+    assert len(said) == len(found) and all(map(str.startswith, said, found)), said
+
+
 def test_a_probe_has_nothing_to_tune() -> None:
     text = (
         "cutegen: 1\nkernel: p\nop: probe\n"
