@@ -175,6 +175,36 @@ def test_epilogues_that_read_leave_room_for_two_blocks() -> None:
         assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
 
 
+def test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks() -> None:
+    """A mainloop that runs as often as the compiler knows is given registers in another way; one tile has no loop."""
+    fixed = [
+        ("MNM", {"N": 1000, "K": 1024}, 256),
+        ("MNN", {"K": 1000}, 256),
+        ("MNM", {"K": 32}, 256),
+        ("KKN", {"K": 1024}, 128),
+    ]
+    texts = [product(majors, {}, static=sizes) for majors, sizes, _ in fixed]
+    for (*_, threads), (text, resources) in zip(fixed, compiled(texts), strict=True):
+        assert resources.spill_stores == 0 and 2 * threads * resources.registers <= 65536, text
+
+
+@pytest.mark.parametrize(
+    ("majors", "sizes", "told"),
+    [("MNM", {}, False), ("MNM", {"K": 48}, True), ("MNM", {"K": 32}, False), ("KNM", {"K": 48}, True)],
+)
+def test_the_kernel_is_told_a_fixed_size_that_its_mainloop_counts(
+    majors: str, sizes: dict[str, int], told: bool
+) -> None:
+    text = module_of(product(majors, {}, static=sizes)).text
+    assert ("k_size: cutlass.Int32" in text) == told == ("cutlass.Int32(mA.shape[1])" in text)
+    assert ("k_tiles = cute.size(gA, mode=[2])" in text) != told
+
+
+@pytest.mark.parametrize(("majors", "depth", "tile"), [("MNM", 40, 16), ("KNM", 40, 16), ("MNM", 64, 32)])
+def test_products_of_fixed_depth_are_right(majors: str, depth: int, tile: int, tmp_path: Path) -> None:
+    verified(module_of(product(majors, {"tiler": {"M": 32, "N": 32, "K": tile}}, static={"K": depth})), tmp_path)
+
+
 @pytest.mark.parametrize("store", [0, 3, 6, 7])
 @pytest.mark.parametrize("stages", [2, 4])
 def test_operands_are_stored_before_any_step(store: int, stages: int, tmp_path: Path) -> None:

@@ -109,6 +109,25 @@ class GemmPlan(PointwisePlan):
         return self.a.through_registers or self.b.through_registers
 
     @property
+    def told_size(self) -> bool:
+        """Whether the kernel is told the size along k at run time, though it is fixed.
+
+        Where the compiler knows how often the mainloop runs, the registers that it settles for do not always suffice,
+        and up to 20 bytes spill. Told the size, from which it sees that no index overflows, it needs no more than where
+        the size is free. A single tile has no loop.
+        """
+        return self.k_tiles is not None and self.k_tiles > 1
+
+    @property
+    def told_divisor(self) -> int:
+        """The power of two that divides the size along k, if the kernel is told that size; 1 where it does not matter.
+
+        It does where the first tile is moved back by the residue: accesses along k stay aligned.
+        """
+        size = self.spec.static[self.k] if self.told_size and self.residue else 1
+        return size & -size
+
+    @property
     def stores_early(self) -> bool:
         """Whether operands that travel through registers are written to shared memory before the last step of a tile.
 

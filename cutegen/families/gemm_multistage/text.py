@@ -24,12 +24,17 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
     parameters = []
     for x in (plan.a, plan.b):
         parameters += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
+    parameters.append("tiled_mma: cute.TiledMma")
+    launched = {f"m{x.name}": x.parameter for x in spaces}
+    if plan.told_size:
+        parameters.append("k_size: cutlass.Int32")
+        launched["k_size"] = f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan, spaces),
         context=_epilogue(plan) | _context(plan) | {"spaces": spaces},
-        parameters=(*parameters, "tiled_mma: cute.TiledMma"),
-        launched={f"m{x.name}": x.parameter for x in spaces},
+        parameters=tuple(parameters),
+        launched=launched,
         largest=_largest(plan),
         limits=_limits(plan),
         workspaces=workspaces(plan),
