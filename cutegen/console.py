@@ -98,7 +98,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str
     file = sys.stdout if to_stdout else sys.stderr
     for diagnostic in diagnostics:
         print(render_text(diagnostic, texts.get(diagnostic.path)), end="\n\n", file=file)
-    counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning")}
+    counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning", "note")}
     if diagnostics:
         print(", ".join(count(n, what) for what, n in counts.items() if n), file=file)
         codes = list(dict.fromkeys(d.code for d in sorted(diagnostics, key=lambda d: d.severity)))

@@ -50,7 +50,7 @@ class Width:
             )
         if self.vector == self.aligned:
             return "the alignment allows no more"
-        return "the fixed size allows no more"
+        return "the size that is fixed or promised allows no more"
 
 
 def width(spec: KernelSpec, access: Access) -> Width:

@@ -40,7 +40,9 @@ def lint(
     rules: bool,
     form: str,
 ) -> None:
-    """Print the diagnostics of the specs, and advice on speed; nothing is compiled, run or written.
+    """Print the diagnostics of the specs, advice on speed, and notes of what callers may pass by inference alone.
+
+    Nothing is compiled, run or written.
 
     Exit 2 where a spec cannot be understood (a code below CG200), 1 where it can and a rule of its schedule has an
     error (or, with --strict, a warning), 0 else.
@@ -68,15 +70,16 @@ def lint(
 
 def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> None:
     from cutegen.console import count, print_diagnostics
-    from cutegen.language.diagnostics import as_json
+    from cutegen.language.diagnostics import as_json, ordered
     from cutegen.lint.github import workflow_command
-    from cutegen.project.sources import gather
+    from cutegen.project.sources import contract_notes, gather
 
     gathered = gather(select_specs(specs, None), performance=True)
-    shown = [d for d in gathered.diagnostics if choice.keeps(d.code)]
-    hidden = [d for d in gathered.diagnostics if not choice.keeps(d.code)]
+    found = ordered([*gathered.diagnostics, *contract_notes(gathered.units)])
+    shown = [d for d in found if choice.keeps(d.code)]
+    hidden = [d for d in found if not choice.keeps(d.code)]
     left_out = Counter(d.code for d in hidden)
-    findings = [d for d in shown if strict or d.severity == "error"]
+    findings = [d for d in shown if d.severity == "error" or strict and d.severity == "warning"]
     unread = any(d.code.startswith(("CG0", "CG1")) for d in findings)
     code = BROKEN if unread else FINDINGS if findings else OK
     if form == "json":

@@ -15,7 +15,7 @@ from cutegen.errors import CutegenError
 LINE_BREAK = re.compile("\r\n|[\n\r]")
 """What ends a line by YAML 1.2, section 5.4; in 1.1, and for Python's `splitlines`, other characters do, too."""
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]  # a note is no finding
 
 
 @dataclass(frozen=True, order=True)

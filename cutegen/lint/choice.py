@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from cutegen.errors import CutegenError
 from cutegen.lint import all_performance_rules, all_rules, page
+from cutegen.lint.contract import NOTES
 
 
 class ChoiceError(CutegenError):
@@ -56,7 +57,9 @@ def choose(select: Iterable[str], ignore: Iterable[str]) -> Choice:
 
 
 def can_be_left_out(code: str) -> bool:
-    """Whether the rules that say `code` are optional, so that every other rule is asked even where it is said."""
+    """Whether what says `code` is optional, so that every rule is asked even where it is said."""
+    if code in NOTES:
+        return True
     rules = all_rules()
     optional = {rule.code for rule in rules} | {rule.code for rule in all_performance_rules()}
     return code in optional - {rule.code for rule in rules if rule.basic}

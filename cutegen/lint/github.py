@@ -21,7 +21,8 @@ def workflow_command(diagnostic: Diagnostic) -> str:
     }
     fields = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
     text = "\n".join([d.message, *d.notes, *([f"help: {d.help}"] if d.help else [])])
-    return f"::{d.severity} {fields}::{_escaped(text)}"
+    level = "notice" if d.severity == "note" else d.severity
+    return f"::{level} {fields}::{_escaped(text)}"
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from cutegen import registry
 from cutegen.language.diagnostics import Severity
 from cutegen.lint import all_performance_rules, all_rules
+from cutegen.lint.contract import NOTES
 from cutegen.lint.rule import Kind, PerformanceRule, Rule
 
 if TYPE_CHECKING:
@@ -68,11 +69,12 @@ def read(code: str) -> Page:
     if title is None or title[1] != code or blocks.keys() != {"bad", "good"}:
         raise ValueError(f"the page of {code} needs `# {code}: title` as its first line, a bad block and a good one")
     rules: tuple[Rule | PerformanceRule, ...] = (*all_rules(), *all_performance_rules())
+    severity: Severity = "note" if code in NOTES else "error"
     bad, rule = blocks["bad"], next((rule for rule in rules if rule.code == code), None)
     return Page(
         code=code,
         title=title[2],
-        severity=rule.severity if rule else "error",
+        severity=rule.severity if rule else severity,
         kind=rule.kind if rule else "correctness",
         text=text,
         bad=bad[3],

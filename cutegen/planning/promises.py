@@ -13,9 +13,17 @@ def aligned_elements(tensor: Tensor) -> int:
 
 
 def whole_accesses(spec: KernelSpec, mode: str | None) -> int:
-    """The widest vector, in elements, that a fixed size of `mode` is a multiple of."""
-    fixed = spec.static.get(mode or "", 0)
-    return fixed & -fixed or MAX_VECTOR_BITS
+    """The widest vector, in elements, that a size of `mode` is a multiple of which the spec fixes or promises.
+
+    What inference promised by itself is as wide as the accesses that it is for.
+    """
+    size = spec.static.get(mode or "", 0) or (promised(spec, mode) if mode else None) or 0
+    return size & -size or MAX_VECTOR_BITS
+
+
+def promised(spec: KernelSpec, mode: str) -> int | None:
+    """What the size of a mode is a multiple of by the spec's own words; None where it says nothing about that."""
+    return spec.divisible.get(mode) if ("divisible", mode) in spec.source.values else None
 
 
 def known_divisor(spec: KernelSpec, mode: str) -> int:

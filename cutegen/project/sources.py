@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
 from cutegen.language.reader import read_text
+from cutegen.lint.contract import narrowed
 from cutegen.project.selection import Selection, SpecFile
 
 
@@ -80,6 +82,23 @@ def gather(selection: Selection, *, performance: bool = False) -> Gathered:
         units += [Unit(source, module) for module in generated.modules]
     found += _duplicates(units)
     return Gathered(() if has_errors(found) else tuple(units), tuple(ordered(found)), texts)
+
+
+def contract_notes(units: Sequence[Unit]) -> list[Diagnostic]:
+    """Notes of what the kernels take by inference alone. What is said of several of a file's kernels is said once, as
+    it is for the first of them."""
+    first: dict[tuple[str, str, str], Diagnostic] = {}
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for unit in units:
+        for note in narrowed(unit.module.spec, unit.module.inferred):
+            about = (unit.source.shown, note.code, note.message)
+            first.setdefault(about, replace(note, path=unit.source.shown))
+            names.setdefault(about, []).append(unit.kernel)
+    kernels = Counter(unit.source.shown for unit in units)
+    return ordered(
+        note if kernels[note.path] == 1 else replace(note, notes=(*note.notes, f"in {', '.join(names[about])}"))
+        for about, note in first.items()
+    )
 
 
 def _duplicates(units: list[Unit]) -> list[Diagnostic]:

@@ -140,7 +140,7 @@ TV = {"thread_layout": "(4,8):(8,1)", "value_layout": "(2,4):(4,1)"}
     [
         (TV, 16, {}, 4, "128 bits are the most"),
         (TV, 8, {}, 2, "the alignment allows no more"),
-        (TV, 16, {"N": 6}, 2, "the fixed size allows no more"),
+        (TV, 16, {"N": 6}, 2, "the size that is fixed or promised allows no more"),
         (TV | {"value_layout": "(4,2):(2,1)"}, 16, {}, 2, "no more neighbours of a thread lie in a row"),
         (TV | {"value_layout": "(2,4):(1,2)"}, 16, {}, 1, "a thread's values do not lie in a row"),
         (TV | {"copy": {"bits": 32}}, 16, {}, 1, "`bits` asks for no more of the 4 that are possible"),

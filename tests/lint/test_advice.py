@@ -110,7 +110,7 @@ def test_only_lint_gives_advice_on_speed(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_advice_waits_until_errors_are_mended() -> None:
     """A plan is made of kernels that are right only."""
-    text = IDLE.replace("pipeline", "smem: {A: {pad: 1}}\n  pipeline")
+    text = IDLE.replace("pipeline", "copies: {A: {bits: 128}}\n  smem: {A: {pad: 1}}\n  pipeline")
     spec = read_specs(text, "x.yaml")[0]
     report = Report(spec.source)
     check(resolve(spec, report), report, performance=True)

@@ -15,7 +15,7 @@ from cutegen.language import Diagnostic
 from cutegen.lint import page
 from cutegen.lint.page import Page
 from cutegen.project.selection import select
-from cutegen.project.sources import gather
+from cutegen.project.sources import contract_notes, gather
 from cutegen.registry import families
 
 ROOT = Path(__file__).parents[2]
@@ -24,14 +24,17 @@ PAGES = {code: page.read(code) for code in page.codes()}
 LINTED = [found for code, found in PAGES.items() if code not in BUILDING]
 
 
-def said_about(folder: Path, text: str, *, shell: bool = False, performance: bool = False) -> tuple[Diagnostic, ...]:
+def said_about(
+    folder: Path, text: str, *, shell: bool = False, performance: bool = False, notes: bool = False
+) -> tuple[Diagnostic, ...]:
     """What is found in a folder that holds `text` as a spec, or what its commands write."""
     if shell:
         subprocess.run(["sh", "-c", text], cwd=folder, check=True)
         assert [path.name for path in folder.iterdir()] == ["spec.yaml"]
     else:
         (folder / "spec.yaml").write_text(text, encoding="utf-8")
-    return gather(select([folder]), performance=performance).diagnostics
+    gathered = gather(select([folder]), performance=performance)
+    return (*gathered.diagnostics, *(contract_notes(gathered.units) if notes else ()))
 
 
 def test_every_code_that_the_source_names_has_a_page() -> None:
@@ -103,7 +106,8 @@ def test_what_has_not_the_form_of_a_page_is_refused(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("found", LINTED, ids=lambda found: found.code)
 def test_the_bad_spec_has_the_problem(tmp_path: Path, found: Page) -> None:
-    said = said_about(tmp_path, found.bad, shell=found.kind_of_bad == "sh", performance=found.kind == "performance")
+    shell, performance, notes = found.kind_of_bad == "sh", found.kind == "performance", found.severity == "note"
+    said = said_about(tmp_path, found.bad, shell=shell, performance=performance, notes=notes)
     errors = [d.code for d in said if d.severity == "error"]
     if found.severity == "error":
         assert errors[0] == found.code
@@ -113,7 +117,8 @@ def test_the_bad_spec_has_the_problem(tmp_path: Path, found: Page) -> None:
 
 @pytest.mark.parametrize("found", PAGES.values(), ids=lambda found: found.code)
 def test_the_good_spec_has_no_problem(tmp_path: Path, found: Page) -> None:
-    assert not said_about(tmp_path, found.good, performance=found.kind == "performance")
+    performance, notes = found.kind == "performance", found.severity == "note"
+    assert not said_about(tmp_path, found.good, performance=performance, notes=notes)
 
 
 def test_the_two_specs_of_a_page_are_of_one_kernel() -> None:

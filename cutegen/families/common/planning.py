@@ -13,7 +13,7 @@ from cutegen.expressions.parsing import Call, Name, Typed, walk
 from cutegen.families.common.pointwise import Operand
 from cutegen.language.kinds import MAX_INT as MAX_SIZE
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.promises import aligned_elements, known_divisor
+from cutegen.planning.promises import aligned_elements, known_divisor, promised
 from cutegen.planning.report import Report
 
 
@@ -42,7 +42,7 @@ def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str
 def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int, why: str) -> KernelSpec:
     """The spec with the promise that the size of `mode` is a multiple of `divisor`.
 
-    The host checks it, and the compiler is told.
+    The host checks it, and the compiler is told. A promise that was written stands: one that does not do is reported.
     """
     if divisor == 1 or known_divisor(spec, mode) % divisor == 0:
         return spec
@@ -69,6 +69,16 @@ def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int,
             mode,
             notes=(f"their least common multiple is {divisible[mode]}; sizes are below 2**31", why),
             help=f"{divisor} would work",
+        )
+        return spec
+    if promised(spec, mode) is not None:
+        report.say(
+            "CG224",
+            f"{mode} is a multiple of {given}, and the schedule needs one of {divisible[mode]}",
+            "divisible",
+            mode,
+            notes=(f"{why}: {divisor} does not divide {given}",),
+            help=f"write `{mode}: {divisible[mode]}`, or leave out what asks for it",
         )
         return spec
     report.infer(why, "divisible", mode)

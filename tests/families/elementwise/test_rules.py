@@ -59,7 +59,7 @@ schedule:
   tiler: {M: 16, N: 256}
   thread_layout: (8,32):(32,1)
 """
-INFERENCE = {"CG220", "CG223"}  # what inference says
+INFERENCE = {"CG220", "CG223", "CG224"}  # what inference says
 FREE_HELP = {"CG261"}  # says how many values fit
 
 
@@ -73,7 +73,10 @@ def test_the_base_specs_have_nothing_to_complain_about() -> None:
 CASES = [
     (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
      "N: 204", "N: 208"),
-    (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:"}, "CG223", "17179869176", "N: 2147483647", "N: 8"),
+    (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG223",
+     "17179869176", "N: 2147483647", "N: 8"),
+    (INNER, {"compute:": "divisible: {N: «12}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG224",
+     "accesses of 8 elements along N: 8 does not divide 12", "N: 12", "N: 24"),
     (TV, {"thread_layout: (8,32):(32,1)": "thread_layout: «256"}, "CG230", "1 mode, and C [M, N] has 2",
      "thread_layout: 256", "thread_layout: (8,32):(32,1)"),
     (TV, {"value_layout: (4,4):(4,1)": "value_layout: «(4,2,2)", "N: none": "N: mask"}, "CG230", "has 3 modes",

@@ -1,0 +1,112 @@
+"""What a kernel asks of its callers that nobody wrote: notes, each with the line that lifts it and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cutegen.analysis import accesses
+from cutegen.language.diagnostics import Diagnostic, has_errors
+from cutegen.language.kinds import Path
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.lint.trial import as_written, changed, is_written, try_out
+from cutegen.planning import make_plan
+
+SIZES, ADDRESSES = "CG225", "CG226"
+NOTES = (SIZES, ADDRESSES)
+
+
+def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnostic]:
+    """A note for each mode whose sizes, and one for the tensors whose addresses, were narrowed by inference.
+
+    `spec` is resolved and has no errors; `inferred` says why planning filled in what it did.
+    """
+    for mode, step in spec.divisible.items():
+        why = inferred.get(("divisible", mode))
+        if why is not None and step > 1:
+            yield spec.source.diagnostic(
+                SIZES,
+                f"only multiples of {step} are taken for {mode}, which was inferred",
+                *_place(spec, mode),
+                severity="note",
+                notes=(why,),
+                help=_any_size(spec, mode),
+            )
+    aligned = [t for t in spec.tensors if ("tensors", t.name, "align") in inferred and _align(t) > t.dtype.bytes]
+    if aligned:
+        names = ", ".join(t.name for t in aligned)
+        steps = " or ".join(str(step) for step in sorted({_align(t) for t in aligned}))
+        yield spec.source.diagnostic(
+            ADDRESSES,
+            f"{names}: only addresses and strides in steps of {steps} bytes are taken, which was inferred",
+            *("tensors", aligned[0].name),
+            severity="note",
+            notes=(inferred["tensors", aligned[0].name, "align"],),
+            help=_any_address(spec, aligned),
+        )
+
+
+def _place(spec: KernelSpec, mode: str) -> Path:
+    """A place of the spec that names a mode: in the tensor that is contiguous along it, where there is one."""
+    having = [t for t in (spec.output, *spec.tensors) if mode in t.shape]
+    tensor = next((t for t in having if t.major == mode), having[0])
+    return ("tensors", tensor.name, "shape", tensor.shape.index(mode))
+
+
+def _any_size(spec: KernelSpec, mode: str) -> str | None:
+    """The line with which any size of a mode is taken, and what it costs; None where none was found."""
+    promised = {m: n for m, n in spec.divisible.items() if is_written(spec, "divisible", m)}
+    values = {**spec.source.values, ("divisible", mode): spec.source.at("kernel")}
+    line = f"write `divisible: {{{', '.join(f'{m}: {n}' for m, n in {**promised, mode: 1}.items())}}}`"
+
+    def free(other: KernelSpec) -> KernelSpec:
+        return replace(other, divisible={**promised, mode: 1}, source=replace(spec.source, values=values))
+
+    candidates = [(line, free(as_written(spec)))]
+    for field in _written_fields(spec):
+        changed_spec = changed(spec, {field: None})
+        candidates.append((f"leave out `schedule.{field}`", replace(changed_spec, divisible=promised)))
+        candidates.append((f"leave out `schedule.{field}` and {line}", free(changed_spec)))
+    for text, candidate in candidates:
+        resolved, found = try_out(candidate)
+        if not has_errors(found) and resolved.divisible.get(mode, 1) == 1:
+            return f"{text} for any {mode}{_price(spec, resolved)}"
+    return None
+
+
+def _written_fields(spec: KernelSpec) -> list[str]:
+    """The fields of the schedule that were written and hold no others, by dotted path."""
+    paths = [path for path in spec.source.values if path[:1] == ("schedule",) and len(path) > 1]
+    ends = [path for path in paths if not any(path == other[: len(path)] != other for other in paths)]
+    return [".".join(map(str, path[1:])) for path in ends]
+
+
+def _any_address(spec: KernelSpec, tensors: list[Tensor]) -> str | None:
+    """The lines with which elements may stand anywhere, and what they cost; None where they are refused."""
+    names = {t.name for t in tensors}
+    free = [replace(t, align=t.dtype.bytes) if t.name in names else t for t in spec.tensors]
+    promised = {m: n for m, n in spec.divisible.items() if is_written(spec, "divisible", m)}
+    resolved, found = try_out(replace(as_written(spec), tensors=tuple(free), divisible=promised))
+    if has_errors(found):
+        return None
+    by_width: dict[int, list[str]] = {}
+    for t in tensors:
+        by_width.setdefault(t.dtype.bytes, []).append(t.name)
+    lines = [f"`align: {width}` for {', '.join(group)}" for width, group in by_width.items()]
+    return f"write {' and '.join(lines)} to take any{_price(spec, resolved)}"
+
+
+def _price(spec: KernelSpec, other: KernelSpec) -> str:
+    """How many bytes less the accesses of another kernel to global memory move at a time, in words."""
+    then = {access.name: access.bytes for access in accesses(make_plan(other))}
+    narrower: dict[tuple[int, int], dict[str, None]] = {}
+    for access in accesses(make_plan(spec)):
+        if access.space == "global" and (bytes_ := then.get(access.name, access.bytes)) < access.bytes:
+            narrower.setdefault((bytes_, access.bytes), {})[access.tensor] = None
+    costs = [f"{new} bytes of {', '.join(names)}, not {old}" for (new, old), names in narrower.items()]
+    return f"; one access then moves {'; '.join(costs)}" if costs else ""
+
+
+def _align(tensor: Tensor) -> int:
+    assert tensor.align is not None
+    return tensor.align

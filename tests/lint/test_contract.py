@@ -1,0 +1,81 @@
+"""What inference narrows for callers: a note for each, whose line lifts it; a written promise stands or is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from lint_kit import found_in
+from planning_specs import document
+
+from cutegen.codegen import Module, generate
+from cutegen.language.diagnostics import Diagnostic
+from cutegen.lint.contract import narrowed
+
+
+def spec(op: str = "gemm", dtype: str = "f32", align: int | None = 16, **more: Any) -> str:
+    aligned = {} if align is None else {"align": align}
+    if op == "elementwise":
+        tensors: dict[str, Any] = {"X": {"shape": ["M", "N"]}, "C": {"shape": ["M", "N"], "role": "out"}}
+        compute = "C = 2 * X"
+    else:
+        tensors = {"A": {"shape": ["M", "K"]}, "B": {"shape": ["N", "K"]}, "C": {"shape": ["M", "N"], "role": "out"}}
+        compute = "C = A @ B.T"
+    tensors = {name: {**tensor, "dtype": dtype, **aligned} for name, tensor in tensors.items()}
+    return document(op, tensors, compute, more.pop("schedule", {}), **more)
+
+
+def module_of(text: str) -> Module:
+    (module,) = generate(text, "x.yaml").modules
+    return module
+
+
+def notes_of(text: str) -> list[Diagnostic]:
+    module = module_of(text)
+    return list(narrowed(module.spec, module.inferred))
+
+
+@pytest.mark.parametrize("op", ["gemm", "elementwise"])
+@pytest.mark.parametrize(("dtype", "step"), [("f32", 4), ("f16", 8)])
+def test_a_promise_that_was_inferred_is_said_with_the_line_that_lifts_it(op: str, dtype: str, step: int) -> None:
+    (note,) = notes_of(spec(op, dtype))
+    assert (note.code, note.severity) == ("CG225", "note")
+    assert f"only multiples of {step} are taken for N" in note.message
+    assert note.help is not None and "write `divisible: {N: 1}` for any N" in note.help
+    assert f"moves {16 // step} bytes of " in note.help and note.help.endswith("not 16")
+    assert module_of(spec(op, dtype)).spec.divisible == {"N": step}
+    lifted = module_of(spec(op, dtype, divisible={"N": 1}))
+    assert lifted.spec.divisible == {"N": 1} and not notes_of(spec(op, dtype, divisible={"N": 1}))
+    assert '"N": 1' in re.findall("DIVISIBLE = .*", lifted.text)[0]
+
+
+@pytest.mark.parametrize("op", ["gemm", "elementwise"])
+@pytest.mark.parametrize("promise", [1, 2, 3, 4, 12, 128])
+def test_a_written_promise_stands(op: str, promise: int) -> None:
+    text = spec(op, divisible={"N": promise})
+    assert module_of(text).spec.divisible == {"N": promise}
+    assert not notes_of(text)
+
+
+def test_what_was_written_and_asks_for_more_is_refused() -> None:
+    text = spec("elementwise", schedule={"copy": {"bits": 128}}, divisible={"N": 6})
+    (error,) = found_in(text)
+    assert error.code == "CG224" and "a multiple of 6, and the schedule needs one of 12" in error.message
+    assert error.help is not None and "`N: 12`" in error.help
+    assert not found_in(text.replace("N: 6", "N: 12"))
+
+
+def test_a_written_width_is_named_where_it_is_what_narrows() -> None:
+    (note,) = notes_of(spec("elementwise", schedule={"copy": {"bits": 128}}))
+    assert note.help is not None
+    assert note.help.startswith("leave out `schedule.copy.bits` and write `divisible: {N: 1}` for any N; one access ")
+    notes = notes_of(spec("elementwise", schedule={"predication": {"M": "none"}}, divisible={"N": 4}))
+    assert [n.help for n in notes] == ["leave out `schedule.predication.M` for any M"]
+
+
+def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
+    (note,) = notes_of(spec("gemm", align=None, divisible={"N": 4}))
+    assert note.code == "CG226" and note.message.startswith("A, B, C: only addresses and strides in steps of 16 bytes")
+    assert note.help == "write `align: 4` for A, B, C to take any; one access then moves 4 bytes of C, not 16"
+    assert not notes_of(spec("gemm", align=4))
