@@ -26,8 +26,8 @@ from cutegen.project.write import locked, write_all
 class Options:
     """What a build does.
 
-    `jobs` is how many worker processes there are at most, None one a processor; `force` lets it overwrite files that
-    were edited by hand.
+    What is compiled is verified too, unless `verify` says no; what is not compiled is not. `jobs` is how many worker
+    processes there are at most, None one a processor; `force` lets it overwrite files that were edited by hand.
     """
 
     compile: bool = True
@@ -138,6 +138,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         with locked(unit.path.parent for unit in units):
             states = compare_all(units, selection.scopes)  # again: another build may have been faster
             found.problems += _in_the_way(states, units, options.force)
+            found.problems += _unverified(units, verifications, states, options)
             if found.problems:
                 return found.report(FINDINGS, _results(units, outcomes, verifications, None))
             changes = {
@@ -195,15 +196,16 @@ def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: 
     from cutegen.building.verification import emulator_missing, run_verification
     from cutegen.verification import gpu_missing
 
-    if not options.verify:
-        return [Verification("not executed", "--no-verify")] * len(units)
+    if not options.verify or not options.compile:
+        flag = "--no-verify" if not options.verify else "--no-compile"
+        return [Verification("not executed", flag)] * len(units)
     no_gpu = gpu_missing()
     on: Where = "gpu" if no_gpu is None else "cpu"
     if no_gpu is not None:
         no_emulator = emulator_missing()
         if no_emulator is not None:
-            found.notices.append(f"no kernel was executed: there is no GPU here ({no_gpu}), and {no_emulator}")
-            return [Verification("not executed", "no GPU and no emulator")] * len(units)
+            why = f"there is no GPU here ({no_gpu}), and {no_emulator}"
+            return [Verification("not executed", why)] * len(units)
         found.notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
     verifications, diagnostics = run_verification(units, on, options.jobs, progress)
     found.diagnostics += diagnostics
@@ -244,6 +246,21 @@ def _in_the_way(states: Sequence[FileState], units: Sequence[Unit], force: bool)
         for state in states
         if state.state == "foreign" or (state.state in ("edited", "invalid") and not force)
     ]
+
+
+def _unverified(
+    units: Sequence[Unit], verifications: Sequence[Verification], states: Sequence[FileState], options: Options
+) -> list[Problem]:
+    """A problem for each reason why kernels that would be written were not executed, although nobody asked for that."""
+    if not (options.compile and options.verify):
+        return []
+    current = {state.path for state in states if state.state == "current"}
+    kernels: dict[str, list[str]] = {}
+    for unit, verification in zip(units, verifications, strict=True):
+        if verification.verdict == "not executed" and unit.path not in current:
+            kernels.setdefault(verification.why, []).append(unit.kernel)
+    help = "`--no-verify` writes what nothing has executed"
+    return [Problem(f"{', '.join(names)}: not verified: {why}", help) for why, names in kernels.items()]
 
 
 def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[str]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the modules, not ROOT/generated."
 )
-@click.option("--no-compile", is_flag=True, help="Do not compile, and so do not check what `expect` says.")
-@click.option("--no-verify", is_flag=True, help="Do not run the kernels.")
+@click.option("--no-compile", is_flag=True, help="Do not compile, and so neither check `expect` nor run.")
+@click.option("--no-verify", is_flag=True, help="Do not run the kernels, and write them all the same.")
 @with_jobs
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
 @click.option(
@@ -45,7 +45,7 @@ def build(
     """Generate, compile and verify the modules of the specs, then write all of them or nothing.
 
     Kernels run on the GPU of this machine, or on a CPU emulator where there is none. Exit 2 where a spec has an error
-    or cannot be found, 1 where a kernel is not as it must be, or a file.
+    or cannot be found, 1 where a kernel is not as it must be or nothing could run it, or a file is not.
 
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
     else the one that holds `specs`.

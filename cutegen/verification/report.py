@@ -106,6 +106,12 @@ class KernelReport:
         return f" ({several} in {self.orders} orders)" if several else ""
 
     @property
+    def errors_text(self) -> str:
+        """How the errors of what passed compare with what rounding may take: the largest is 100 % if it takes all."""
+        worst = max((case.ratio for case in self.cases if case.status == "passed"), default=0.0)
+        return f"errors within bounds, at most {100 * worst:.2g} % of them" if worst else "no errors"
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """The failures, one a line; cases that failed with the same words share a line."""
         lines = [self.error] if self.error else []
@@ -125,7 +131,6 @@ class KernelReport:
         passed = sum(c.status == "passed" for c in self.cases)
         refused = sum(h.status == "passed" for h in self.host_checks)
         idle = sum(r.status == "not run" for r in self.results)
-        worst = max((c.ratio for c in self.cases if c.status == "passed"), default=0.0)
         parts = [
             f"{'ok' if self.ok else 'FAILED'} {self.kernel} on {self.executor}",
             f"{passed}/{len(self.cases)} cases{self.orders_text}",
@@ -133,7 +138,7 @@ class KernelReport:
         ]
         if idle:
             parts.append(f"{idle} not run")
-        parts += [f"worst error {worst:.2g} of its bound", f"{self.seconds:.1f} s"]
+        parts += [self.errors_text, f"{self.seconds:.1f} s"]
         line = ", ".join(parts)
         return f"{line}: {self.failures[0]}" if self.failures else line
 

@@ -26,9 +26,10 @@ Compiler = Callable[..., StandInCompiler]
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
-    """Puts a stand-in compiler in place, and nothing that runs kernels."""
+    """Puts a stand-in compiler in place, and an emulator on which every kernel passes."""
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
 
     def place(outcome: Callable[[Job], Outcome] = good) -> StandInCompiler:
         stand_in = StandInCompiler(outcome)
@@ -172,21 +173,24 @@ def test_a_failed_compile_names_kernel_target_message_and_line(tmp_path: Path, c
     assert report.kernels[0].action == "not written"
 
 
-def test_nothing_is_green_that_did_not_run(
-    tmp_path: Path, compiler: Compiler, capsys: pytest.CaptureFixture[str]
+def test_what_nothing_ran_is_neither_green_nor_written(
+    tmp_path: Path, compiler: Compiler, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler()
-    report = run(project(tmp_path, "one"))
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    specs, why = project(tmp_path, "one"), "there is no GPU here (none in this test), and no emulator in this test"
+    report = run(specs)
     print_build(report)
     text = capsys.readouterr()
-    assert "not executed (no GPU and no emulator)" in text.out and "no kernel was executed" in text.err
-    assert "none in this test" in text.err and "no emulator in this test" in text.err
-    assert not any(word in text.out + text.err for word in ("passed", "ok", "verified:", "success"))
-    assert build_json(report)["kernels"][0]["verification"] == {
-        "verdict": "not executed",
-        "why": "no GPU and no emulator",
-        "report": None,
-    }
+    assert report.exit_code == 1 and not (tmp_path / "generated").exists()
+    assert f"not executed ({why})" in text.out and f"one: not verified: {why}" in text.err
+    assert "--no-verify" in text.err and "nothing was written" in text.err
+    assert not any(word in text.out + text.err for word in ("passed", "ok", "success"))
+    verification = build_json(report)["kernels"][0]["verification"]
+    assert verification == {"verdict": "not executed", "why": why, "report": None}
+    assert run(specs, verify=False).kernels[0].action == "written", "it was asked for"
+    assert run(specs).exit_code == 0, "there is nothing to write"
+    assert run(project(tmp_path, "two"), compile=False).exit_code == 0, "nor is what was not compiled to be run"
 
 
 def test_a_gpu_is_used_where_there_is_one(
@@ -198,7 +202,7 @@ def test_a_gpu_is_used_where_there_is_one(
     print_build(report)
     assert report.exit_code == 0 and [job.plan.spec.kernel for job in jobs] == ["one"]
     assert dict(jobs[0].plan.tile) == dict(report.kernels[0].unit.module.plan.tile)
-    assert "gpu (Test): 1 case, 1 host check, max error 0.25 of bound" in capsys.readouterr().out
+    assert "gpu (Test): 1 case, 1 host check, errors within bounds, at most 25 % of them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("status", ["failed", "not run"])
@@ -335,7 +339,10 @@ def test_without_a_gpu_kernels_run_on_the_emulator(
     text = capsys.readouterr()
     assert report.exit_code == 0 and [job.on for job in stand_in.jobs] == ["cpu", "cpu"]
     assert stand_in.workers == [len(os.sched_getaffinity(0))]
-    assert "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, max error 0.25 of bound, 1 too large" in text.out
+    assert (
+        "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, errors within bounds, at most 25 % of them, 1 too large"
+        in text.out
+    )
     assert "there is no GPU here (none in this test): kernels run on the CPU emulator" in text.err
     assert text.err.count("on cpu (emulator), 2/3 cases (1 in 3 orders)") == 2, "a line as each kernel ends"
     run(tmp_path / "specs", jobs=7)
@@ -376,7 +383,8 @@ def test_what_the_emulator_cannot_run_is_neither_right_nor_wrong(
     report = run(project(tmp_path, "one"))
     print_build(report)
     text = capsys.readouterr()
-    assert report.exit_code == 0 and report.kernels[0].verification.verdict == "not executed"
+    assert report.exit_code == 1 and report.kernels[0].verification.verdict == "not executed"
+    assert not (tmp_path / "generated").exists() and f"one: not verified: {why}" in text.err
     assert f"not executed ({why}" in text.out and f"one was not executed: {why}" in text.err
     assert "not executed: one on cpu" in text.err and "ok one" not in text.err
 

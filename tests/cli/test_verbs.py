@@ -26,7 +26,8 @@ SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("cutegen.building.compilation.compile_all", StandInCompiler())
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
     monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
@@ -198,7 +199,8 @@ def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:
     assert lines[0].split() == ["kernel", "compiled", "registers", "spills", "shared", "memory", "verified", "file"]
     assert [line.split()[0] for line in lines[1:]] == ["one", "two"]
     assert "sm_80, sm_90a  24  " in lines[1]
-    assert "0 B     0 B            not executed (no GPU and no emulator)  generated/one.py written" in lines[1]
+    assert "0 B     0 B            cpu (emulator): 1 case (1 in 3 orders), 1 host check, errors " in lines[1]
+    assert lines[1].endswith("  generated/one.py written")
     assert "compiled one for sm_80" in result.stderr and "compiling: 4" in result.stderr
     assert "\x1b" not in result.output
 
@@ -349,7 +351,8 @@ def test_explain_of_an_unknown_kernel_names_the_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on", ["gpu", "cpu"])
-def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str) -> None:
+def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
     specs = project(tmp_path, "one")
     result = cutegen("verify", specs, "--on", on)
     assert result.exit_code == 2 and "nothing was executed" in result.stderr and not result.stdout
@@ -364,7 +367,8 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str) -> None:
         (
             ["passed", "not run"],
             0,
-            "cpu (emulator): 1 case (1 in 3 orders), 1 host check, max error 0.25 of bound, 1 too large",
+            "cpu (emulator): 1 case (1 in 3 orders), 1 host check, errors within bounds, at most 25 % of them, "
+            "1 too large",
         ),
         (["passed", "failed"], 1, "FAILED on cpu (emulator)"),
         (["not run"], 2, "not executed (every case is too large: "),
