@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cutegen.language.context import Context
     from cutegen.language.kinds import Path
     from cutegen.language.model import Tensor
-    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.ops.op import Op
     from cutegen.planning.report import Report
     from cutegen.tuning.schedules import Choice
@@ -101,6 +101,10 @@ class Family(ABC, Generic[S, P]):
 
     def performance_rules(self) -> tuple[PerformanceRule, ...]:
         """What can cost a right kernel of the family speed, in the order of the codes."""
+        return ()
+
+    def note_rules(self) -> tuple[NoteRule, ...]:
+        """What is worth knowing of a right kernel although no change of it helps, in the order of the codes."""
         return ()
 
     def numbered_layouts(self, spec: KernelSpec[S]) -> Iterator[tuple[Path, Layout, int]]:

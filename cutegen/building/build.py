@@ -17,7 +17,7 @@ from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.project.paths import quoted, shown
 from cutegen.project.receipts import compare_all, remove_empty, units_by_file
 from cutegen.project.selection import Selection
-from cutegen.project.sources import Gathered, Unit, contract_notes, gather
+from cutegen.project.sources import Gathered, Unit, gather, notes_on
 from cutegen.project.state import FileState, advice
 from cutegen.project.write import locked, write_all
 
@@ -153,7 +153,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     removed = [state.path for state in states if state.wanted is None]
     remove_empty(state.path for state in states if state.wanted is None and state.kind == "receipt")
     found.notices += _stale_receipts(states, units)
-    found.diagnostics += contract_notes([unit for unit in units if unit.path in changes])
+    found.diagnostics += notes_on([unit for unit in units if unit.path in changes])
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
 

@@ -72,10 +72,10 @@ def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> N
     from cutegen.console import count, print_diagnostics
     from cutegen.language.diagnostics import as_json, ordered
     from cutegen.lint.github import workflow_command
-    from cutegen.project.sources import contract_notes, gather
+    from cutegen.project.sources import gather, notes_on
 
     gathered = gather(select_specs(specs, None), performance=True)
-    found = ordered([*gathered.diagnostics, *contract_notes(gathered.units)])
+    found = ordered([*gathered.diagnostics, *notes_on(gathered.units)])
     shown = [d for d in found if choice.keeps(d.code)]
     hidden = [d for d in found if not choice.keeps(d.code)]
     left_out = Counter(d.code for d in hidden)

@@ -8,12 +8,21 @@ from __future__ import annotations
 from cutegen.language.model import KernelSpec
 from cutegen.lint.advice import advise_on
 from cutegen.lint.numbering import require_numbering
-from cutegen.lint.rule import PerformanceRule, Rule, Say
-from cutegen.lint.rules import all_performance_rules, all_rules, rules_of
+from cutegen.lint.rule import NoteRule, PerformanceRule, Rule, Say
+from cutegen.lint.rules import all_note_rules, all_performance_rules, all_rules, rules_of
 from cutegen.planning import make_plan
 from cutegen.planning.report import Report
 
-__all__ = ["PerformanceRule", "Rule", "all_performance_rules", "all_rules", "check", "rules_of"]
+__all__ = [
+    "NoteRule",
+    "PerformanceRule",
+    "Rule",
+    "all_note_rules",
+    "all_performance_rules",
+    "all_rules",
+    "check",
+    "rules_of",
+]
 
 
 def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance: bool = False) -> None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from cutegen.errors import CutegenError
 from cutegen.lint import all_performance_rules, all_rules, page
-from cutegen.lint.contract import NOTES
+from cutegen.lint.contract import note_codes
 
 
 class ChoiceError(CutegenError):
@@ -58,7 +58,7 @@ def choose(select: Iterable[str], ignore: Iterable[str]) -> Choice:
 
 def can_be_left_out(code: str) -> bool:
     """Whether what says `code` is optional, so that every rule is asked even where it is said."""
-    if code in NOTES:
+    if code in note_codes():
         return True
     rules = all_rules()
     optional = {rule.code for rule in rules} | {rule.code for rule in all_performance_rules()}

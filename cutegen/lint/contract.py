@@ -1,4 +1,5 @@
-"""What a kernel asks of its callers that nobody wrote: notes, each with the line that lifts it and its price."""
+"""Notes on a kernel that is right: what it asks of its callers that nobody wrote, each with the line that lifts it and
+its price, and what its family finds worth knowing."""
 
 from __future__ import annotations
 
@@ -9,18 +10,31 @@ from cutegen.analysis import accesses
 from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.lint.rule import Say
+from cutegen.lint.rules import all_note_rules
 from cutegen.lint.trial import as_written, changed, is_written, try_out
 from cutegen.planning import make_plan
+from cutegen.planning.report import Report
 
 SIZES, ADDRESSES = "CG225", "CG226"
-NOTES = (SIZES, ADDRESSES)
+CONTRACT = (SIZES, ADDRESSES)
+
+
+def notes(spec: KernelSpec, inferred: Mapping[Path, str]) -> list[Diagnostic]:
+    """Every note on a kernel. `spec` is resolved, without errors; `inferred` is why planning filled in what it did."""
+    report = Report(spec.source)
+    for rule in spec.family.note_rules():
+        rule.check(spec, Say(report, rule.code, rule.severity, advise=True))
+    return [*narrowed(spec, inferred), *report.diagnostics]
+
+
+def note_codes() -> tuple[str, ...]:
+    """The codes of all notes."""
+    return (*CONTRACT, *(rule.code for rule in all_note_rules()))
 
 
 def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnostic]:
-    """A note for each mode whose sizes, and one for the tensors whose addresses, were narrowed by inference.
-
-    `spec` is resolved and has no errors; `inferred` says why planning filled in what it did.
-    """
+    """A note for each mode whose sizes, and one for the tensors whose addresses, were narrowed by inference."""
     for mode, step in spec.divisible.items():
         why = inferred.get(("divisible", mode))
         if why is not None and step > 1:

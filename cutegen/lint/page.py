@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from cutegen import registry
 from cutegen.language.diagnostics import Severity
-from cutegen.lint import all_performance_rules, all_rules
-from cutegen.lint.contract import NOTES
-from cutegen.lint.rule import Kind, PerformanceRule, Rule
+from cutegen.lint import all_note_rules, all_performance_rules, all_rules
+from cutegen.lint.contract import CONTRACT
+from cutegen.lint.rule import Kind, NoteRule, PerformanceRule, Rule
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -68,8 +68,8 @@ def read(code: str) -> Page:
     blocks = {match[2]: match for match in _BLOCK.finditer(text)}
     if title is None or title[1] != code or blocks.keys() != {"bad", "good"}:
         raise ValueError(f"the page of {code} needs `# {code}: title` as its first line, a bad block and a good one")
-    rules: tuple[Rule | PerformanceRule, ...] = (*all_rules(), *all_performance_rules())
-    severity: Severity = "note" if code in NOTES else "error"
+    rules: tuple[Rule | PerformanceRule | NoteRule, ...] = (*all_rules(), *all_performance_rules(), *all_note_rules())
+    severity: Severity = "note" if code in CONTRACT else "error"
     bad, rule = blocks["bad"], next((rule for rule in rules if rule.code == code), None)
     return Page(
         code=code,

@@ -54,6 +54,20 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class NoteRule:
+    """Something that is worth knowing about the speed of a right kernel, and that no change of its spec mends.
+
+    It is always a note, and said only where somebody asks for notes.
+    """
+
+    kind: ClassVar[Kind] = "performance"
+    severity: ClassVar[Severity] = "note"
+
+    code: str
+    check: Callable[[KernelSpec, Say], None]
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something that costs speed.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cutegen.family import AnyFamily
 from cutegen.lint import promises, tunable
-from cutegen.lint.rule import PerformanceRule, Rule
+from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
 from cutegen.registry import families
 
 # of kernels that are measured, besides theirs
 _MEASURED: tuple[Rule, ...] = (
     Rule("CG256", promises.listed_shapes),
-    Rule("CG257", tunable.tuned_values, severity="warning"),
+    Rule("CG265", tunable.tuned_values, severity="warning"),
 )
 
 
@@ -23,6 +23,11 @@ def rules_of(family: AnyFamily) -> tuple[Rule, ...]:
 def all_rules() -> tuple[Rule, ...]:
     """The rules of all families, one after the other; a code that several families say is there several times."""
     return tuple(rule for family in families() for rule in rules_of(family))
+
+
+def all_note_rules() -> tuple[NoteRule, ...]:
+    """The rules of all families whose findings are notes, one after the other."""
+    return tuple(rule for family in families() for rule in family.note_rules())
 
 
 def all_performance_rules() -> tuple[PerformanceRule, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
 from cutegen.language.reader import read_text
-from cutegen.lint.contract import narrowed
+from cutegen.lint.contract import notes
 from cutegen.project.selection import Selection, SpecFile
 
 
@@ -84,13 +84,15 @@ def gather(selection: Selection, *, performance: bool = False) -> Gathered:
     return Gathered(() if has_errors(found) else tuple(units), tuple(ordered(found)), texts)
 
 
-def contract_notes(units: Sequence[Unit]) -> list[Diagnostic]:
-    """Notes of what the kernels take by inference alone. What is said of several of a file's kernels is said once, as
-    it is for the first of them."""
+def notes_on(units: Sequence[Unit]) -> list[Diagnostic]:
+    """The notes on kernels, such as what they take by inference alone.
+
+    What is said of several of a file's kernels is said once, as it is for the first of them.
+    """
     first: dict[tuple[str, str, str], Diagnostic] = {}
     names: dict[tuple[str, str, str], list[str]] = {}
     for unit in units:
-        for note in narrowed(unit.module.spec, unit.module.inferred):
+        for note in notes(unit.module.spec, unit.module.inferred):
             about = (unit.source.shown, note.code, note.message)
             first.setdefault(about, replace(note, path=unit.source.shown))
             names.setdefault(about, []).append(unit.kernel)

@@ -15,7 +15,7 @@ from cutegen.language import Diagnostic
 from cutegen.lint import page
 from cutegen.lint.page import Page
 from cutegen.project.selection import select
-from cutegen.project.sources import contract_notes, gather
+from cutegen.project.sources import gather, notes_on
 from cutegen.registry import families
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def said_about(
     else:
         (folder / "spec.yaml").write_text(text, encoding="utf-8")
     gathered = gather(select([folder]), performance=performance)
-    return (*gathered.diagnostics, *(contract_notes(gathered.units) if notes else ()))
+    return (*gathered.diagnostics, *(notes_on(gathered.units) if notes else ()))
 
 
 def test_every_code_that_the_source_names_has_a_page() -> None:
@@ -60,7 +60,9 @@ def test_a_page_stands_with_whoever_says_its_code() -> None:
     """With the one family whose rules say it; with what families share where several do; with lint else."""
     common = ROOT / "cutegen" / "families" / "common" / "pages"
     for found in PAGES:
-        rules = [f for f in families() if found in {r.code for r in (*f.rules(), *f.performance_rules())}]
+        rules = [
+            f for f in families() if found in {r.code for r in (*f.rules(), *f.performance_rules(), *f.note_rules())}
+        ]
         if len(rules) > 1:
             assert (common / f"{found}.md").is_file(), found
         for family in rules[:1] if len(rules) == 1 else ():

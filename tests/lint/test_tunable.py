@@ -34,7 +34,7 @@ UNIVERSAL = "schedule: {copies: {A: {atom: universal}}}\n"
 )  # fmt: skip
 def test_a_value_that_no_schedule_can_have_is_told(schedule: str, tune: dict[str, str], refused: list[str]) -> None:
     text = SPEC + schedule + "tune:\n" + "".join(f"  schedule.{name}: {values}\n" for name, values in tune.items())
-    found = [d for d in generate(text, "specs/mm.yaml").warnings if d.code == "CG257"]
+    found = [d for d in generate(text, "specs/mm.yaml").warnings if d.code == "CG265"]
     assert [d.message.split("`")[1] for d in found] == refused
     lines = text.splitlines()
     for diagnostic, what in zip(found, refused, strict=True):
@@ -49,4 +49,4 @@ def test_nothing_is_said_where_the_schedule_is_wrong_itself() -> None:
     text = SPEC + "schedule: {tiler: {M: 128, N: 128, K: 7}}\ntune: {schedule.pipeline.stages: [2, 3]}\n"
     with pytest.raises(SpecError) as caught:
         generate(text, "specs/mm.yaml")
-    assert "CG257" not in {d.code for d in caught.value.diagnostics}
+    assert "CG265" not in {d.code for d in caught.value.diagnostics}

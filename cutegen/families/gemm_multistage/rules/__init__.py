@@ -15,7 +15,7 @@ from cutegen.families.gemm_multistage.rules import (
     pipeline,
     workspace,
 )
-from cutegen.lint.rule import PerformanceRule, Rule
+from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
 
 RULES: tuple[Rule, ...] = (
     Rule("CG221", copy_layouts.copied, basic=True),
@@ -63,3 +63,5 @@ PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
     PerformanceRule("CG278", machine.low_intensity),
     PerformanceRule("CG279", bank_conflicts.idle_padding),
 )
+
+NOTE_RULES: tuple[NoteRule, ...] = (NoteRule("CG280", mma.tensor_cores),)

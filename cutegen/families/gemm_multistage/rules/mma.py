@@ -96,3 +96,19 @@ def accumulator(spec: Spec, say: Say) -> None:
         notes = (f"{a.dtype.bits} bits > {found.bits} bits",)
         message = f"{a.dtype.value} operands cannot be summed in {found.value}"
         say(message, *MMA, "accumulator", notes=notes, help="write `accumulator: f64`")
+
+
+def tensor_cores(spec: Spec, say: Say) -> None:
+    """Products of 16-bit types are what tensor cores are for, and no atom of cutegen uses them so far."""
+    a, b, *_ = gemm.product_of(spec)
+    if {a.dtype, b.dtype} <= {Dtype.f16, Dtype.bf16}:
+        names = " and ".join(dict.fromkeys((a.dtype.value, b.dtype.value)))
+        say(
+            f"{names} on the CUDA cores: tensor cores are 15 times faster",
+            *("tensors", a.name, "dtype"),
+            notes=(
+                "an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 989 in f16 or bf16 on its tensor cores",
+                "cutegen has no mma atom for tensor cores yet",
+            ),
+            help=f"where arithmetic bounds it, torch.matmul is faster: cuBLAS multiplies {names} on tensor cores",
+        )
