@@ -14,6 +14,7 @@ from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
+from cutegen.language.mappings import mapping_help, unquoted, with_meaning
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.registry import families, family_of, ops
@@ -253,12 +254,13 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             for key in limit:
                 if key not in value and key not in misspelt:
                     inside = f" in {where}" if path else ""
-                    yield source.diagnostic("CG102", f"the key `{key}` is missing{inside}", *path, key=True)
+                    help = f"write {with_meaning(key, error.schema)}" if path else None
+                    message = f"the key `{key}` is missing{inside}"
+                    yield source.diagnostic("CG102", message, *path, key=True, help=help)
         case "type":
             wanted = " or ".join(_KINDS[kind] for kind in ([limit] if isinstance(limit, str) else limit))
-            yield source.diagnostic(
-                "CG103", f"{where} must be {wanted}, not {_kind(value)}", *path, help=_type_help(path, value, data)
-            )
+            help = _type_help(path, value, data) or mapping_help(path, error.schema)
+            yield source.diagnostic("CG103", f"{where} must be {wanted}, not {_kind(value)}", *path, help=help)
         case "enum":
             choices = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in limit]
             code, what = "CG104", f"{where} cannot be {_kind(value)}"
@@ -268,7 +270,9 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
                     what = f"unknown target `{shown(value)}`"
             notes = (f"known: {', '.join(choices)}",)
             near = _near_choice(value, choices)
-            help = f"did you mean `{near}`?" if near else _unquoted(value)
+            help = f"did you mean `{near}`?" if near else unquoted(value)
+            if type(value) in (int, float) and all(type(choice) is int for choice in limit):
+                help = f"write `{path[-1]}: {min(limit, key=lambda choice: (abs(choice - value), -choice))}`"
             if help is None and isinstance(value, str) and value in Dtype.__members__:
                 help = f"write {' or '.join(f'`{choice}`' for choice in choices)}"
             yield source.diagnostic(code, what, *path, notes=notes, help=help)
@@ -351,15 +355,6 @@ def _foreign(path: Path, key: str, data: Any) -> str | None:
     return f"`{key}` belongs to {' and '.join(f'`op: {op}`' for op in others)}{takes}"
 
 
-def _unquoted(value: Any) -> str | None:
-    """`{t}` without quotes is a mapping for YAML."""
-    if isinstance(value, Mapping) and len(value) == 1:
-        ((key, inside),) = value.items()
-        if inside is None:
-            return f'quote it: "{{{key}}}"'
-    return None
-
-
 def _modes(data: Any) -> list[str]:
     """The modes that a tiler of the document most likely has, its output's first; M, N, K where it does not tell."""
     try:
@@ -373,7 +368,7 @@ def _modes(data: Any) -> list[str]:
 
 
 def _type_help(path: Path, value: Any, data: Any) -> str | None:
-    if help := _unquoted(value):
+    if help := unquoted(value):
         return help
     if path == ("targets",) and isinstance(value, str):
         return f"write `targets: [{shown(value)}]`"

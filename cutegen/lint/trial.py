@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from math import log2
 from typing import Any, TypeVar
 
 from tensor_layouts import Layout
@@ -73,7 +74,13 @@ def written(text: str) -> Callable[[KernelSpec], str]:
 
 
 def say_layout(name: str, layout: Layout) -> str:
-    return f"write `{name}: {format_layout(layout)}`"
+    """Words that suggest a layout, in the quotes that YAML wants inside of { } and takes anywhere."""
+    return f'write `{name}: "{format_layout(layout)}"`'
+
+
+def nearest_first(widths: Iterable[int], given: int) -> list[int]:
+    """Widths in bits as they are to be suggested instead of `given`: the nearest by factor first, of two the wider."""
+    return sorted(widths, key=lambda width: (abs(log2(width / given)), -width))
 
 
 def first_written(spec: KernelSpec, *paths: Path) -> Path:

@@ -37,7 +37,7 @@ def check_schedule(
     for tensor, space in schedule.workspace.items():
         if tensor in tensors and space.major not in tensors[tensor].shape:
             where = ("schedule", "workspace", tensor, "major")
-            ctx.unknown_mode(space.major, tensors[tensor].shape, *where, key=False)
+            ctx.unknown_mode(space.major, tensors[tensor].shape[:1], *where, key=False)
 
 
 def _only_operands(

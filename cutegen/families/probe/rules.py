@@ -40,7 +40,7 @@ def _part(layout: Layout) -> str:
     """A help with a compact thread-value layout that is small enough to probe."""
     threads, values = layouts.mode_sizes(layout)
     count, own = min(threads, MAX_THREADS), min(values, MAX_VALUES)
-    return f"probe a part of it, such as `tv_layout: ({count},{own}):({own},1)`"
+    return f'probe a part of it, such as `tv_layout: "({count},{own}):({own},1)"`'
 
 
 def inside_tile(spec: Spec, say: Say) -> None:
@@ -98,7 +98,7 @@ def composes(spec: Spec, say: Say) -> None:
         fields: dict[str, Any] = {f"tiler.{mode}": extent for mode, extent in flat.items()}
         text = f"write `tiler: {{{show_extents(flat)}}}`"
         yield written(f"{text}: any layout composes with one mode"), changed(spec, fields)
-        both = f"{text} and `tv_layout: {layouts.format_layout(still)}`"
+        both = f"{text} and {say_layout('tv_layout', still).removeprefix('write ')}"
         yield written(both), changed(spec, {**fields, "tv_layout": still})
 
     say(

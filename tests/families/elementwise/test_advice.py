@@ -56,7 +56,7 @@ def test_a_transpose_is_walked_in_tiles_that_suit_both() -> None:
     assert not advice(transposed)
     (found,) = advice(transposed + "schedule: {thread_layout: '(8,32):(32,1)'}\n")
     assert found.code == "CG271" and found.help == (
-        "write `thread_layout: (16,16):(16,1)` and `value_layout: (4,4):(4,1)`"
+        'write `thread_layout: "(16,16):(16,1)"` and `value_layout: "(4,4):(4,1)"`'
     )
     assert not advice(transposed + "schedule:\n  thread_layout: (16,16):(16,1)\n  value_layout: (4,4):(4,1)\n")
 

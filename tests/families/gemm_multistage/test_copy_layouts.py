@@ -46,7 +46,7 @@ def test_every_tile_that_is_suggested_works(threads: tuple[int, int], dtype: str
             assert suggested, text
             for change in suggested:
                 better = text
-                if layout := re.fullmatch(r"thread_layout: (.*)", change):
+                if layout := re.fullmatch(r'thread_layout: "(.*)"', change):
                     assert m % threads[0] or n % threads[1]
                     better = re.sub(r'(thread_layout: )"[^"]*"', rf'\g<1>"{layout[1]}"', text)
                 for mode, extent in re.findall(r"(\w): (\d+)", change):

@@ -12,7 +12,7 @@ from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.elementwise.schedule import ElementwiseSchedule, Spec
 from cutegen.families.elementwise.tiles import contiguous_run, vector_of, whole_tensors, widest_bits, widest_tensor
 from cutegen.lint.rule import Candidate, Say
-from cutegen.lint.trial import changed, first_that_works
+from cutegen.lint.trial import changed, first_that_works, nearest_first
 
 BITS = ("schedule", "copy", "bits")
 
@@ -22,16 +22,14 @@ def _better_bits(spec: Spec, code: str) -> str | None:
 
 
 def _other_bits(spec: Spec) -> Iterator[Candidate]:
-    """Changed kernels with another width of accesses, the widest first.
-
-    What planning infers comes first of all, except for inner_outer, where that is a single element.
-    """
+    """Changed kernels with another width of accesses, the nearest first."""
 
     def text(resolved: Spec) -> str:
         return f"write `bits: {resolved.schedule.copy.bits}`"
 
-    inferred = () if spec.schedule.partition == "inner_outer" else (None,)
-    return ((text, changed(spec, {"copy.bits": bits})) for bits in (*inferred, 128, 64, 32, 16, 8))
+    given = spec.schedule.copy.bits
+    assert given is not None
+    return ((text, changed(spec, {"copy.bits": bits})) for bits in nearest_first((128, 64, 32, 16, 8), given))
 
 
 def access(spec: Spec, say: Say) -> None:

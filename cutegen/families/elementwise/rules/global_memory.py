@@ -18,9 +18,8 @@ from cutegen.families.elementwise.rules.accesses import BITS
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import widest_bits
 from cutegen.language.kinds import Path
-from cutegen.layouts import format_layout
 from cutegen.lint.rule import Accesses, Candidate, Finding
-from cutegen.lint.trial import changed, first_written, is_written, written
+from cutegen.lint.trial import changed, first_written, is_written, say_layout, written
 
 
 def uncoalesced(spec: Spec, plan: ElementwisePlan, made: Accesses) -> Iterator[Finding]:
@@ -45,13 +44,13 @@ def _other_walks(spec: Spec, plan: ElementwisePlan, access: Access) -> Iterator[
         shape[major - 1 if major else rank - 1] *= plan.threads // along
         threads = layouts.row_major(shape, major)
         fields: dict[str, Layout] = {"thread_layout": threads}
-        text = f"write `thread_layout: {format_layout(threads)}`"
+        text = say_layout("thread_layout", threads)
         if plan.partition == "thread_value":
             own = [1] * rank
             own[major] = values
             own[major - 1 if major else rank - 1] *= plan.pointwise.values // values
             fields["value_layout"] = layouts.row_major(own, major)
-            text += f" and `value_layout: {format_layout(fields['value_layout'])}`"
+            text += f" and {say_layout('value_layout', fields['value_layout']).removeprefix('write ')}"
         yield written(text), changed(spec, fields)
 
 
@@ -95,7 +94,7 @@ def _more_values(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:
     own[spec.output.shape.index(mode)] = wanted
     value = layouts.row_major(own, spec.output.shape.index(mode))
     fields = {"copy.bits": None, "tiler": None, "thread_layout": plan.thread_layout, "value_layout": value}
-    return written(f"write `value_layout: {format_layout(value)}`{and_bits}"), changed(spec, fields)
+    return written(f"{say_layout('value_layout', value)}{and_bits}"), changed(spec, fields)
 
 
 def _longer_runs(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:

@@ -39,7 +39,7 @@ def _smaller_tiles(spec: Spec, mode: str) -> Iterator[Candidate]:
             shape[i] //= 2
             shape[i - 1] *= 2
             layout = layouts.row_major(shape, major)
-            text = f"write `thread_layout: {layouts.show(shape)}:{layouts.show(layout.stride)}`"
+            text = f'write `thread_layout: "{layouts.show(shape)}:{layouts.show(layout.stride)}"`'
             yield written(text), changed(spec, {"thread_layout": layout})
 
 
@@ -63,7 +63,7 @@ def _larger_blocks(spec: Spec, plan: ElementwisePlan) -> Iterator[Candidate]:
             shape = list(sides)
             shape[major - 1 if major else -1] *= threads // plan.threads
             layout = layouts.row_major(shape, major)
-            text = f"write `thread_layout: {layouts.show(layout.shape)}:{layouts.show(layout.stride)}`"
+            text = f'write `thread_layout: "{layouts.show(layout.shape)}:{layouts.show(layout.stride)}"`'
             fields: dict[str, object] = {"thread_layout": layout}
             if plan.partition == "inner_outer":
                 share = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]

@@ -8,6 +8,7 @@ from tensor_layouts import size
 
 from cutegen import layouts
 from cutegen.atoms.copies import ATOMS
+from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.families.common.rules import accesses
 from cutegen.families.gemm_multistage import product as gemm
 from cutegen.families.gemm_multistage.rules.operands import copy_path, operands, well_formed, with_copy
@@ -15,7 +16,7 @@ from cutegen.families.gemm_multistage.schedule import Spec
 from cutegen.families.gemm_multistage.shared_memory import column_stride
 from cutegen.language.model import Tensor
 from cutegen.lint.rule import Candidate, Say
-from cutegen.lint.trial import first_that_works, first_written, written
+from cutegen.lint.trial import first_that_works, first_written, nearest_first, written
 
 CP_ASYNC_BITS = ATOMS["cp_async"].bits
 
@@ -28,10 +29,11 @@ def _better_bits(spec: Spec, tensor: Tensor, code: str) -> str | None:
         copy = resolved.schedule.copies[tensor.name]
         return f"write `atom: {copy.atom}, bits: {copy.bits}`"
 
+    given = spec.schedule.copies[tensor.name].bits or MAX_VECTOR_BITS
     trials: list[Candidate] = [
+        *((text, with_copy(spec, tensor, bits=bits)) for bits in nearest_first((128, 64, 32, 16), given)),
         (text, with_copy(spec, tensor, bits=None)),
         (text_and_atom, with_copy(spec, tensor, bits=None, atom=None)),
-        *((text, with_copy(spec, tensor, bits=bits)) for bits in (128, 64, 32, 16)),
     ]
     return first_that_works(code, trials)
 
@@ -119,10 +121,10 @@ def cp_async_bytes(spec: Spec, say: Say) -> None:
         if copy.atom == "cp_async" and copy.bits not in CP_ASYNC_BITS:
             assert copy.bits is not None
 
-            def help(tensor: Tensor = tensor) -> str | None:
+            def help(tensor: Tensor = tensor, given: int = copy.bits) -> str | None:
                 wider: list[Candidate] = [
                     (written(f"write `bits: {bits}`"), with_copy(spec, tensor, bits=bits))
-                    for bits in reversed(CP_ASYNC_BITS)
+                    for bits in nearest_first(CP_ASYNC_BITS, given)
                 ]
                 universal = (written("write `atom: universal`"), with_copy(spec, tensor, atom="universal"))
                 return first_that_works(say.code, [*wider, universal])

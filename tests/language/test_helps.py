@@ -1,0 +1,42 @@
+"""What an error offers instead works: the nearest value of a list, the key that is missing, no mode that is refused."""
+
+from __future__ import annotations
+
+import pytest
+from lint_kit import found_in
+
+GEMM = """\
+cutegen: 1
+kernel: g
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32}
+  B: {shape: [N, K], dtype: f32}
+  C: {shape: [M, N], dtype: f32, role: out}
+compute: C = A @ B.T
+schedule:
+  """
+
+
+@pytest.mark.parametrize(
+    ("schedule", "code", "help"),
+    [
+        ("copies: {A: {bits: 48}}", "CG104", "write `bits: 64`"),
+        ("copies: {A: {bits: 33}}", "CG104", "write `bits: 32`"),
+        ("copies: {A: {bits: 256}}", "CG104", "write `bits: 128`"),
+        ("copies: {C: {bits: 16}}", "CG236", "write `bits: 32`"),
+        ("workspace: {A: {}}", "CG102", "write `major`: the mode that is contiguous in the workspace: M of A, N of B"),
+        ("workspace: {A: K}", "CG103", "write `A: {major: ...}`, with `major`: the mode that is contiguous"),
+        (
+            "workspace: [A]",
+            "CG103",
+            "write `workspace: {NAME: {major: ...}}`, with `major`: the mode that is contiguous",
+        ),
+        ("workspace: {A: {major: Q}}", "CG116", "modes: M"),
+        ("workspace: {B: {major: Q}}", "CG116", "modes: N"),
+        ('mma: {thread_layout: "(16,16)"}', "CG230", 'write `thread_layout: "(16,16,1):(1,16,0)"`'),
+    ],
+)
+def test_a_help_offers_what_is_near_and_taken(schedule: str, code: str, help: str) -> None:
+    found = next(d for d in found_in(GEMM + schedule + "\n") if d.code == code)
+    assert found.help is not None and found.help.startswith(help), found.help
