@@ -23,10 +23,10 @@ class SelectionError(CutegenError):
 
 @dataclass(frozen=True)
 class SpecFile:
-    """A spec on disk. `name` is its path from the project's root, in posix form: the same from every current folder."""
+    """A spec on disk. `name` is its path from `root`, in posix form: the same from every current folder."""
 
     file: Path  # absolute
-    root: Path
+    root: Path  # of the project; the folder of its modules where that lies outside of it
     name: str
     out: Path  # folder of its modules
 
@@ -77,8 +77,8 @@ def select(arguments: Iterable[Path], out: Path | None = None) -> Selection:
             found = [_spec_file(file, out) for file in _search(path)]
             if not found:
                 raise SelectionError(f"no specs in {shown(path)}", "a spec ends in .yaml; `cutegen init` writes one")
-            for root in dict.fromkeys([project_root(path, folder=True), *(spec.root for spec in found)]):
-                name = _name(path, root) if path != root and path.is_relative_to(root) else ""
+            for root in dict.fromkeys([_base(project_root(path, folder=True), out), *(spec.root for spec in found)]):
+                name = "" if root.is_relative_to(path) else _name(path, root)
                 scopes[Scope(_out(root, out), root, name, folder=True)] = None
         elif path.exists():
             _refuse_odd(path)
@@ -109,17 +109,27 @@ def project_root(path: Path, *, folder: bool = False) -> Path:
 
 def _spec_file(file: Path, out: Path | None) -> SpecFile:
     """The spec at an absolute path, with its name in its project."""
-    root = project_root(file)
+    root = _base(project_root(file), out)
     return SpecFile(file, root, _name(file, root), _out(root, out))
 
 
+def _base(root: Path, out: Path | None) -> Path:
+    """The folder that the names of a project's specs are relative to: its root.
+
+    It is the folder of the modules where that lies outside of the project: specs of several may go there, and their
+    paths from their own roots would not tell them apart.
+    """
+    folder = _out(root, out)
+    return root if folder.is_relative_to(root) else folder
+
+
 def _name(path: Path, root: Path) -> str:
-    """A path from the project's root in posix form, whatever the locale takes file names to be.
+    """A path from a project's base in posix form, whatever the locale takes file names to be.
 
     Raises SelectionError for one that no header could hold.
     """
     try:
-        name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8")
+        name = os.fsencode(Path(os.path.relpath(path, root)).as_posix()).decode("utf-8")
     except UnicodeDecodeError:
         raise SelectionError(f"the path {str(path)!r} is not UTF-8", "rename it") from None
     # The name stands in a comment of the generated file: it must stay one line.
