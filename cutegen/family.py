@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer
+    from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -136,6 +136,10 @@ class Family(ABC, Generic[S, P]):
 
     def buffers(self, plan: P) -> Iterator[Buffer]:
         """The tensors' parts of shared memory."""
+        return iter(())
+
+    def scratch(self, plan: P) -> Iterator[Scratch]:
+        """The global memory that a call allocates besides its tensors."""
         return iter(())
 
     def blocks(self, plan: P, sizes: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from cutegen.analysis.accesses import Access, accesses
 from cutegen.analysis.claims import Claim, claims
@@ -41,6 +42,20 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Scratch:
+    """Global memory that a call allocates besides its tensors: a kernel of its own writes it, and the main one reads
+    it. The size of each mode is rounded up to a multiple."""
+
+    tensor: str  # that it holds another way
+    rounded: tuple[tuple[str, int], ...]  # modes, and what the size of each is rounded up to a multiple of
+    element: int  # bytes
+
+    def bytes(self, sizes: Mapping[str, int]) -> int:
+        """Its size in bytes, for the size of every mode."""
+        return prod(-(-sizes[mode] // multiple) * multiple for mode, multiple in self.rounded) * self.element
+
+
+@dataclass(frozen=True)
 class Proof:
     """Everything that is known of a kernel before it is compiled, of the plan that it is printed from."""
 
@@ -49,6 +64,7 @@ class Proof:
     rows: tuple[Row, ...]
     buffers: tuple[Buffer, ...]
     shared_memory: int
+    scratch: tuple[Scratch, ...]
     occupancy: tuple[Occupancy, ...]
     rooflines: tuple[Roofline, ...]
 
@@ -66,6 +82,7 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
         rows=tuple(_row(plan, access) for access in accesses(plan)),
         buffers=tuple(spec.family.buffers(plan)),
         shared_memory=smem,
+        scratch=tuple(spec.family.scratch(plan)),
         occupancy=tuple(occupancy(target, plan.threads, smem) for target in spec.targets),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
     )

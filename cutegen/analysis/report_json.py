@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,20 +12,30 @@ from cutegen.layouts import format_layout
 
 
 def as_json(proof: Proof) -> dict[str, Any]:
-    """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, occupancy, roofline}`, in seconds and
-    bytes.
+    """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, workspaces, occupancy, roofline}`.
+
+    Units are seconds and bytes.
     """
     return {
         "holds": proof.holds,
         "claims": [{**asdict(claim), "path": list(claim.path)} for claim in proof.claims],
         "accesses": [_access_json(row) for row in proof.rows],
         "shared_memory": {"bytes": proof.shared_memory, "buffers": [asdict(b) for b in proof.buffers]},
+        "workspaces": [
+            {**asdict(x), "sizes": [{"sizes": dict(s), "bytes": x.bytes(s)} for s in _sizes(proof)]}
+            for x in proof.scratch
+        ],
         "occupancy": [occupancy_json(o) for o in proof.occupancy],
         "roofline": [
             {**asdict(r), "intensity": r.intensity, "bound": r.bound, "seconds": r.seconds, "waves": r.waves}
             for r in proof.rooflines
         ],
     }
+
+
+def _sizes(proof: Proof) -> list[Mapping[str, int]]:
+    """The sizes that were asked for, each once."""
+    return list({tuple(r.sizes.items()): r.sizes for r in proof.rooflines}.values())
 
 
 def _access_json(row: Row) -> dict[str, Any]:

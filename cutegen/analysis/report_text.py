@@ -28,6 +28,8 @@ def as_lines(proof: Proof) -> list[str]:
         lines += ["", "  accesses, one instruction of one warp", *_table([_cells(row) for row in proof.rows]), _ASSUMED]
     if proof.buffers:
         lines += ["", "  shared memory", *_shared(proof)]
+    if proof.scratch:
+        lines += ["", "  workspaces, written once and read from then on", *_scratch(proof)]
     lines += ["", "  occupancy", *(f"    {_occupied(o)}" for o in proof.occupancy)]
     if proof.rooflines:
         lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]
@@ -61,6 +63,16 @@ def _shared(proof: Proof) -> Iterator[str]:
         stages, size = count(b.stages, "stage"), count(b.bytes, "byte")
         yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} of k * {stages}, {size}"
     yield f"    together {count(proof.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
+
+
+def _scratch(proof: Proof) -> Iterator[str]:
+    given = {tuple(r.sizes.items()): r.sizes for r in proof.rooflines}
+    for x in proof.scratch:
+        sides = [f"({mode} rounded up to {n})" if n > 1 else mode for mode, n in x.rounded]
+        yield f"    {x.tensor}: {' * '.join(sides)} * {count(x.element, 'byte')}"
+        for sizes in given.values():
+            at = " ".join(f"{mode}={size}" for mode, size in sizes.items())
+            yield f"       {at}: {count(x.bytes(sizes), 'byte')}, moved twice, which the roofline leaves out"
 
 
 def _occupied(o: Occupancy) -> str:

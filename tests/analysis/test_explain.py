@@ -234,7 +234,7 @@ def test_json_has_the_whole_proof(path: Path) -> None:
     assert data["ok"] is True and data["verb"] == "explain"
     for kernel, module in zip(data["kernels"], modules_of(path), strict=True):
         proof = kernel["proof"]
-        assert set(proof) == {"holds", "claims", "accesses", "shared_memory", "occupancy", "roofline"}
+        assert set(proof) == {"holds", "claims", "accesses", "shared_memory", "workspaces", "occupancy", "roofline"}
         sizes = [module.spec.static] if proof["roofline"] else []
         assert proof == json.loads(json.dumps(as_json(prove(module.plan, sizes))))
         assert proof["holds"] is all(claim["holds"] for claim in proof["claims"]) is True
@@ -317,3 +317,17 @@ print(f"heavy: {sorted(heavy)} {time.process_time() - start:.3f}", file=sys.stde
         if least < 1:
             break
     assert least < 1
+
+
+def test_a_workspace_is_told_with_its_size() -> None:
+    """Its rows are whole vectors of 16 bytes, and what fills and reads it comes on top of the roofline."""
+    text = (ROOT / "specs" / "gemm_f32_fma_workspace.yaml").read_text(encoding="utf-8")
+    module = next(m for m in generate(text, "x.yaml").modules if m.plan.workspaces)  # type: ignore[attr-defined]
+    sizes = {"M": 36, "N": 8, "K": 12}
+    proof = prove(module.plan, [sizes])
+    (scratch,) = proof.scratch
+    lines = as_lines(proof)
+    side = "M" if scratch.tensor == "A" else "N"
+    assert f"    {scratch.tensor}: ({side} rounded up to 4) * K * 4 bytes" in lines
+    assert any(f": {sizes[side] * 12 * 4} bytes, moved twice" in line for line in lines)
+    assert scratch.bytes({**sizes, side: 33}) == 36 * 12 * 4

@@ -9,7 +9,7 @@ from tensor_layouts import Layout, compose
 
 from cutegen import layouts
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
-from cutegen.analysis.proof import Buffer
+from cutegen.analysis.proof import Buffer, Scratch
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_multistage.partitions import (
@@ -129,3 +129,9 @@ def buffers(plan: GemmPlan) -> Iterator[Buffer]:
     for x in (plan.a, plan.b):
         name = x.tensor.name
         yield Buffer(name, x.block, x.smem_stride, plan.tile[plan.k], plan.stages, used[name])
+
+
+def scratch(plan: GemmPlan) -> Iterator[Scratch]:
+    """The workspaces of A and B."""
+    for space in plan.workspaces:
+        yield Scratch(space.tensor.name, ((space.mode, space.write), (space.k, 1)), space.tensor.dtype.bytes)

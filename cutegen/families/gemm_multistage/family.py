@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer
+    from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.dtypes import Dtype
@@ -126,6 +126,11 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
         from cutegen.families.gemm_multistage.accesses import buffers
 
         return buffers(plan)
+
+    def scratch(self, plan: GemmPlan) -> Iterator[Scratch]:
+        from cutegen.families.gemm_multistage.accesses import scratch
+
+        return scratch(plan)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         return CUDA_F64 if spec.schedule.mma.accumulator is Dtype.f64 else CUDA_F32
