@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.compiling.artefact import Artefact, mnemonics
 from cutegen.compiling.banks import OPCODE, bank_clashes
+from cutegen.compiling.sass import parse
 
 if TYPE_CHECKING:
     from cutegen.language.model import Count, Expect
@@ -110,7 +111,7 @@ def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
                 add(("sass", pattern), wanted, None, "")
                 continue
             matched = Counter({name: count for name, count in counts.items() if matches(pattern, name)})
-            found = _listing(pattern, matched)
+            found = _listing(pattern, matched) + _by_kernel(pattern, artefact.sass or "")
             add(("sass", pattern), wanted, sum(matched.values()), found, _nearest_hint(pattern, counts - matched))
     return judged
 
@@ -140,6 +141,20 @@ def _listing(pattern: str, matched: Counter[str]) -> str:
         return str(total)
     more = len(matched) - _NEAREST
     return f"{total} ({_names(matched.most_common(_NEAREST))}{f', and {more} more' if more > 0 else ''})"
+
+
+def _by_kernel(pattern: str, sass: str) -> str:
+    """How a count is made up where a module has several kernels; empty where it has one or nothing was found."""
+    functions = parse(sass)
+    counts = {
+        function.name.removeprefix("kernel_cutlass_").partition("_kernel_")[0]: sum(
+            matches(pattern, instruction.mnemonic) for instruction in function.instructions
+        )
+        for function in functions
+    }
+    if len(counts) < 2 or not any(counts.values()):
+        return ""
+    return f"; {', '.join(f'{number} in {name}' for name, number in counts.items())}"
 
 
 def _names(counted: list[tuple[str, int]]) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from cutegen.compiling.artefact import Artefact, Resources, local_traffic, mnemonics, ptx_target, spilled
-from cutegen.compiling.expectations import check, matches, nearest
+from cutegen.compiling.expectations import _by_kernel, check, matches, nearest
 from cutegen.language.model import Count, Expect
 
 SASS = """
@@ -150,3 +150,18 @@ def test_nearest_falls_back_to_spelling() -> None:
     assert nearest("LDG*.64", counts) == [("LDGSTS.E.128", 3)]
     assert nearest("FFNA", counts)[0] == ("FFMA", 9)
     assert nearest("QQQQQQQQ", counts) == []
+
+
+def test_counts_of_several_kernels_are_told_apart() -> None:
+    listing = """\
+.text.kernel_cutlass_fill_kernel_tensor_0:
+        /*0000*/                   STG.E.128 [R2.64], R4 ;
+        /*0010*/                   EXIT ;
+.text.kernel_cutlass_main_kernel_tensor_0:
+        /*0000*/                   STG.E [R2.64], R4 ;
+        /*0010*/                   STG.E [R2.64+0x4], R5 ;
+        /*0020*/                   EXIT ;
+"""
+    assert _by_kernel("STG", listing) == "; 1 in fill, 2 in main"
+    assert _by_kernel("LDG", listing) == ""
+    assert _by_kernel("STG", listing[: listing.index(".text.kernel_cutlass_main")]) == ""
