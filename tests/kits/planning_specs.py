@@ -114,7 +114,8 @@ def elementwise(draw: st.DrawFn) -> str:
     schedule["predication"] = {m: draw(st.sampled_from(["none", "mask"])) for m in modes if draw(st.booleans())}
     if draw(st.booleans()):
         schedule["scheduler"] = {"raster": draw(st.sampled_from(modes))}
-    sizes = {m: draw(st.sampled_from([8, 40, 96])) for m in modes if draw(st.booleans())}
+    guarded = [m for m in modes if schedule["predication"].get(m) != "none"]  # else the tile asks for a promise
+    sizes = {m: draw(st.sampled_from([16, 80, 96])) for m in guarded if draw(st.booleans())}
     free = [m for m in modes if m not in sizes and schedule["predication"].get(m) != "none"]
     fixed = {
         m: draw(st.sampled_from([64] if m == major and run > 1 else [1, 6, 41, 64]))
