@@ -59,7 +59,19 @@ def resolve(spec: Spec, report: Report) -> Spec:
             )
         elif mode not in spec.static:
             report.infer("one tile", "static", mode)
-    return replace(spec, schedule=schedule, static={mode: static[mode] for mode in spec.modes if mode in static})
+    for mode, step in spec.divisible.items():
+        if rest := wanted[mode] % step:
+            report.say(
+                "CG222",
+                f"{mode} is promised to be a multiple of {step}, and the probe needs {wanted[mode]}",
+                "divisible",
+                mode,
+                notes=(f"{wanted[mode]} = {wanted[mode] // step} * {step} + {rest}",),
+                help=f"write {wanted[mode]}, or leave it out",
+            )
+    # What is promised of a size that is fixed has been held to it, and says no more.
+    known = {mode: static[mode] for mode in spec.modes if mode in static}
+    return replace(spec, schedule=schedule, static=known, divisible={})
 
 
 def plan(spec: Spec) -> ProbePlan:

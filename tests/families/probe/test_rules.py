@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from lint_kit import found_in, hit_of_case
 
+from cutegen.codegen import generate
 from cutegen.families.probe import FAMILY
+from cutegen.language import write_spec
 
 PROBE = """\
 cutegen: 1
@@ -31,6 +33,8 @@ def test_the_base_specs_have_nothing_to_complain_about() -> None:
 # text, where the new one ends in what the help says (or None where the text is the whole help).
 CASES = [
     (PROBE, {"compute:": "static: {M: «5}\ncompute:"}, "CG222", "the probe needs 4", "M: 5", "M: 4"),
+    (PROBE, {"compute:": "divisible: {N: «4}\ncompute:"}, "CG222", "6 = 1 * 4 + 2",
+     "divisible: {N: 4}", "divisible: {N: 6}"),
     (UNTILED, {"((2,2),(2,3)):((2,12),(1,4))": "«(2048,1)"}, "CG231", "2048 > 1024",
      "tv_layout: (2048,1)", "tv_layout: (1024,1):(1,1)"),
     (UNTILED, {"((2,2),(2,3)):((2,12),(1,4))": "«(1,1025)"}, "CG232", "1025 > 1024",
@@ -60,3 +64,10 @@ def test_every_rule_has_a_case() -> None:
     said = {case[2] for case in CASES}
     assert {rule.code for rule in FAMILY.rules()} | INFERENCE == said
     assert [rule.code for rule in FAMILY.rules()] == sorted(rule.code for rule in FAMILY.rules())
+
+
+def test_what_is_promised_of_a_size_that_follows_leaves_a_spec_that_can_be_written_out() -> None:
+    promised = PROBE.replace("compute:", "divisible: {M: 2, V: 3}\ncompute:")
+    (module,) = generate(promised, "look.yaml").modules
+    assert module.spec.static == {"T": 4, "V": 6, "M": 4, "N": 6} and not module.spec.divisible
+    assert generate(write_spec(module.spec), "look.yaml").modules[0].spec == module.spec
