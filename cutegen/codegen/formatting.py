@@ -19,6 +19,12 @@ def python_tuple(shape: object) -> str:
     return str(shape)
 
 
+def documentation(text: str) -> str:
+    """A text on one line, as it stands inside of a docstring: whatever it holds, it reads back as it is seen."""
+    line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
 Item = str | tuple[str, Sequence[str], str]  # text, or a bracketed list that may be opened in its turn
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple
+from cutegen.codegen.formatting import WIDTH, Item, call, documentation, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
@@ -30,7 +30,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "scalar_parameters": _scalar_parameters(spec),
         "call_parameters": _call_parameters(spec),
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
-        "host_summary": (spec.summary or spec.compute.text.replace("\n", "\n    ")).rstrip(".") + ".",
+        "host_summary": _summary(spec),
         "documentation": [
             *((f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors),
             *((x.path, x.documentation) for x in spaces),
@@ -55,6 +55,12 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         **_results(plan),
         **_inputs(spec),
     }
+
+
+def _summary(spec: KernelSpec) -> str:
+    """The first sentence of the function's documentation: the spec's summary, else what is computed."""
+    said = documentation(spec.summary) or spec.compute.text.replace("\n", "\n    ")
+    return said.rstrip(".") + "."
 
 
 def _row(tensor: Tensor) -> str:

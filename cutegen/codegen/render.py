@@ -9,7 +9,7 @@ from typing import Any
 from cutegen import __version__
 from cutegen.codegen.environment import environment
 from cutegen.codegen.expected import expected_context
-from cutegen.codegen.formatting import python_tuple
+from cutegen.codegen.formatting import documentation, python_tuple
 from cutegen.codegen.host import host_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
@@ -77,5 +77,5 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
 
 
 def _docstring(spec: KernelSpec) -> str:
-    summary = f"{spec.kernel}: {spec.summary}" if spec.summary else spec.kernel
-    return f"{summary}\n\n{spec.compute.text}"
+    said = documentation(spec.summary)
+    return f"{spec.kernel}: {said}\n\n{spec.compute.text}" if said else f"{spec.kernel}\n\n{spec.compute.text}"
