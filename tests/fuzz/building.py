@@ -1,0 +1,106 @@
+"""Specs by chance that are built: what lint accepts must compile for its targets and be right on the CPU."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import Counter
+from math import prod
+from pathlib import Path
+
+from cutegen.building.compilation import compile_units
+from cutegen.building.verification import verify_units
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Compiled
+from cutegen.language import SpecError
+from cutegen.project.selection import select
+from cutegen.project.sources import Unit, gather
+from cutegen.verification import KernelReport
+from cutegen.verification.cases import derive_cases
+from tests.fuzz.making import Made, make_small
+
+TOGETHER = 20  # kernels that are built at a time
+MOST_ELEMENTS = 3_000_000  # of all outputs of all cases: what the emulator runs in less than a minute
+
+
+def build(seed: int, start: int, count: int, workers: int, out: Path | None) -> int:
+    """Builds so many specs that lint accepts, and prints what came of them; gives the number of findings.
+
+    `out` is a folder for the specs that fail. Raises OSError where no process can be started.
+    """
+    found, built, number = 0, 0, start
+    verdicts: Counter[str] = Counter()
+    began = time.monotonic()
+    while built < count:
+        batch: list[tuple[int, Made]] = []
+        while len(batch) < min(TOGETHER, count - built):
+            made = make_small(seed, number)
+            verdict = _wanted(made)
+            verdicts[f"{made.op}: {verdict}"] += 1
+            if verdict == "accepted":
+                batch.append((number, made))
+            number += 1
+        found += _build_batch(batch, seed, workers, out)
+        built += len(batch)
+        print(f"{built} built in {time.monotonic() - began:.0f} s, {found} findings", flush=True)
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
+    return found
+
+
+def _wanted(made: Made) -> str:
+    """`accepted`, or why a spec is not built."""
+    try:
+        (module,) = generate(made.raw.decode(), "trial.yaml").modules
+    except SpecError:
+        return "refused by lint"
+    return "accepted" if elements(module) <= MOST_ELEMENTS else "too large"
+
+
+def elements(module: Module) -> int:
+    """The elements of all outputs of all cases, a gemm's times a part of its depth: what running it takes."""
+    spec = module.spec
+    summed = [mode for mode in spec.modes if mode not in spec.output.shape]
+    found = 0
+    for case in derive_cases(module.plan):
+        found += prod(case.sizes[m] for m in spec.output.shape) * (1 + sum(case.sizes[m] for m in summed))
+    return found
+
+
+def _build_batch(batch: list[tuple[int, Made]], seed: int, workers: int, out: Path | None) -> int:
+    with tempfile.TemporaryDirectory(prefix="cutegen-fuzz-") as folder:
+        files = [Path(folder, f"trial{number}.yaml") for number, _ in batch]
+        for file, (number, made) in zip(files, batch, strict=True):
+            file.write_bytes(made.raw.replace(b"kernel: trial", f"kernel: trial{number}".encode()))
+        units = gather(select(files)).units
+        assert len(units) == len(batch), "lint accepted each of them"
+        failed = _failures(units, workers)
+        for unit in units:
+            if unit.kernel not in failed:
+                continue
+            print(f"FINDING seed {seed}, {unit.kernel}: {failed[unit.kernel][:1500]}", flush=True)
+            if out is not None:
+                out.mkdir(parents=True, exist_ok=True)
+                file = out / f"build-{seed}-{unit.kernel}.yaml"
+                shutil.copy(unit.source.file, file)
+                file.with_suffix(".txt").write_text(failed[unit.kernel], encoding="utf-8")
+        return len(failed)
+
+
+def _failures(units: tuple[Unit, ...], workers: int) -> dict[str, str]:
+    """What is wrong with kernels that were compiled for their targets, and of those that compiled, run; by name."""
+    compilations = compile_units(
+        units, workers=workers, cache=None, on_start=lambda count: None, on_done=lambda what, outcome: None
+    )
+    failed: dict[str, str] = {}
+    for unit, compilation in zip(units, compilations, strict=True):
+        if compilation.diagnostics or not all(isinstance(o, Compiled) for o in compilation.outcomes.values()):
+            failed[unit.kernel] = f"compile: {compilation.diagnostics} {compilation.outcomes}"
+    rest = [unit for unit in units if unit.kernel not in failed]
+
+    def done(report: KernelReport) -> None:
+        if not report.ok:
+            failed[report.kernel] = "\n".join([report.text, *report.failures])
+
+    verify_units(rest, "cpu", workers=workers, on_done=done)
+    return failed

@@ -1,0 +1,93 @@
+"""The fuzzer itself, and a short run of it: the same specs each time, in the process of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import generate
+from cutegen.registry import ops
+from tests.fuzz import trial
+from tests.fuzz.building import MOST_ELEMENTS, elements
+from tests.fuzz.making import MAKERS, make, make_small
+from tests.fuzz.minimising import minimise
+from tests.fuzz.tally import Tally
+from tests.fuzz.trial import Depth, attempt
+
+SEED, COUNT = 14, 160
+
+
+def test_specs_by_chance_are_kernels_or_are_refused(tmp_path: Path) -> None:
+    tally = Tally()
+    for number in range(COUNT):
+        made = make(SEED, number)
+        tally.add(number, made, attempt(made.raw, tmp_path, Depth.of(number)))
+    assert not tally.findings, tally.findings
+    good = tally.accepted.total()
+    assert good > COUNT / 4, "most specs should come near to being kernels"
+    assert len(tally.codes) > 25, "and the others should fail in many ways"
+
+
+def test_every_op_has_a_maker_of_specs_most_of_which_are_kernels() -> None:
+    assert set(MAKERS) == {op.name for op in ops()}
+    small = [make_small(SEED, number) for number in range(24)]
+    assert {made.op for made in small} == set(MAKERS)
+
+
+def test_what_is_built_is_cheap() -> None:
+    for number in range(40):
+        try:
+            (module,) = generate(make_small(SEED, number).raw.decode(), "small.yaml").modules
+        except trial.SpecError:
+            continue
+        assert not module.spec.expect.sass and module.spec.verify.tolerance.rtol is None
+        assert elements(module) < 20 * MOST_ELEMENTS
+
+
+def test_the_spec_of_a_number_is_always_the_same_one() -> None:
+    assert [make(1, n).raw for n in range(20)] == [make(1, n).raw for n in range(20)]
+    assert make(1, 2).raw != make(2, 2).raw != make(1, 3).raw
+
+
+SPEC = b"""cutegen: 1
+kernel: a
+op: elementwise
+tensors: {X: {shape: [M], dtype: f32}, Y: {shape: [M], dtype: f32, role: out}}
+"""
+
+
+def test_whatever_is_raised_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = SPEC + b"compute: Y = X\n"
+    assert attempt(raw, tmp_path).accepted and not attempt(raw, tmp_path).findings
+
+    def fail(*_: object) -> None:
+        raise KeyError("no such thing")
+
+    monkeypatch.setattr(trial, "derive_cases", fail)
+    (finding,) = attempt(raw, tmp_path).findings
+    assert finding.kind == "cases: KeyError in outside of cutegen"
+
+
+def test_what_takes_too_long_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(trial, "SECONDS", 0.2)
+    monkeypatch.setattr(trial, "prove", hang)
+    (finding,) = attempt(SPEC + b"compute: Y = X\n", tmp_path).findings
+    assert finding.kind == "explain: overdue"
+
+
+def test_what_explain_writes_must_be_the_same_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "write_spec", lambda spec, comments: "cutegen: 1\n")
+    found = {finding.kind for finding in attempt(SPEC + b"compute: Y = X\n", tmp_path).findings}
+    assert found == {"what explain writes is refused"}
+
+
+def test_a_finding_is_made_small() -> None:
+    raw = SPEC + b"compute: Y = relu(X)\nstatic: {M: 4}\nschedule: {partition: inner, threads: 64}\ntargets: [sm_80]\n"
+    small = minimise(raw, lambda tried: b"threads" in tried and b"tensors" in tried)
+    assert small == b"tensors: {}\nschedule:\n  threads: 64\n"
+    assert minimise(b"\xff\nab\nacd\n", lambda tried: b"c" in tried) == b"c"
