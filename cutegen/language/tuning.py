@@ -137,8 +137,9 @@ def _moved(variant: Variant, where: Path, path: Path) -> tuple[Source, dict[Path
 
     source = variant.source
     keys, values = moved(source.keys), moved(source.values)
+    named = source.at(*where[:2], key=True)  # where a misspelt `tune` was read as it, the place of what it stands in
     for depth in range(1, len(path) + 1):
-        keys[path[:depth]] = source.keys[where[:2]]
+        keys[path[:depth]] = named
         if depth < len(path):
-            values[path[:depth]] = source.keys[where[:2]]
+            values[path[:depth]] = named
     return Source(source.path, keys, values), moved(variant.texts)

@@ -154,3 +154,10 @@ def test_placeholders_are_filled_in() -> None:
     assert [spec.tune["schedule.tiler"] for spec in specs] == [({"M": 64, "N": n},) for n in (64, 128)]
     with pytest.raises(SpecError, match="CG105 `schedule.tiler.N` must be at least 1"):
         read_specs(text.replace("[64, 128]", "[64, 0]") + '  schedule.tiler: [{M: 64, N: "{n}"}]\n')
+
+
+def test_values_below_a_misspelt_tune_are_read_too() -> None:
+    text = ADD.replace("tune:", '"tune:": {schedule.threads: [many]}')
+    with pytest.raises(SpecError) as caught:
+        read_specs(text)
+    assert {d.code for d in caught.value.diagnostics} == {"CG101", "CG103"}
