@@ -144,8 +144,12 @@ class Printer:
         """The text of infinity, `inf`, or of NaN, `nan`."""
         return f"torch.{name}"
 
+    def operands(self, node: Binary) -> tuple[Text, Text]:
+        """The texts of both sides of an operator."""
+        return self.print(node.left), self.print(node.right)
+
     def binary(self, node: Binary) -> Text:
-        left, right = self.print(node.left), self.print(node.right)
+        left, right = self.operands(node)
         if node.op in ("and", "or"):
             symbol, strength = {"and": "&", "or": "|"}[node.op], _STRENGTH[node.op]
         else:
@@ -310,6 +314,19 @@ class TorchPrinter(Printer):
         wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
         return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
 
+    def operands(self, node: Binary) -> tuple[Text, Text]:
+        """Torch multiplies by a reciprocal, which rounds once more, where it divides a number, and on a GPU where it
+        divides by one: there the number is a tensor, unless that makes no difference.
+        """
+        left, right = super().operands(node)
+        if node.op != "/" or is_number(node.left) and is_number(node.right):
+            return left, right
+        if is_number(node.left) and not _is_one(node.left):
+            left = Text(self.tensor(node.left, left))
+        if is_number(node.right) and not _is_power_of_two(node.right):
+            right = Text(self.tensor(node.right, right))
+        return left, right
+
     def typed(self, x: Text, dtype: Dtype) -> Text:
         return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))
 
@@ -347,6 +364,14 @@ def is_number(node: Expr) -> bool:
     if isinstance(node, Unary | Binary):
         return all(map(is_number, node.children))
     return isinstance(node, Literal_)
+
+
+def _is_one(node: Expr) -> bool:
+    return isinstance(node, Literal_) and abs(node.value) == 1
+
+
+def _is_power_of_two(node: Expr) -> bool:
+    return isinstance(node, Literal_) and abs(math.frexp(node.value)[0]) == 0.5
 
 
 def _of(node: Expr) -> Dtype:

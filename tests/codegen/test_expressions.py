@@ -126,6 +126,16 @@ def test_floats(compute: str, independent: Callable[..., float], dtype: str, tmp
         assert ((actual.double() - expected).abs() <= unit * scale).all()
 
 
+def test_the_reference_divides_numbers_with_one_rounding(tmp_path: Path) -> None:
+    module = build("0.044715 / X + Y / 3 + 0 * alpha", "f32", tmp_path)
+    x = torch.arange(1, 1025, dtype=torch.float32)
+    for device in devices():
+        first, second = (t.to(device) for t in (x, x * 0.7))
+        found = module.reference(first, second, torch.empty_like(first), 1.0)
+        wanted = torch.full_like(first, 0.044715) / first + second / torch.full_like(first, 3)
+        assert torch.equal(found, wanted)
+
+
 @pytest.mark.parametrize("function", ["minimum", "maximum"])
 @pytest.mark.parametrize("other", ["Y", "1", "alpha"])
 def test_nan_passes_through(function: str, other: str, tmp_path: Path) -> None:
