@@ -34,6 +34,9 @@ _QUOTED = re.compile(r"(`[^`]{160})[^`]{40,}(`)")
 
 
 def _brief(text: str, *long: re.Pattern[str]) -> str:
+    """One short line that a terminal shows as it is: a name in quotes may hold whatever escapes can write."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     for pattern in long:
         text = pattern.sub(_cut, text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -59,7 +62,9 @@ class Diagnostic:
     help: str | None = None
 
     def __post_init__(self) -> None:
-        """Cuts what was quoted of the spec: a name may be as long as a file. What helps is there to be copied."""
+        """Cuts what was quoted of the spec, which may be as long as a file, and shows what cannot be seen of it as an
+        escape. What helps is there to be copied.
+        """
         object.__setattr__(self, "message", _brief(self.message, _WORD, _QUOTED))
         object.__setattr__(self, "notes", tuple(_brief(note, _WORD, _QUOTED) for note in self.notes))
         object.__setattr__(self, "help", self.help and _brief(self.help, _WORD))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -53,3 +54,12 @@ def test_what_is_cut_and_what_is_not() -> None:
     assert found.message == f"`{'x' * 40}...` and `{'a b ' * 40}...`"
     assert found.notes == (f"{'y' * 40}...",)
     assert found.help == f"write `{layout}`"
+
+
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\n", "\u200b", "\ufeff", "\u202e", "\x7f"])
+def test_what_cannot_be_seen_of_a_quoted_name_is_shown_as_an_escape(odd: str) -> None:
+    text = SPEC.replace("[N, K]", f"[{json.dumps('N' + odd)}, K]").replace("stages: 3", f"{json.dumps('s' + odd)}: 3")
+    with pytest.raises(SpecError) as caught:
+        read_specs(text)
+    said = [line for d in caught.value.diagnostics for line in (d.message, *d.notes, d.help or "")]
+    assert said and all(line.isprintable() for line in said)
