@@ -14,12 +14,11 @@ import resource
 import signal
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import cutegen
 from cutegen.analysis.proof import prove
@@ -38,6 +37,8 @@ from cutegen.language.reader import read_text
 from cutegen.lint import page
 from cutegen.lint.github import workflow_command
 from cutegen.measuring.shapes import shapes_of
+from cutegen.tuning.editing import Sheet
+from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.space import make_space
 from cutegen.verification.cases import derive_cases
 
@@ -78,11 +79,12 @@ class Depth:
     advice: bool = True
     draw: bool = True
     html: bool = True
+    tune: bool = True
 
     @classmethod
     def of(cls, number: int) -> Depth:
         """What the spec of that number goes through, where there are many."""
-        return cls(number % 2 == 0, number % 4 == 1, number % 32 == 1)
+        return cls(number % 2 == 0, number % 4 == 1, number % 32 == 1, number % 8 == 3)
 
 
 ALL = Depth()
@@ -131,6 +133,9 @@ def _walk(raw: bytes, folder: Path, outcome: Outcome, step: list[str], depth: De
         step[0] = "show"
         if depth.draw:
             _show(module, depth.html)
+    step[0] = "tune"
+    if depth.tune and len(generated.modules) <= MOST_MODULES:
+        _tune(raw, generated.modules)
 
 
 def _say(diagnostics: tuple[Diagnostic, ...], text: str, outcome: Outcome) -> None:
@@ -192,19 +197,24 @@ def _cases(module: Module, outcome: Outcome) -> None:
             _expect(work.operations >= 0 and math.isfinite(work.operations), "no work", outcome, repr(shape))
 
 
-def _tune(module: Module, outcome: Outcome) -> None:
-    """The space of schedules is found, and some of them can be made."""
-    if module.spec.operation.unmeasured is None:
-        raw: dict[str, Any] = {"tune": dict(module.spec.tune)} if module.spec.tune else {}
-        space = make_space(raw, (module.spec,))
-        list(space.schedules(0, 4))
+def _tune(raw: bytes, modules: Sequence[Module]) -> None:
+    """The space of schedules is found, and some of them are written into the spec's own text and looked at."""
+    spec = modules[0].spec
+    documents = {module.spec.source.values[()] for module in modules}
+    if spec.operation.unmeasured is not None or len(documents) > 1:
+        return
+    sheet = Sheet(raw.decode())
+    sieve = Sieve(sheet, NAME, tuple(module.spec.kernel for module in modules))
+    sieve.incumbent()
+    space = make_space(sheet.data, tuple(module.spec for module in modules))
+    for schedule in space.schedules(0, 3):
+        sieve.sift(schedule)
 
 
 _LOOKS: dict[str, Callable[[Module, Outcome], None]] = {
     "codegen": _code,
     "explain": _explain,
     "cases": _cases,
-    "tune": _tune,
 }
 
 
