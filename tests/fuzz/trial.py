@@ -17,8 +17,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from types import FrameType
+
+from click.testing import CliRunner
 
 import cutegen
 from cutegen.analysis.proof import prove
@@ -30,6 +33,7 @@ from cutegen.drawing.data import as_json as figure_json
 from cutegen.drawing.kernels import draw_kernel
 from cutegen.drawing.pages import render_page
 from cutegen.drawing.text import render_text
+from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.language import SpecError, write_spec
 from cutegen.language.diagnostics import Diagnostic, as_json
 from cutegen.language.document import LINE_BREAK
@@ -80,11 +84,12 @@ class Depth:
     draw: bool = True
     html: bool = True
     tune: bool = True
+    verbs: bool = True
 
     @classmethod
     def of(cls, number: int) -> Depth:
         """What the spec of that number goes through, where there are many."""
-        return cls(number % 2 == 0, number % 4 == 1, number % 32 == 1, number % 8 == 3)
+        return cls(number % 2 == 0, number % 4 == 1, number % 32 == 1, number % 8 == 3, number % 32 == 5)
 
 
 ALL = Depth()
@@ -121,6 +126,8 @@ def _walk(raw: bytes, folder: Path, outcome: Outcome, step: list[str], depth: De
         outcome.codes = tuple(sorted({d.code for d in error.diagnostics}))
         _expect(any(d.severity == "error" for d in error.diagnostics), "refused without an error", outcome, "")
         _say(error.diagnostics, text, outcome)
+        if depth.verbs:
+            _verbs(file, outcome)
         return
     outcome.accepted = True
     outcome.codes = tuple(sorted({d.code for d in generated.warnings}))
@@ -133,6 +140,9 @@ def _walk(raw: bytes, folder: Path, outcome: Outcome, step: list[str], depth: De
         step[0] = "show"
         if depth.draw:
             _show(module, depth.html)
+    step[0] = "verbs"
+    if depth.verbs:
+        _verbs(file, outcome)
     step[0] = "tune"
     if depth.tune and len(generated.modules) <= MOST_MODULES:
         _tune(raw, generated.modules)
@@ -226,6 +236,19 @@ def _show(module: Module, html: bool) -> None:
         json.dumps(figure_json(figure))
     if html:
         render_page(module, figures)
+
+
+def _verbs(file: Path, outcome: Outcome) -> None:
+    """What the command line says of the file, and how it ends."""
+    from cutegen.cli import cli
+
+    for verb, form in (("lint", "github"), *product(("lint", "explain", "show"), ("text", "json"))):
+        result = CliRunner().invoke(cli, [verb, str(file), "--format", form])
+        ends = (OK,) if outcome.accepted else (FINDINGS, BROKEN)
+        said = f"{result.exit_code}: {result.output[-2000:]}"
+        _expect(result.exit_code in ends, f"{verb} ends as it must not", outcome, said)
+        if form == "json":
+            json.loads(result.stdout)
 
 
 def _expect(holds: bool, kind: str, outcome: Outcome, text: str) -> None:
