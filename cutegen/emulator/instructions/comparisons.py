@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array, Function
+from cutegen.emulator.arithmetic.arrays import Array, Function, halves
 from cutegen.emulator.arithmetic.formats import flush, widen_bf16
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -15,6 +15,7 @@ from cutegen.emulator.ptx.types import TYPES, Type
 _PRED = TYPES["pred"]
 _INTEGERS = ("b16", "b32", "b64", "s16", "u16", "s32", "u32", "s64", "u64")
 _FLOATS = ("f16", "bf16", "f32", "f64")
+_PACKED = ("f16x2", "bf16x2")
 _ORDER: dict[str, Function] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -82,11 +83,14 @@ def _comparison(reader: InstructionReader, kind: Type) -> Function:
 def build_setp(reader: InstructionReader) -> PureOp:
     """Builds setp, with one result or two: of `p|q`, q is for the opposite of the comparison.
 
-    A third operand, a predicate, may be joined to both by and, or or xor.
+    Of packed values, which have both, p is for the lower halves and q for the upper ones. A third operand, a predicate,
+    may be joined to both by and, or or xor.
     """
-    kind = reader.type(*_INTEGERS, *_FLOATS)
-    compare = _comparison(reader, kind)
+    kind = reader.type(*_INTEGERS, *_FLOATS, *_PACKED)
+    compare = _comparison(reader, kind.element)
     join = reader.choice(*_BOOLEAN, default="-")
+    if kind.lanes > 1:
+        return _build_packed_setp(reader, kind, compare, join)
     count = 2 if join == "-" else 3
     targets = len(reader.operands(count + 1, count + 2)) - count
     if join == "-":
@@ -106,6 +110,24 @@ def build_setp(reader: InstructionReader) -> PureOp:
 
     if targets == 1:
         return reader.operation(lambda a, b, c: combine(compare(a, b), c), [_PRED], [kind, kind, _PRED])
+    return reader.operation(joined, [_PRED, _PRED], [kind, kind, _PRED])
+
+
+def _build_packed_setp(reader: InstructionReader, kind: Type, compare: Function, join: str) -> PureOp:
+    """Builds setp of packed values, each half of which is compared by itself."""
+
+    def both(a: Array, b: Array) -> tuple[Array, Array]:
+        found = compare(*(halves(np.asarray(x), kind.element.dtype) for x in (a, b)))
+        return found[..., 0], found[..., 1]
+
+    if join == "-":
+        return reader.operation(both, [_PRED, _PRED], [kind, kind])
+    combine = _BOOLEAN[join]
+
+    def joined(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+        low, high = both(a, b)
+        return combine(low, c), combine(high, c)
+
     return reader.operation(joined, [_PRED, _PRED], [kind, kind, _PRED])
 
 

@@ -260,6 +260,25 @@ def test_comparisons(kind: str, data: st.DataObject) -> None:
     assert compute(f"setp.num.{kind} %p1, {r}2, {r}3", *columns).tolist() == [not m for m in missing]
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@QUICK
+@given(data=st.data())
+def test_packed_comparisons_are_those_of_the_halves(kind: str, data: st.DataObject) -> None:
+    rows = data.draw(lanes(kind, 4))
+    rows += [(a, b, a, b) for a, b, *_ in rows]
+    low_a, high_a, low_b, high_b = ([*column] for column in zip(*rows, strict=True))
+    a, b = ([low | high << 16 for low, high in zip(*x, strict=True)] for x in ((low_a, high_a), (low_b, high_b)))
+    for name in (*ORDERED, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"):
+        low, high = compute_all(f"setp.{name}.{kind}x2 %p1|%p2, %r2, %r3", a, b)
+        wanted = [compute(f"setp.{name}.{kind} %p1, %rs2, %rs3", *pair) for pair in ((low_a, low_b), (high_a, high_b))]
+        assert low.tolist() == wanted[0].tolist() and high.tolist() == wanted[1].tolist()
+    third = [number % 2 for number in range(len(rows))]
+    low, high = compute_all(f"setp.lt.and.{kind}x2 %p1|%p2, %r2, %r3, !%p3", a, b, third)
+    plain = compute_all(f"setp.lt.{kind}x2 %p1|%p2, %r2, %r3", a, b)
+    for joined, found in zip((low, high), plain, strict=True):
+        assert joined.tolist() == [bool(f) and not t for f, t in zip(found.tolist(), third, strict=True)]
+
+
 def test_well_known_values() -> None:
     assert compute("fma.rn.f32 %r1, %r2, %r3, %r4", f32(3.0), f32(4.0), f32(5.0)).item() == f32(17.0)
     assert compute("add.rn.f64 %rd1, %rd2, %rd3", f64(0.1), f64(0.2)).item() == f64(0.30000000000000004)
