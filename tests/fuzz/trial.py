@@ -89,7 +89,7 @@ class Depth:
     @classmethod
     def of(cls, number: int) -> Depth:
         """What the spec of that number goes through, where there are many."""
-        return cls(number % 2 == 0, number % 4 == 1, number % 32 == 1, number % 8 == 3, number % 32 == 5)
+        return cls(number % 4 == 0, number % 8 == 1, number % 64 == 1, number % 16 == 3, number % 64 == 5)
 
 
 ALL = Depth()
