@@ -16,6 +16,7 @@ from cutegen.layouts.making import (
 )
 from cutegen.layouts.modes import (
     MAX_ENUMERATED,
+    count_below,
     coverage,
     first_offsets,
     is_compact,
@@ -42,6 +43,7 @@ __all__ = [
     "compact",
     "compact_like",
     "coordinates",
+    "count_below",
     "coverage",
     "elements",
     "first_offsets",

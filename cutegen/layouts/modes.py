@@ -56,6 +56,15 @@ def first_offsets(layout: Layout, count: int) -> list[int]:
     return found[:count]
 
 
+def count_below(layout: Layout, limit: int) -> int:
+    """How many of an injective layout's offsets are less than `limit`; however large the layout is, few are met."""
+    found = [0]
+    for extent, stride in moving_leaves(layout):
+        steps = range(min(extent, -(-limit // stride)))
+        found = [offset + i * stride for i in steps for offset in found if offset + i * stride < limit]
+    return len(found)
+
+
 def reach(layout: Layout) -> int:
     """The cosize of a layout: its largest offset, plus 1."""
     return 1 + sum((extent - 1) * stride for extent, stride in leaves(layout))

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensor_layouts import Layout
 
-from cutegen.layouts import LayoutSyntaxError, format_layout, is_compact, is_injective, make_layout_tv, parse_layout
+from cutegen.layouts import (
+    LayoutSyntaxError,
+    count_below,
+    format_layout,
+    is_compact,
+    is_injective,
+    make_layout_tv,
+    offsets,
+    parse_layout,
+)
 
 SHAPES = st.recursive(st.integers(1, 6), lambda inner: st.lists(inner, min_size=1, max_size=3).map(tuple), max_leaves=5)
 
@@ -161,3 +170,11 @@ def test_thread_value_layouts_are_those_of_cutedsl(tmp_path: Path) -> None:
     for (threads, values), (tiler, tv) in zip(cases, lines, strict=True):
         got = make_layout_tv(threads, values)
         assert (str(got[0]), format_layout(got[1])) == (tiler, tv), (threads, values)
+
+
+@pytest.mark.parametrize("text", ["8", "(4,8):(8,1)", "((2,2),4):((1,16),4)", "(3,5):(1,100)", "(1,6):(7,2)"])
+def test_offsets_below_a_limit_are_counted_without_the_others(text: str) -> None:
+    layout = parse_layout(text)
+    for limit in (1, 2, 7, 16, 1000):
+        assert count_below(layout, limit) == sum(offset < limit for offset in offsets(layout))
+    assert count_below(parse_layout("(2147483647,1)"), 16) == 16

@@ -172,6 +172,7 @@ def test_what_cannot_be_counted_is_left_alone_and_told(text: str) -> None:
         {"tiler": {"K": 65537}},
         {"tiler": {"K": 1}},
         {"mma": {"thread_layout": "(2147483647,1,1)"}},
+        {"mma": {"thread_layout": "(1,2147483647,1)"}},
         {"mma": {"thread_layout": "16"}},
         {"mma": {"thread_layout": "(16,8,2)", "permutation": {"M": "(2147483647,1)"}}},
         {"mma": {"permutation": {"M": "(2147483647,1)", "N": "24"}}},

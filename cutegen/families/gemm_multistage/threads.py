@@ -126,7 +126,7 @@ def _run(spec: Spec, schedule: GemmSchedule, threads: Layout, side: int) -> tupl
         # Measured with f32 of 8191 x 4097 x 1000 on an H200: 2 % faster with 16 elements across, 4 % slower with 8
         return run // 2, f"so that a store takes fewer sectors, with {across} elements a thread along {modes[1 - side]}"
     half = WARP // 2  # whose 16-byte reads are served together
-    lanes = sum(lane < half for lane in layouts.offsets(layouts.modes_of(threads)[side]))
+    lanes = layouts.count_below(layouts.modes_of(threads)[side], half)
     stored = FRAGMENT_BYTES // spec.output.dtype.bytes
     spread = lanes * stored * bytes_  # of the reads from shared memory: no two in one bank
     if stored < run or run < stored and spread <= BANKS * BANK_BYTES:
