@@ -5,7 +5,8 @@
     python -m tests.fuzz --seed 7 --print 1234             # the spec of that number
     python -m tests.fuzz found/*.yaml                      # specs of files
 
-Exit 1 where something was found. A finding is written to the folder of `--out`, as small as it could be made.
+Exit 1 where something was found. A finding is written to the folder of `--out`, as small as it could be made. Ctrl-C
+ends the first kind of run early, with the report of what came until then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz import building
@@ -51,16 +53,20 @@ def main() -> int:
     return 1 if found else 0
 
 
-def _progress() -> object:
-    """What prints a line about a tally now and then."""
+def _progress() -> Callable[[Tally], None]:
+    """What prints a line about a tally now and then, and each new kind of finding at once."""
     started = said = time.monotonic()
+    known: set[str] = set()
 
     def tell(tally: Tally) -> None:
         nonlocal said
+        for kind in [kind for kind in tally.findings if kind not in known]:
+            known.add(kind)
+            print(f"found in {tally.findings[kind].numbers[0]}: {kind}", file=sys.stderr, flush=True)
         if time.monotonic() - said > 20:
             said = time.monotonic()
-            kinds = f"{len(tally.findings)} kinds of findings"
-            print(f"{tally.made.total()} specs in {said - started:.0f} s, {kinds}", file=sys.stderr, flush=True)
+            count, good = tally.made.total(), tally.accepted.total()
+            print(f"{count} specs in {said - started:.0f} s, {good} accepted", file=sys.stderr, flush=True)
 
     return tell
 

@@ -23,6 +23,21 @@ MAKERS: Mapping[str, Callable[[Chance, bool], dict[str, Any]]] = {
     "gemm": gemm,
     "probe": probe,
 }
+KERNELS = (
+    "SPACE_A",
+    "Trial",
+    "a" * 64,
+    "sum",
+    "torch",
+    "tidx",
+    "copy",
+    "relu",
+    "trial_kernel",
+    "M",
+    "x1",
+    "class",
+    "é",
+)
 OPS = {"elementwise": 6.0, "gemm": 4.0, "probe": 1.5}
 
 
@@ -56,7 +71,10 @@ def make(seed: int, number: int) -> Made:
     times = chance.weighted({0: 50, 1: 28, 2: 14, 4: 6, 8: 2})
     times = max(1, times) if origin == "specs" else times
     op = data["op"]
-    return Made(text_of(spoil(chance, data, times), chance).encode("utf-8", "replace"), origin, op, times)
+    text = text_of(spoil(chance, data, times), chance)
+    if chance.odds(0.02):
+        text += "---\n" + text_of(_document(chance), chance)
+    return Made(text.encode("utf-8", "replace"), origin, op, times)
 
 
 def make_small(seed: int, number: int) -> Made:
@@ -73,6 +91,8 @@ def _document(chance: Chance, small: bool = False) -> dict[str, Any]:
         return data
     if chance.odds(0.1):
         data["summary"] = chance.choice(["Adds.", "a: b # c", "é" * 40, "{{x}}", 'He said "no"', "\\", "x" * 900])
+    if chance.odds(0.03):
+        data["kernel"] = chance.choice(KERNELS)
     if chance.odds(0.08):
         data = _with_matrix(chance, data)
     return data
@@ -85,7 +105,10 @@ def _with_matrix(chance: Chance, data: dict[str, Any]) -> dict[str, Any]:
         [("dtype", ["f32", "bf16"]), ("major", data["tensors"][name]["shape"]), ("align", [8, 16])]
     )
     tensors = {**data["tensors"], name: {**data["tensors"][name], field: "{a}"}}
-    return {**data, "kernel": "trial_{a}", "matrix": {"a": list(values)}, "tensors": tensors}
+    matrix: dict[str, Any] = {"a": list(values)}
+    if chance.odds(0.05):
+        matrix["b"] = list(range(chance.choice([2, 40, 1024])))
+    return {**data, "kernel": f"trial_{{a}}{'{b}' * ('b' in matrix)}", "matrix": matrix, "tensors": tensors}
 
 
 @lru_cache

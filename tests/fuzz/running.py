@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +42,17 @@ def _work(tell: Tell, job: Slice) -> object:
 
 
 def run(whole: Slice, workers: int, told: Callable[[Tally], None]) -> Tally:
-    """Tries the specs; `told` gets the tally so far, every now and then. Raises OSError where no process can start."""
+    """Tries the specs; `told` gets the tally so far, every now and then. Ctrl-C ends it early.
+
+    Raises OSError where no process can start.
+    """
     tally = Tally()
+    with suppress(KeyboardInterrupt):
+        _run(whole, workers, told, tally)
+    return tally
+
+
+def _run(whole: Slice, workers: int, told: Callable[[Tally], None], tally: Tally) -> None:
     waiting = list(_slices(whole))
     setup = Setup(worker_command("tests.fuzz.running"), _environment, 2 * PATIENCE, renewed=True)
     with Crew(setup, workers) as crew:
@@ -54,7 +64,6 @@ def run(whole: Slice, workers: int, told: Callable[[Tally], None]) -> Tally:
                 else:
                     waiting += _after(jobs[index], ending, tally)
                 told(tally)
-    return tally
 
 
 def _slices(whole: Slice) -> Iterator[Slice]:

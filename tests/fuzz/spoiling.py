@@ -122,13 +122,15 @@ def _vary(chance: Chance, data: dict[str, Any], known: list[Place]) -> None:
         return
     tensor = chance.choice(declared)
     shape = tensor.get("shape")
-    match chance.randrange(3):
+    match chance.randrange(4):
         case 0:
             tensor["dtype"] = chance.choice(DTYPES)
         case 1:
             tensor["align"] = chance.choice([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
         case 2 if isinstance(shape, list) and shape:
             tensor["major"] = chance.choice(shape)
+        case 3:
+            tensor["role"] = chance.choice(["in", "out", "inout"])
 
 
 def _forget(chance: Chance, data: dict[str, Any], known: list[Place]) -> None:
