@@ -68,6 +68,8 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
         return _without_empty(_moved(op, _MOVES[opcode]))
     if opcode == "cvt" and len(op.sources) == 2:
         return _without_empty(_joined(widths[0]))
+    if opcode == "setp" and modifiers[-1].endswith("x2"):
+        return _without_empty(_compared_halves)
     if op.parts > 1:
         return _without_empty(_partwise(widths[0], op.parts))
     return _without_empty(_any_bit(widths))
@@ -164,6 +166,19 @@ def _joined(width: int) -> Rule:
         return [poison_whole(upper, width) & high | poison_whole(lower, width) & low]
 
     return spread
+
+
+def _compared_halves(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+    """The rule of setp of packed values: p is poisoned with a lower half, q with an upper one, both with what is joined
+    to them.
+    """
+    lower = upper = np.asarray(False)
+    for one in poison:
+        if one is not None and one.dtype == np.bool_:
+            lower, upper = lower | one, upper | one
+        elif one is not None:
+            lower, upper = lower | ((one & one.dtype.type(0xFFFF)) != 0), upper | ((one >> one.dtype.type(16)) != 0)
+    return [lower, upper]
 
 
 def _partwise(width: int, parts: int) -> Rule:

@@ -34,6 +34,10 @@ HALVES = {
     "shr.u32 %r11, %r7, 16;\n",
     "ex2.approx.f16x2": "mov.b32 %r6, {%rs1, %never16};\nex2.approx.f16x2 %r7, %r6;\nand.b32 %r10, %r7, 65535;\n"
     "shr.u32 %r11, %r7, 16;\n",
+    "setp.lt.f16x2": "mov.b32 %r6, {%rs1, %never16};\nsetp.lt.f16x2 %p1|%p2, %r6, %r5;\nselp.b32 %r10, 1, 2, %p1;\n"
+    "selp.b32 %r11, 1, 2, %p2;\n",
+    "setp.num.or.bf16x2": "mov.b32 %r6, {%rs1, %never16};\nsetp.eq.u32 %p3, %r5, 0;\n"
+    "setp.num.or.bf16x2 %p1|%p2, %r6, %r6, %p3;\nselp.b32 %r10, 1, 2, %p1;\nselp.b32 %r11, 1, 2, %p2;\n",
     "bfi": "bfi.b32 %r7, %never, %r5, 16, 16;\nand.b32 %r10, %r7, 65535;\nshr.u32 %r11, %r7, 16;\n",
     "bfe": "mov.b32 %r6, {%rs1, %never16};\nbfe.u32 %r10, %r6, 0, 16;\nbfe.s32 %r11, %r6, 0, 17;\n",
     "shf": "shf.l.clamp.b32 %r7, %never, %r5, 16;\nand.b32 %r11, %r7, 65535;\nshr.u32 %r10, %r7, 16;\n",
