@@ -174,6 +174,7 @@ def test_what_cannot_be_counted_is_left_alone_and_told(text: str) -> None:
         {"mma": {"thread_layout": "(2147483647,1,1)"}},
         {"mma": {"thread_layout": "(1,2147483647,1)"}},
         {"mma": {"thread_layout": "16"}},
+        {"mma": {"thread_layout": "(8,4,1)", "permutation": {"N": 2147483647}}},
         {"mma": {"thread_layout": "(16,8,2)", "permutation": {"M": "(2147483647,1)"}}},
         {"mma": {"permutation": {"M": "(2147483647,1)", "N": "24"}}},
         {"copies": {"A": {"thread_layout": "(2147483647,1)"}, "B": {"value_layout": "2147483647"}}},
@@ -191,6 +192,17 @@ def test_no_gemm_is_too_strange_to_be_told_about(schedule: dict[str, object]) ->
     if not report.failed:
         check(spec, report)
     assert report.failed
+
+
+def test_threads_without_a_mode_for_each_side_are_told_where_the_output_is_written_singly() -> None:
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "f32"},
+        "B": {"shape": ["N", "K"], "dtype": "f32"},
+        "C": {"shape": ["M", "N"], "dtype": "f32", "major": "M", "align": 4, "role": "out"},
+    }
+    spec, report = resolved(document("gemm", tensors, "C = A @ B.T", {"mma": {"thread_layout": "128"}}))
+    check(spec, report)
+    assert "CG230" in {d.code for d in report.diagnostics}
 
 
 @pytest.mark.parametrize("more", [{}, {"divisible": {"K": 4}}], ids=["any k", "k by 4"])

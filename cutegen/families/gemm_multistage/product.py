@@ -115,9 +115,10 @@ def fragment(schedule: GemmSchedule, mode: str, side: int) -> tuple[tuple[int, .
     threads = layouts.mode_sizes(schedule.mma.thread_layout)[side]
     block = tile_of(schedule, mode)
     permutation = schedule.mma.permutation.get(mode, Layout(threads))
-    image = layouts.offsets(permutation)
-    own, repeats = len(image) // threads, block // len(image)
-    coordinates = [r * len(image) + image[v * threads] for r in range(repeats) for v in range(own)]
+    length = int(size(permutation))
+    own, repeats = length // threads, block // length
+    image = layouts.offsets(permutation) if repeats else ()  # one that is longer than the tile may have no end
+    coordinates = [r * length + image[v * threads] for r in range(repeats) for v in range(own)]
     profile = tuple(extent for extent in (own, repeats) if extent > 1) or (1,)
     return profile, coordinates
 

@@ -43,6 +43,8 @@ def infer_mma(spec: Spec, schedule: GemmSchedule, report: Report) -> Mma:
         report.infer(f"products of {a.dtype.value}", "schedule", "mma", "accumulator")
     assert mma.thread_layout is not None
     sides = layouts.mode_sizes(mma.thread_layout)
+    if len(sides) < 2:
+        return mma  # lint says why
     permutation = dict(mma.permutation)
     for side, (mode, threads) in enumerate(zip((m, n), sides, strict=False)):
         if mode not in permutation:
