@@ -99,9 +99,11 @@ def _schedule(
             fields = {"tiler": dict(zip(modes, values, strict=True)), "threads": min(most, 4 * prod(threads))}
             schedule |= chance.some(fields, 0.6)
         case "inner_outer":
-            if run := chance.choice([0, *(r for r in (16, 8, 4, 2, 1) if r <= widest_run)]):
+            rest = prod(v for m, v in zip(modes, values, strict=True) if m != major)
+            fits = min(widest_run, (64 if small else 512) // rest)
+            if run := chance.choice([0, *(r for r in (16, 8, 4, 2, 1) if r <= fits)]):
                 schedule["copy"] = {"bits": run * 8 * widest}
-                own = run * chance.choice([1, 2])
+                own = run * chance.choice([1, 1, 2])
                 values = tuple(own if m == major else v for m, v in zip(modes, values, strict=True))
             schedule["thread_layout"] = compact(chance, threads)
             schedule["tiler"] = {m: t * v for m, t, v in zip(modes, threads, values, strict=True)}
