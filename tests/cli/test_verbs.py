@@ -130,7 +130,7 @@ def test_init_leaves_a_schema_of_others_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "help"),
-    [("../x", "`x`"), ("my kernel", "`my_kernel`"), ("1st", "`my_kernel`"), ("", "`my_kernel`"), ("for", "`my_kernel`"),
+    [("../y", "`y`"), ("my kernel", "`my_kernel`"), ("1st", "`my_kernel`"), ("", "`my_kernel`"), ("for", "`my_kernel`"),
      ("torch", "`my_kernel`"), ("a/b", "`b`"), ("x" * 80, "`" + "x" * 40 + "`"), ("naïve", "`na_ve`")],
 )  # fmt: skip
 def test_init_refuses_bad_names_with_a_good_one(tmp_path: Path, name: str, help: str) -> None:

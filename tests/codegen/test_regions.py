@@ -189,7 +189,7 @@ divisible: {N: 4}
 """
 INNER_OUTER = THREAD_VALUE.replace("thread_value", "inner_outer").replace(
     "  value_layout: (4,4):(4,1)\n", "  tiler: {M: 16, N: 128}\n"
-).replace("bits: 128", "bits: 32").replace("{N: 4}", "{M: 8, N: 256}")  # fmt: skip
+).replace("bits: 128", "bits: 32").replace("{N: 4}", "{M: 16, N: 256}")  # fmt: skip
 INNER_OUTER_RUNS = INNER_OUTER.replace("bits: 32", "bits: 128")
 INNER = """
 cutegen: 1
@@ -296,7 +296,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (THREAD_VALUE, "targets", ["sm_80"], set()),
     (INNER_OUTER, "schedule.thread_layout", "(8,32):(32,1)", {"schedule.tiler"}),
     (INNER_OUTER, "schedule.tiler.M", 32, {"schedule.thread_layout"}),
-    (INNER_OUTER, "schedule.predication.M", "none", {"schedule.predication.N", "divisible"}),
+    (INNER_OUTER, "schedule.predication.M", "none", {"schedule.predication.N"}),
     # From single elements to runs of them: another way to divide the tile and to deal it out
     (INNER_OUTER, "schedule.copy.bits", 128, {"schedule.thread_layout", "schedule.predication"}),
     (INNER_OUTER_RUNS, "schedule.copy.bits", 64, {"schedule.thread_layout"}),
@@ -318,7 +318,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ),
     (GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", set()),
     (GEMM, "schedule.mma.permutation.N", "(16,2):(2,1)", set()),
-    (GEMM, "schedule.mma.accumulator", "f64", {"compute", "tensors.A.dtype", "tensors.B.dtype"}),
+    (GEMM, "schedule.mma.accumulator", "f64", {"compute", "tensors.A.dtype", "tensors.B.dtype", *GUARDS}),
     (GEMM, "schedule.copies.A.thread_layout", "(32,8):(8,1)", set()),
     (GEMM, "schedule.copies.A.atom", "universal", {"schedule.pipeline"}),
     (GEMM, "schedule.copies.A.bits", 64, set()),
@@ -331,10 +331,10 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM.replace("stages: 3", "stages: 3, store: 5"), "schedule.pipeline.store", 3, {"schedule.copies.B.atom"}),
     (GEMM, "schedule.pipeline.stages", 2, {"schedule.mma", "schedule.copies"}),
     (
-        GEMM,
+        GEMM.replace("divisible: {M: 4", "divisible: {M: 128"),
         "schedule.predication.M",
         "none",
-        {"schedule.copies.A", "schedule.predication.K", "schedule.predication.N", "schedule.pipeline", "divisible"},
+        {"schedule.copies.A", "schedule.predication.K", "schedule.predication.N", "schedule.pipeline"},
     ),
     (TURNED, "schedule.workspace.B.thread_layout", "(8,32):(1,8)", set()),
     (
@@ -353,7 +353,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM, "tensors.A.align", 32, set()),
     (GEMM, "tensors.C.major", "N", {"schedule.copies.C", *GUARDS}),
     (GEMM, "tensors.X.shape", ["N"], {"schedule.copies.C", *GUARDS}),
-    (GEMM + "static: {K: 1024}\n", "static.K", 2048, {"schedule.copies"}),
+    (GEMM + "static: {K: 1024}\n", "static.K", 2048, {"schedule.copies", "schedule.tiler"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

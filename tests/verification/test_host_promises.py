@@ -44,7 +44,7 @@ targets: [sm_80]
 CHECKED = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype, len\(modes\), device\)"
 MADE = r'_new\("c", \(a.shape\[0\]'
 REAL, MOST = r"    _expect\(isinstance\(alpha.*\n", r"65535 \* BLK_N"
-SHARED, JUDGED = r"apart = apart \| \(reach <= column\)", r"if not right.all\(\):"
+SHARED, JUDGED = r"apart = apart \| \(width \+ sum\(inner\) <= column\)", r"if not right.all\(\):"
 MUTANTS = [
     # kernel, what is broken, pattern, text, which check says so
     ("product", "nothing is returned", r"    return c\n\n", "    return None\n\n", "accepts"),
@@ -62,8 +62,8 @@ MUTANTS = [
     ("product", "no limit of rows", r'"M": 2\*\*31 - 2\*\*21', '"M": 2**40', "M of 2.31 elements"),
     ("product", "strides count without elements", r" or not x.numel\(\)", "", "what torch makes where . is 0"),
     ("product", "strides count of one element", r"if size == 1 or not", "if not", "any stride along"),
-    ("product", "windows share memory", SHARED, "apart = apart | (reach < 0)", "columns of one buffer"),
-    ("product", "windows overlap", r"\(column \+ other_reach <= pitch\)", "(column <= pitch)", "overlaps"),
+    ("product", "windows share memory", SHARED, "apart = apart | (width < 0)", "columns of one buffer"),
+    ("product", "windows overlap", r"column \+ other_width \+ sum\(other_inner\) <= pitch", "column <= pitch", "overlaps"),
     ("product", "memory may be shared", r"return \(start > 0\)", "return (start > 0) | (start > 0)", "overlaps"),
     ("bytes", "elements may share memory", r"return distinct\n", "return distinct | (count > 0)\n", "share memory"),
     ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),

@@ -48,6 +48,8 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     yield wrong(f"wrong dtype ({other})", view.view(getattr(torch, other)))
     for device, elsewhere in executor.elsewhere(view):
         names = [t.argument for t in host.spec.tensors]  # of which may also be said that they are not where this is
+        if device.startswith("cuda:") and len(names) == 1:
+            continue
         yield host.refuses(tensor.argument, f"wrong device ({device})", {tensor.name: elsewhere}, names)
     yield wrong("one mode too many", view.unsqueeze(-1))
     if len(shape) > 1:
