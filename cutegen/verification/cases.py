@@ -48,10 +48,11 @@ def align_unit(tensor: Tensor) -> int:
     return max(1, (tensor.align or 1) // tensor.dtype.bytes)
 
 
-def strides_for(tensor: Tensor, sizes: Mapping[str, int], layout: Layout) -> tuple[int, ...]:
+def strides_for(tensor: Tensor, sizes: Mapping[str, int], layout: Layout, number: int = 0) -> tuple[int, ...]:
     """A tensor's strides in elements, in the order of its shape.
 
-    The major mode has stride 1; the others follow from the last to the first.
+    The major mode has stride 1; the others follow from the last to the first. Gaps between rows are wider the higher
+    the `number` of the tensor, so that tensors of one shape have different strides.
     """
     if not tensor.shape:
         return ()
@@ -65,6 +66,7 @@ def strides_for(tensor: Tensor, sizes: Mapping[str, int], layout: Layout) -> tup
             extent = -(-(extent + 1) // unit) * unit
             if layout == "offset" and (extent // unit) % 2 == 0:
                 extent += unit  # an odd multiple of `align`: aligned to no more than the spec promises
+            extent += 2 * number * unit
         strides[mode] = extent
     return tuple(strides[m] for m in tensor.shape)
 

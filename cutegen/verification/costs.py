@@ -10,13 +10,14 @@ from cutegen.planning.plan import Plan
 
 LARGEST_TENSOR = (1 << 22) + (1 << 16)
 """Elements of the largest tensor that the emulator takes."""
-# About a quarter of a second each: elements of all tensors, and instructions of all threads
-_ELEMENTS, _INSTRUCTIONS = 4.2e6, 2.4e8
-_PER_THREAD, _PER_MULTIPLY_ADD = 80, 1.6  # instructions, as the kernels of elementwise specs and of products have them
+# About half a second each: elements of all tensors, and instructions of all threads
+_ELEMENTS, _INSTRUCTIONS = 8.6e6, 1.4e9
+# Instructions of elementwise kernels; those of products, which take more time each, for multiply-adds and for outputs
+_PER_THREAD, _PER_MULTIPLY_ADD, _PER_OUTPUT = 80, 10, 5
 
 
 def costs(plan: Plan, sizes: Mapping[str, int]) -> float:
-    """What a case of these sizes costs, of which most blocks have little to do: 1 is about a quarter of a second.
+    """What a case of these sizes costs, of which most blocks have little to do: 1 is about half a second.
 
     Infinite where a tensor is too large for the emulator.
     """
@@ -26,4 +27,6 @@ def costs(plan: Plan, sizes: Mapping[str, int]) -> float:
         return math.inf
     covered = {mode: size if sizes[mode] else 0 for mode, size in spec.family.covered(plan).items()}
     each = _PER_THREAD * plan.threads + _PER_MULTIPLY_ADD * spec.operation.multiply_adds(spec, covered)
+    if spec.operation.has_product:
+        each += _PER_OUTPUT * prod(covered[mode] for mode in spec.output.shape)
     return max(sum(elements) / _ELEMENTS, spec.family.blocks(plan, sizes) * each / _INSTRUCTIONS)

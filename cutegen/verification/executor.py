@@ -87,6 +87,9 @@ class Executor(Protocol):
     def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
         """A tensor that nobody looks into, however large; None where there is no such memory."""
 
+    def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
+        """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
+
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
 
@@ -159,6 +162,9 @@ class GpuExecutor:
         return [(o, torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=o)) for o in others]
 
     def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
+        return None
+
+    def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         return None
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
@@ -243,6 +249,12 @@ class EmulatorExecutor:
             return None
         flat = torch.frombuffer(memory, dtype=getattr(torch, tensor.dtype.torch))
         placed: torch.Tensor = on_device(flat.as_strided(tuple(shape), tuple(strides)))
+        return placed
+
+    def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
+        from cutegen.emulator.host.device_tensors import far_apart
+
+        placed: torch.Tensor = far_apart(view, mode, stride)
         return placed
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
@@ -346,13 +358,17 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
 
 
 def _spoil(x: torch.Tensor) -> None:
-    """Makes every element of an output another one: NaN, a number far off, or the other truth."""
+    """Makes all elements of an output but the first others: NaN, numbers far off, or the other truth."""
     import torch
 
+    x = x.as_subclass(torch.Tensor)
     if x.is_floating_point():
-        x.copy_(torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan"))))
+        wrong = torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan")))
     else:
-        x.copy_(~x if x.dtype is torch.bool else x ^ 64)
+        wrong = ~x if x.dtype is torch.bool else x ^ 64
+    first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
+    first[(0,) * x.dim()] = True
+    x.copy_(torch.where(first, x, wrong))
 
 
 def gpu_missing() -> str | None:

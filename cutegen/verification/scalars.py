@@ -37,7 +37,7 @@ def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
 def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:
     """A value for each scalar, representable in its dtype: the case's own, or one that follows from its seed.
 
-    The latter are eighths, or whole numbers where the data are and results are exact.
+    The latter need all bits of their type, or are whole numbers where the data are and results are exact.
     """
     import torch
 
@@ -52,7 +52,8 @@ def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]
         elif scalar.dtype is Dtype.bool:
             values[scalar.name] = number % 2 == 0
         elif scalar.dtype.is_float:
-            values[scalar.name] = sign * (float(1 + number % 3) if case.data == "integers" else number / 8)
+            uneven = torch.tensor(number / 8 + 0.01, dtype=getattr(torch, scalar.dtype.torch)).item()
+            values[scalar.name] = sign * (float(1 + number % 3) if case.data == "integers" else uneven)
         else:
             values[scalar.name] = sign * (1 + number % 3)
     return values

@@ -107,7 +107,7 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
     summed = spec.operation.summed(spec)
     made = []
     for index, tensor in enumerate(spec.tensors):
-        shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout)
+        shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout, index)
         data = None
         if tensor.reads:
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)

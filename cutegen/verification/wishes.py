@@ -109,10 +109,10 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
 
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
-    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in 12 or 16.
+    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 16.
 
-    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be. Then
-    some mode must have had 12 bits of them: without anything to sum, or for more time.
+    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be; then
+    along one of them as many as there can be for more time, or without anything to sum.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -132,15 +132,20 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         sizes = next(allowed(spec, tile, wish), None)
         return spec.family.blocks(plan, sizes) if sizes is not None and costs(plan, sizes) <= budget else 0
 
-    most = 0
+    chosen: dict[str, Wish] = {}
     for mode in outer:
-        wish = next((w for w in (blocks(mode, bits) for bits in (16, 12, 8)) if launched(w, 1.0)), None)
-        if wish is not None:
-            most = max(most, launched(wish, 1.0))
-            yield wish
-    if most <= 2**12:
-        more = [blocks(mode, 12, idle) for idle in (True, False)[not empty :] for mode in outer]
-        yield from [wish for wish in more if launched(wish, 4.0) > 2**12][:1]
+        wishes = [blocks(mode, bits) for bits in range(16, 7, -1)]
+        cheap = [wish for wish in wishes if launched(wish, 1.0 if wish is wishes[-1] else 0.3)]
+        if cheap:
+            chosen[mode] = cheap[0]
+    most = max((launched(wish, 1.0) for wish in chosen.values()), default=0)
+    budget = 0.7 if empty else 1.0 if most > 2**12 else 2.0
+    for mode in outer:
+        for wish in (blocks(mode, bits, bool(empty)) for bits in range(16, 7, -1)):
+            if launched(wish, budget) > most:
+                most = launched(wish, budget)
+                chosen[f"{mode} idle" if empty else mode] = wish
+    yield from chosen.values()
     for mode in summed:
         sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: 2**8 * tile[mode] + tile[mode] + 1}
         why = f"so much of {mode} that no 8 bits count its tiles"

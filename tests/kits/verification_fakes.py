@@ -43,6 +43,9 @@ class CpuExecutor:
     def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
         return None
 
+    def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
+        return None
+
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Any]:
         raise AssertionError("nothing is launched here")
 

@@ -45,6 +45,10 @@ CHECKED = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype, len\(modes\), device\)"
 MADE = r'_new\("c", \(a.shape\[0\]'
 REAL, MOST = r"    _expect\(isinstance\(alpha.*\n", r"65535 \* BLK_N"
 SHARED, JUDGED = r"apart = apart \| \(width \+ sum\(inner\) <= column\)", r"if not right.all\(\):"
+NARROW = (
+    r"\1    rows = cute.assume(cutlass.Int32(mZ.stride[0]), divby=4)\n"
+    "    mZ = cute.make_tensor(mZ.iterator, cute.make_layout(mZ.shape, stride=(rows, mZ.stride[1], 1)))\n"
+)
 MUTANTS = [
     # kernel, what is broken, pattern, text, which check says so
     ("product", "nothing is returned", r"    return c\n\n", "    return None\n\n", "accepts"),
@@ -63,7 +67,13 @@ MUTANTS = [
     ("product", "strides count without elements", r" or not x.numel\(\)", "", "what torch makes where . is 0"),
     ("product", "strides count of one element", r"if size == 1 or not", "if not", "any stride along"),
     ("product", "windows share memory", SHARED, "apart = apart | (width < 0)", "columns of one buffer"),
-    ("product", "windows overlap", r"column \+ other_width \+ sum\(other_inner\) <= pitch", "column <= pitch", "overlaps"),
+    (
+        "product",
+        "windows overlap",
+        r"column \+ other_width \+ sum\(other_inner\) <= pitch",
+        "column <= pitch",
+        "overlaps",
+    ),
     ("product", "memory may be shared", r"return \(start > 0\)", "return (start > 0) | (start > 0)", "overlaps"),
     ("bytes", "elements may share memory", r"return distinct\n", "return distinct | (count > 0)\n", "share memory"),
     ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),
@@ -72,6 +82,16 @@ MUTANTS = [
     ("product", "inputs of another size", r'"M": M,', '"M": M + 1,', "make_inputs|python"),
     ("product", "the program finds nothing", JUDGED, "if False:", "a kernel that is wrong"),
     ("product", "the program finds too much", JUDGED, "if right.all():", "accepts `python"),
+    ("product", "a lock of its own", r"vars\(cutlass\).setdefault\(.*\)", "threading.RLock()", "several threads"),
+    ("product", "some wrong elements are right", JUDGED, "if not right.any():", "a kernel that is wrong"),
+    ("product", "half of a divisor", r'"N": 4', '"N": 2', "does not divide"),
+    (
+        "bytes",
+        "strides of 32 bits",
+        r"(    tidx, _, _ = cute.arch.thread_idx\(\)\n)",
+        NARROW,
+        "steps of more than 2.32",
+    ),
     ("product", "launched on the default stream", r", stream=stream", "", "accepts"),
 ]
 

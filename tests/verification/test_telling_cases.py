@@ -134,3 +134,11 @@ def test_the_kernels_themselves_are_right(tmp_path: Path) -> None:
     assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
         name: [] for name in modules()
     }
+
+
+def test_tensors_of_one_shape_have_strides_of_their_own(tmp_path: Path) -> None:
+    module = modules()["pointwise"]
+    changed = module.text.replace("    tidx, ", "    mY = cute.make_tensor(mY.iterator, mX.layout)\n    tidx, ", 1)
+    apart = [case.name for case in derive_cases(module.plan) if case.layout != "compact"]
+    failed = failing(module, changed, tmp_path)
+    assert failed and set(failed) <= set(apart)

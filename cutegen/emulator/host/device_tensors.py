@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,16 @@ def well_aligned(tensor: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.shape, tensor.stride())
 
 
+def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
+    """A tensor `on_device` that says that steps along a mode, its outermost, are `stride` elements.
+
+    A kernel that is launched with it takes such steps, and finds the elements where they are.
+    """
+    placed = on_device(tensor)
+    placed.far = (mode, stride)
+    return placed
+
+
 @lru_cache(maxsize=8)
 def _device_tensor(index: int) -> Any:
     """The class of tensors that say that they are on a CUDA device; torch is imported only for it."""
@@ -65,6 +76,16 @@ def _device_tensor(index: int) -> Any:
         def get_device(self) -> int:
             return index
 
+        def stride(self, dim: int | None = None) -> Any:
+            strides = list(super().stride())
+            if far := getattr(self, "far", None):
+                strides[far[0]] = far[1]
+            return tuple(strides) if dim is None else strides[dim]
+
+        def as_strided(self, size: Any, stride: Any, *more: Any) -> Any:
+            same = getattr(self, "far", None) and (tuple(size), tuple(stride)) == (tuple(self.shape), self.stride())
+            return self if same else super().as_strided(size, stride, *more)
+
     return DeviceTensor
 
 
@@ -73,10 +94,15 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
 
     Raises TypeError for a type of elements that DLPack has not.
     """
+    import torch
+
     kind = _KINDS.get(str(argument.dtype).removeprefix("torch."))
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
-    tensor = bind(argument, name, role, place(argument.data_ptr(), number))
-    return tensor, TensorArgument(
-        tensor.at, tensor.shape, tensor.strides, *kind, bool(argument.is_cuda), max(0, argument.get_device())
-    )
+    near = argument.as_subclass(torch.Tensor)
+    tensor = bind(near, name, role, place(near.data_ptr(), number))
+    if far := getattr(argument, "far", None):
+        steps = (far[1] * tensor.itemsize, near.stride(far[0]) * tensor.itemsize)
+        tensor = replace(tensor, fold=(*steps, near.shape[far[0]]))
+    strides, device = tuple(argument.stride()), max(0, argument.get_device())
+    return tensor, TensorArgument(tensor.at, tensor.shape, strides, *kind, bool(argument.is_cuda), device)

@@ -97,7 +97,8 @@ class Emulated:
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
         # Host code may refuse tensors that share memory; where they are placed they do not
-        self.launches = [asked for made in self.builds for asked in _asked(made, as_is)]
+        where = passed if any(tensor.fold for tensor in bound) else as_is  # a far row may lie where another tensor is
+        self.launches = [asked for made in self.builds for asked in _asked(made, where)]
         if self.only_launches:
             return
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]

@@ -24,7 +24,9 @@ class BoundTensor:
     which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
     be written, an `out` tensor must not be read before it is written and must be written whole. `unwritten`, for a
     tensor that several launches share, marks those of its `span` bytes that none of them has written yet, which must
-    not be read; a launch takes away what it writes. `owner` is kept alive. Raises ValueError for another role.
+    not be read; a launch takes away what it writes. `owner` is kept alive. `fold`, if there
+    is one, is (far, near, rows): the kernel is told that the `rows` steps along the outermost mode are `far` bytes,
+    where they are `near`. Raises ValueError for another role.
     """
 
     name: str
@@ -35,6 +37,7 @@ class BoundTensor:
     role: Role = "inout"
     address: int = -1
     unwritten: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+    fold: tuple[int, int, int] | None = None
     owner: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

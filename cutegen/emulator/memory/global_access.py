@@ -59,7 +59,7 @@ class GlobalAccess:
                 for at in (0, half * size)
             )
             return low[0] + high[0], low[1] + high[1]
-        address = self._two_modes(address)
+        address, offset = self.memory.folded(self._two_modes(address), offset)
         arena, index = self._find(address, offset, total, mask, instruction)
         if arena is None:
             return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
@@ -97,7 +97,7 @@ class GlobalAccess:
             self.store(address, offset, size, values[:half], mask, instruction)
             self.store(address, offset + half * size, size, values[half:], mask, instruction)
             return
-        address = self._two_modes(address)
+        address, offset = self.memory.folded(self._two_modes(address), offset)
         arena, index = self._find(address, offset, total, mask, instruction)
         if arena is None:
             for part in self._by_arena(address, offset, mask):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from cutegen.codegen.host import can_be_made
 from cutegen.language.model import Scalar
+from cutegen.verification.executor import load_module
 from cutegen.verification.host.judging import Check, Host
 
 
@@ -17,6 +22,7 @@ def checks(host: Host) -> Iterator[Check]:
     yield from _gradients(host)
     for scalar in host.spec.scalars:
         yield from _scalar(host, scalar)
+    yield Check(host.spec.output.argument, "first calls that meet in several threads", partial(_meet, host))
     yield from _programs(host)
 
 
@@ -43,6 +49,39 @@ def _without_gradients(run: Callable[[], str]) -> str:
 
     with torch.no_grad():
         return run()
+
+
+def _meet(host: Host) -> str:
+    """What is wrong if two modules are compiled at once, which CuTeDSL's compiler is not made for.
+
+    The compiler is another one, which does nothing but take time.
+    """
+    from cutlass import cute
+
+    at_once, most, counting = 0, 0, threading.Lock()
+
+    class Compiler:
+        def __getitem__(self, options: object) -> Compiler:
+            return self
+
+        def __call__(self, *arguments: object) -> None:
+            nonlocal at_once, most
+            with counting:
+                at_once += 1
+                most = max(most, at_once)
+            time.sleep(0.01)
+            with counting:
+                at_once -= 1
+
+    modules = [load_module(Path(str(host.module.__file__))) for _ in range(2)]
+    calls = [partial(module.compile_for, host.module.TARGETS[0]) for module in (*modules, *modules)]
+    threads = [threading.Thread(target=call) for call in calls]
+    with mock.patch.object(cute, "compile", Compiler()):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return f"{most} of {len(calls)} calls compile at once" if most > 1 else "" if most else "none of them compiles"
 
 
 def _scalar(host: Host, scalar: Scalar) -> Iterator[Check]:

@@ -44,6 +44,7 @@ def checks(host: Host) -> Iterator[Check]:
     yield from _not_taken(host)
     yield from _meaningless_strides(host)
     yield from _limits(host)
+    yield from _far_apart(host)
 
 
 def _made(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
@@ -77,9 +78,10 @@ def _disagreeing(host: Host) -> Iterator[Check]:
             what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
             yield host.refuses(arguments[0], what, _made(host, names, larger), arguments)
         elif step > 1:
-            odd = {**sizes, mode: sizes[mode] + 1}
-            what = f"{mode} is {odd[mode]}, which {step} does not divide"
-            yield host.refuses(arguments[0], what, _made(host, names, odd), arguments)
+            for more in sorted({1, step // 2}):
+                odd = {**sizes, mode: sizes[mode] + more}
+                what = f"{mode} is {odd[mode]}, which {step} does not divide"
+                yield host.refuses(arguments[0], what, _made(host, names, odd), arguments)
 
 
 def _not_taken(host: Host) -> Iterator[Check]:
@@ -128,7 +130,7 @@ def _strided(tensor: Tensor, view: torch.Tensor, mode: str, size: int) -> torch.
 
 
 def _limits(host: Host) -> Iterator[Check]:
-    """Sizes at the limits of a launch and of coordinates, of memory that nobody touches: launched whole, or refused."""
+    """Sizes at the limits of a launch and of coordinates, of memory that nobody touches: launched, or refused."""
     spec = host.spec
     covered = spec.family.covered(host.plan)
     free = [mode for mode in spec.output.shape if mode not in spec.static]
@@ -148,8 +150,21 @@ def _limits(host: Host) -> Iterator[Check]:
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
 
 
+def _far_apart(host: Host) -> Iterator[Check]:
+    """Tensors whose rows are so far apart that no 32 bits count the elements or bytes between them, one by one."""
+    for item in host.tensors:
+        tensor, view = item.tensor, item.view
+        outermost = max(range(view.dim()), key=view.stride)
+        if view.shape[outermost] > 1 and tensor.shape[outermost] != (tensor.major or tensor.shape[-1]):
+            # not those of neighbouring rows in the lower 32 bits either
+            far = host.executor.far_apart(view, outermost, (1 << 32) + 3 * view.stride(outermost))
+            if far is not None:
+                mode = tensor.shape[outermost]
+                yield host.takes(tensor.argument, f"steps of more than 2^32 elements along {mode}", {tensor.name: far})
+
+
 def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = None) -> Iterator[Check]:
-    """A check of sizes whose kernel is not run: it must be launched with all its blocks, or be refused by name.
+    """A check of sizes whose kernel is not run: it must be launched with a grid that there can be, or refused by name.
 
     `taken` says which of the two; None leaves it to the module. Nothing where no such tensors can be made here.
     """
@@ -164,7 +179,6 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         if untouched is None:
             return
         made[tensor.name] = untouched
-    blocks = spec.family.blocks(host.plan, accepted)
     names = [t.argument for t in spec.tensors]
 
     def run() -> str:
@@ -182,6 +196,6 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         wrong = next((g for g in grids if max(g[1:]) > _BLOCKS or g[0] >= _COORDINATES), None)
         if wrong is not None:
             return f"is launched with a grid of {wrong}"
-        return "" if any(prod(grid) == blocks for grid in grids) else f"is launched as {grids}, not as {blocks} blocks"
+        return "" if grids else "is accepted, and nothing is launched"
 
     yield Check(spec.output.argument, ("accepts " if taken else "") + what, run)
