@@ -83,9 +83,9 @@ COMPILERS_OWN = re.compile(
 # What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
 DERIVED = (
     "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "pred_{}", "s{}", "s{}_elements", "s{}_layout",
-    "store_{}", "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}", "t{}r{}_in",
-    "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}", "{}_kernel",
-    "{}_workspace_{}_kernel",
+    "s{}_memory", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}",
+    "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}",
+    "{}_kernel", "{}_workspace_{}_kernel",
 )  # fmt: skip
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import io
 import mmap
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,6 +16,7 @@ from cutegen.compiling.loading import load
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
+from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
     import torch
@@ -43,13 +42,6 @@ class Ran(NamedTuple):
     outputs: tuple[torch.Tensor, ...] = ()
 
 
-class Program(NamedTuple):
-    """How a module ended that was run as a program, and what it printed."""
-
-    code: int
-    said: str
-
-
 def no_judge(by: str) -> None:
     """Accepts a result that nobody looks at."""
 
@@ -59,6 +51,7 @@ class Executor(Protocol):
 
     name: str  # for reports: "gpu (NVIDIA H200)"
     device: str  # where arguments live, as torch names it
+    generated: bool  # whether its modules keep all of the contract of generated ones, for a compiler too
     element_limit: int | None  # cases with a larger tensor, or more multiply-adds than 64 times this, do not run
 
     def run(
@@ -112,6 +105,7 @@ class GpuExecutor:
     than the current one reads zeros, and what it writes is overwritten.
     """
 
+    generated = True
     element_limit: int | None = None
     _DELAY = 300_000  # clock cycles, about 0.2 ms
 
@@ -199,6 +193,7 @@ class EmulatorExecutor:
 
     name = "cpu (emulator)"
     device = "cpu"
+    generated = True
     element_limit: int | None = LARGEST_TENSOR
 
     def __init__(self, targets: Sequence[str] | None = None) -> None:
@@ -333,42 +328,6 @@ def _outputs(spec: KernelSpec, given: Sequence[object], result: object) -> tuple
         if argument is not None and found is not argument:
             raise WrongReturn(f"returned another tensor than {wanted}, which it was given")
     return tuple(results)
-
-
-def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool) -> Program:
-    """Runs a module's `main` in this process with these flags; with `broken` its function leaves wrong outputs."""
-    function, said = getattr(module, spec.kernel), io.StringIO()
-
-    def spoiled(*arguments: Any) -> object:
-        result = function(*arguments)
-        for x in result if isinstance(result, tuple) else (result,):
-            _spoil(x)
-        return result
-
-    patched = mock.patch.object(module, spec.kernel, spoiled if broken else function)
-    argv = mock.patch.object(sys, "argv", [f"{spec.kernel}.py", *flags])
-    with patched, argv, redirect_stdout(said), redirect_stderr(said):
-        try:
-            code = int(module.main() or 0)
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except Exception as error:
-            return Program(-1, f"{said.getvalue()}{type(error).__name__}: {error}")
-    return Program(code, said.getvalue())
-
-
-def _spoil(x: torch.Tensor) -> None:
-    """Makes all elements of an output but the first others: NaN, numbers far off, or the other truth."""
-    import torch
-
-    x = x.as_subclass(torch.Tensor)
-    if x.is_floating_point():
-        wrong = torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan")))
-    else:
-        wrong = ~x if x.dtype is torch.bool else x ^ 64
-    first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
-    first[(0,) * x.dim()] = True
-    x.copy_(torch.where(first, x, wrong))
 
 
 def gpu_missing() -> str | None:

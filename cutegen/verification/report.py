@@ -109,7 +109,7 @@ class KernelReport:
     def errors_text(self) -> str:
         """How the errors of what passed compare with what rounding may take: the largest is 100 % if it takes all."""
         worst = max((case.ratio for case in self.cases if case.status == "passed"), default=0.0)
-        return f"errors within bounds, at most {100 * worst:.2g} % of them" if worst else "no errors"
+        return f"errors within bounds, at most {100 * worst:.0f} % of them" if worst else "no errors"
 
     @property
     def failures(self) -> tuple[str, ...]:

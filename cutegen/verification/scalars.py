@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from cutegen.verification.cases import Case
 
 Values = Mapping[str, float]
-_FLOATS = (0.0, 1.0, -2.5, math.inf, math.nan)
+_FLOATS = (0.0, 1.0, -2.5, -5e-4, 7e4, math.inf, math.nan)
 _INTEGERS = (0, 1, -(2**31), 2**31 - 1)
 
 
 def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
     """Values of some scalars, a case each, with its name: those at which factors and divisors are often treated apart.
 
-    Each scalar is 0, 1, negative, infinite and NaN, or 0, 1, the least and the largest integer, beside ordinary values
-    of the others; and 0 with all others 1, and 1 with all others 0.
+    Each scalar is 0, 1, negative, small, large, infinite and NaN, or 0, 1, the least and the largest integer, beside
+    ordinary values of the others; 0 with all others 1, and 1 with all others 0; and all are 0, and all 1.
     """
     names = [scalar.name for scalar in spec.scalars]
     for scalar in spec.scalars:
@@ -32,6 +32,8 @@ def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
             rest = {other: 1 - value for other in names if other != name}
             others = f"{next(iter(rest))} = {1 - value}" if len(rest) == 1 else f"all others {1 - value}"
             yield f"{name} = {value}, {others}", {name: value, **rest}
+    for value in (0, 1) if len(names) > 1 else ():
+        yield f"{', '.join(names)} = {value}" if len(names) < 4 else f"all scalars {value}", dict.fromkeys(names, value)
 
 
 def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]:

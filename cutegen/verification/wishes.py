@@ -109,7 +109,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
 
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
-    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 16.
+    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
 
     Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be; then
     along one of them as many as there can be for more time, or without anything to sum.
@@ -134,14 +134,14 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
     chosen: dict[str, Wish] = {}
     for mode in outer:
-        wishes = [blocks(mode, bits) for bits in range(16, 7, -1)]
+        wishes = [blocks(mode, bits) for bits in range(18, 7, -1)]
         cheap = [wish for wish in wishes if launched(wish, 1.0 if wish is wishes[-1] else 0.3)]
         if cheap:
             chosen[mode] = cheap[0]
     most = max((launched(wish, 1.0) for wish in chosen.values()), default=0)
     budget = 0.7 if empty else 1.0 if most > 2**12 else 2.0
     for mode in outer:
-        for wish in (blocks(mode, bits, bool(empty)) for bits in range(16, 7, -1)):
+        for wish in (blocks(mode, bits, bool(empty)) for bits in range(18, 7, -1)):
             if launched(wish, budget) > most:
                 most = launched(wish, budget)
                 chosen[f"{mode} idle" if empty else mode] = wish

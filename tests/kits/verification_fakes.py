@@ -21,13 +21,15 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor, Tolerance, Verify
 from cutegen.planning.plan import Plan
 from cutegen.verification.costs import LARGEST_TENSOR
-from cutegen.verification.executor import Program, Ran, no_judge
+from cutegen.verification.executor import Ran, no_judge
+from cutegen.verification.programs import Program
 
 Judge = Callable[[str], None]
 
 
 class CpuExecutor:
     name, device = "cpu (plain torch)", "cpu"
+    generated = False
     element_limit: int | None = LARGEST_TENSOR
 
     def run(

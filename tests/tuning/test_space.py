@@ -57,7 +57,9 @@ def test_of_a_large_space_a_sample_is_tried() -> None:
 def test_what_a_choice_sets_or_tune_names_stays() -> None:
     choice = {("tiler", "K"): 16, ("smem", "A", "pad"): 8}
     after = changed(WRITTEN, choice, family_of("gemm", {}), "C", kept=[("copies", "C")])
-    assert after["smem"] == {"A": {"pad": 8}} and after["copies"] == {"A": {"atom": "cp_async"}, "C": {"bits": 128}}
+    assert after["smem"] == {"A": {"pad": 8}} and after["copies"] == {"C": {"bits": 128}}, (
+        "how A is copied follows from its pad"
+    )
 
 
 def test_a_layout_in_other_words_is_no_change() -> None:

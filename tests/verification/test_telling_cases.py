@@ -62,7 +62,7 @@ schedule: {tiler: {N: 4}}
 targets: [sm_80]
 """
 MANY, DEEP = r"more than \d+ tiles of [MN]", "more than 256 tiles of K"
-SPECIAL, SCALARS = "special values", r"(alpha|beta|s) = "
+SPECIAL, SCALARS = "special values", r"(alpha, beta|alpha|beta|s) = "
 VALUES = f"{SPECIAL}|{SCALARS}"
 FETCH = r"(copy_tile\(tiled_copy_A, tAgA, fetch), "
 COORD = r"coord = \(bidx, bidy, None\)"

@@ -102,7 +102,6 @@ def test_integers_run_with_two_poisons_that_differ_everywhere(dtype: Dtype) -> N
 
 def test_copying_one_tensors_gap_onto_anothers_shows() -> None:
     x, _, d = made(Dtype.f32)
-    assert x.offset == d.offset or x.buffer.numel() == d.buffer.numel()
     row = min(d.view.stride(0), x.view.stride(0))
     wide = (4, row)
     d.view.as_strided(wide, d.view.stride()).copy_(x.view.as_strided(wide, x.view.stride()))

@@ -12,9 +12,10 @@ from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
+from cutegen.contract import compiled_arguments
 from cutegen.language.model import Scalar
 from cutegen.verification.executor import load_module
-from cutegen.verification.host.judging import Check, Host
+from cutegen.verification.host.judging import Check, Host, unnamed
 
 
 def checks(host: Host) -> Iterator[Check]:
@@ -22,7 +23,11 @@ def checks(host: Host) -> Iterator[Check]:
     yield from _gradients(host)
     for scalar in host.spec.scalars:
         yield from _scalar(host, scalar)
-    yield Check(host.spec.output.argument, "first calls that meet in several threads", partial(_meet, host))
+    output = host.spec.output.argument
+    if host.executor.generated:
+        yield Check(output, "first calls that meet in several threads", partial(_meet, host))
+        yield Check(output, "the target for a GPU", partial(_targets, host))
+        yield Check(output, "workspaces of two calls", partial(_memory_of_each_call, host))
     yield from _programs(host)
 
 
@@ -49,6 +54,46 @@ def _without_gradients(run: Callable[[], str]) -> str:
 
     with torch.no_grad():
         return run()
+
+
+def _targets(host: Host) -> str:
+    """What is wrong with the target that a module chooses for a GPU: for each of its own, and for one it has not."""
+    import torch
+
+    module = load_module(Path(str(host.module.__file__)))
+    chosen: list[str] = []
+
+    def compiled(arch: str) -> Callable[..., None]:
+        chosen.append(arch)
+        return lambda *arguments: None
+
+    def compile_on(capability: tuple[int, int]) -> str:
+        with (
+            mock.patch.object(torch.cuda, "get_device_capability", lambda device: capability),
+            mock.patch.object(module, "compile_for", compiled),
+        ):
+            type(module._compiled)()[0]
+        return chosen[-1]
+
+    try:
+        for target in module.TARGETS:
+            digits = target.removeprefix("sm_").rstrip("a")
+            if (found := compile_on((int(digits[:-1]), int(digits[-1])))) != target:
+                return f"compiles for {found} on a GPU for {target}"
+    except Exception as error:
+        return f"raises {type(error).__name__} on a GPU for {target}: {str(error)[:200]}"
+    try:
+        return f"compiles for {compile_on((7, 5))} on a GPU for sm_75"
+    except ValueError as error:
+        return unnamed(error, ("cuda:0",))
+
+
+def _memory_of_each_call(host: Host) -> str:
+    """What is wrong with workspaces: two calls that are under way at once must not write to the same memory."""
+    taken = [list(compiled_arguments(host.module, host.arguments(host.views))) for _ in range(2)]
+    given = len(host.spec.tensors) + len(host.spec.scalars)
+    first, second = ([x.data_ptr() for x in arguments[given:] if x.numel()] for arguments in taken)
+    return "two calls have the same workspace" if set(first) & set(second) else ""
 
 
 def _meet(host: Host) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH
-from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.codegen.statements import print_statements
 from cutegen.codegen.variables import Variables
 from toy_family.plan import FillPlan
+
+_BLOCKS = '-(-sizes["{0}"] // ROWS) * -(-sizes["{1}"] // THREADS)'
 
 
 def kernel_parts(plan: FillPlan) -> KernelParts:
@@ -23,6 +25,14 @@ def kernel_parts(plan: FillPlan) -> KernelParts:
         constants=(
             Constant("THREADS", str(plan.threads), "along the last mode", "schedule.threads"),
             Constant("ROWS", str(plan.rows), "of a thread", "schedule.rows"),
+        ),
+        limits=(
+            Limit(
+                "schedule.threads",
+                _BLOCKS.format(*plan.spec.output.shape),
+                'f"at most {2**31 - 1} blocks"',
+                "tiles < 2**31",
+            ),
         ),
         context={**variable, "lines": stored.statements, "value": stored.result},
     )

@@ -1,0 +1,59 @@
+"""Runs a generated module as the program that it also is, in this process."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
+
+from cutegen.language.model import KernelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Program(NamedTuple):
+    """How a module ended that was run as a program, and what it printed."""
+
+    code: int
+    said: str
+
+
+def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool) -> Program:
+    """Runs a module's `main` in this process with these flags; with `broken` its function leaves wrong outputs."""
+    function, said = getattr(module, spec.kernel), io.StringIO()
+
+    def spoiled(*arguments: Any) -> object:
+        result = function(*arguments)
+        for x in result if isinstance(result, tuple) else (result,):
+            _spoil(x)
+        return result
+
+    patched = mock.patch.object(module, spec.kernel, spoiled if broken else function)
+    argv = mock.patch.object(sys, "argv", [f"{spec.kernel}.py", *flags])
+    with patched, argv, redirect_stdout(said), redirect_stderr(said):
+        try:
+            code = int(module.main() or 0)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Exception as error:
+            return Program(-1, f"{said.getvalue()}{type(error).__name__}: {error}")
+    return Program(code, said.getvalue())
+
+
+def _spoil(x: torch.Tensor) -> None:
+    """Makes all elements of an output but the first others: NaN, numbers far off, or the other truth."""
+    import torch
+
+    x = x.as_subclass(torch.Tensor)
+    if x.is_floating_point():
+        wrong = torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan")))
+    else:
+        wrong = ~x if x.dtype is torch.bool else x ^ 64
+    first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
+    first[(0,) * x.dim()] = True
+    x.copy_(torch.where(first, x, wrong))
