@@ -21,7 +21,8 @@ from cutegen.verification.cases import derive_cases
 from tests.fuzz.making import Made, make_small
 
 TOGETHER = 20  # kernels that are built at a time
-MOST_ELEMENTS = 1_000_000  # of all outputs of all cases: what the emulator runs in half a minute
+MOST_ELEMENTS = 3_000_000  # of a kernel's `elements`: what the emulator runs in about a minute
+PRODUCTS = 4  # multiply-adds that take it as long as an element
 
 
 def build(seed: int, start: int, count: int, workers: int, out: Path | None) -> int:
@@ -36,7 +37,7 @@ def build(seed: int, start: int, count: int, workers: int, out: Path | None) -> 
         batch: list[tuple[int, Made]] = []
         while len(batch) < min(TOGETHER, count - built):
             made = make_small(seed, number)
-            verdict = _wanted(made)
+            verdict = wanted(made)
             verdicts[f"{made.op}: {verdict}"] += 1
             if verdict == "accepted":
                 batch.append((number, made))
@@ -48,7 +49,7 @@ def build(seed: int, start: int, count: int, workers: int, out: Path | None) -> 
     return found
 
 
-def _wanted(made: Made) -> str:
+def wanted(made: Made) -> str:
     """`accepted`, or why a spec is not built."""
     try:
         (module,) = generate(made.raw.decode(), "trial.yaml").modules
@@ -58,12 +59,13 @@ def _wanted(made: Made) -> str:
 
 
 def elements(module: Module) -> int:
-    """The elements of all outputs of all cases, a gemm's times a part of its depth: what running it takes."""
+    """The elements of an output in all cases, and a part of a gemm's multiply-adds: what running a kernel takes."""
     spec = module.spec
     summed = [mode for mode in spec.modes if mode not in spec.output.shape]
     found = 0
     for case in derive_cases(module.plan):
-        found += prod(case.sizes[m] for m in spec.output.shape) * (1 + sum(case.sizes[m] for m in summed))
+        depth = sum(case.sizes[m] for m in summed)
+        found += prod(case.sizes[m] for m in spec.output.shape) * (1 + depth // PRODUCTS)
     return found
 
 

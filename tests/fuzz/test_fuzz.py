@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from cutegen.codegen import generate
 from cutegen.registry import ops
 from tests.fuzz import trial
-from tests.fuzz.building import MOST_ELEMENTS, elements
+from tests.fuzz.building import wanted
 from tests.fuzz.making import MAKERS, make, make_small
 from tests.fuzz.minimising import minimise
 from tests.fuzz.tally import Tally
@@ -35,14 +35,15 @@ def test_every_op_has_a_maker_of_specs_most_of_which_are_kernels() -> None:
     assert {made.op for made in small} == set(MAKERS)
 
 
-def test_what_is_built_is_cheap() -> None:
-    for number in range(40):
-        try:
-            (module,) = generate(make_small(SEED, number).raw.decode(), "small.yaml").modules
-        except trial.SpecError:
-            continue
-        assert not module.spec.expect.sass and module.spec.verify.tolerance.rtol is None
-        assert elements(module) < 20 * MOST_ELEMENTS
+def test_most_small_specs_that_lint_accepts_are_built() -> None:
+    found: Counter[str] = Counter()
+    for number in range(48):
+        made = make_small(SEED, number)
+        found[f"{made.op} {wanted(made)}"] += 1
+        assert b"expect" not in made.raw and b"tolerance" not in made.raw
+    assert all(found[f"{op} accepted"] for op in MAKERS), found
+    good, large = (sum(count for what, count in found.items() if what.endswith(end)) for end in ("accepted", "large"))
+    assert good > large and good > 16, found
 
 
 def test_the_spec_of_a_number_is_always_the_same_one() -> None:
