@@ -47,7 +47,7 @@ from cutegen.tuning.space import make_space
 from cutegen.verification.cases import derive_cases
 
 SECONDS = 5.0  # of the processor, for one spec
-PATIENCE = 60.0  # seconds by the clock, on a machine that others use too
+PATIENCE = 300.0  # seconds by the clock, on a machine that others use too
 MEMORY = 6 << 30  # bytes of address space
 MOST_MODULES = 4  # of a matrix that are looked at
 LONGEST = 600  # characters of a message, a note or a help
@@ -141,7 +141,7 @@ def _walk(raw: bytes, folder: Path, outcome: Outcome, step: list[str], depth: De
         if depth.draw:
             _show(module, depth.html)
     step[0] = "verbs"
-    if depth.verbs:
+    if depth.verbs and len(generated.modules) <= MOST_MODULES:
         _verbs(file, outcome)
     step[0] = "tune"
     if depth.tune and len(generated.modules) <= MOST_MODULES:
