@@ -77,7 +77,9 @@ class HandPlan(Plan):
 
 
 def plan_of(spec: KernelSpec, tile: Mapping[str, int], stages: int | None = None, **more: Any) -> HandPlan:
-    return HandPlan(spec=spec, threads=getattr(spec.schedule, "threads", None) or 256, tile=tile, stages=stages, **more)
+    return HandPlan(
+        spec=spec, threads=getattr(spec.schedule, "threads", None) or 1 << 20, tile=tile, stages=stages, **more
+    )
 
 
 def add_plan() -> HandPlan:
