@@ -139,9 +139,9 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         if cheap:
             chosen[mode] = cheap[0]
     most = max((launched(wish, 1.0) for wish in chosen.values()), default=0)
-    budget = 0.7 if empty else 1.0 if most > 2**12 else 2.0
+    budget = 0.7 if empty else 1.0 if most > 2**12 else 1.5
     for mode in outer:
-        for wish in (blocks(mode, bits, bool(empty)) for bits in range(18, 7, -1)):
+        for wish in (blocks(mode, bits, bool(empty)) for bits in range(12 if empty else 16, 7, -1)):
             if launched(wish, budget) > most:
                 most = launched(wish, budget)
                 chosen[f"{mode} idle" if empty else mode] = wish
