@@ -50,6 +50,11 @@ def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence
     return arguments if with_workspaces is None else tuple(with_workspaces(*arguments))
 
 
+def has_workspaces(module: ModuleType) -> bool:
+    """Whether the compiled function takes memory that the public one makes for each call."""
+    return hasattr(module, "_arguments")
+
+
 def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
     """Makes the public function call another in the place of its compiled ones. Raises TypeError for another module."""
     if not isinstance(getattr(module, "_compiled", None), dict):

@@ -243,7 +243,7 @@ class Evaluator:
         error = torch.where(exact | (magnitude == 0), 0.0, error)
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)
-        against = (magnitude - value.abs()) / 2 * (1 + gamma) < overflow(dtype) / 2
+        against = (magnitude - value.abs()) * (1 + gamma) < overflow(dtype)
         surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
         error = torch.where(stays | surely, error, torch.inf)
         certain = value.isnan() & (stays | _nan_among(a, b, product)) | value.isinf() & stays & (not wide)
@@ -256,10 +256,7 @@ def _nan_among(
     """Whether a NaN is among what is summed for each element, whatever else is."""
     import torch
 
-    def count(nan: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return product(nan.to(torch.float64), torch.ones_like(other))
-
-    return (count(a.isnan(), b) > 0) | (product(torch.ones_like(a), b.isnan().to(torch.float64)) > 0)
+    return product(a.isnan().double(), torch.ones_like(b)) + product(torch.ones_like(a), b.isnan().double()) > 0
 
 
 def _gamma(n: int, dtype: Dtype) -> float:

@@ -20,8 +20,9 @@ WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignmen
 class Case:
     """One run of a kernel.
 
-    `sizes` maps every mode to its size. `layout`: `compact` has no gaps; `padded` separates rows by the least gap that
-    `align` allows; `offset` is padded, with base address and strides aligned to `align` bytes and to no more.
+    `sizes` maps every mode to its size. `layout`: `compact` has no gaps; `padded` separates rows by gaps that `align`
+    allows, the least for the first tensor; `offset` is padded, with base address and strides aligned to `align` bytes
+    and to no more.
     `data`: `random` normal numbers, `integers` small ones for which results are exact, `special` with NaN, infinities,
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name.
     """

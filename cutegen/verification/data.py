@@ -31,7 +31,7 @@ def data_for(
     dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype
     generator = torch.Generator().manual_seed(seed)
 
-    def whole(low: int, high: int, shape: tuple[int, ...] = shape) -> torch.Tensor:
+    def whole(low: int, high: int) -> torch.Tensor:
         return torch.randint(low, high + 1, shape, generator=generator)
 
     if kept is Dtype.bool:

@@ -86,10 +86,8 @@ class Executor(Protocol):
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
 
-    def program(
-        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
-    ) -> Program | None:
-        """Runs a module as a program, with `broken` so that its function gives wrong outputs; None: it cannot be."""
+    def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
+        """Runs a module as a program, with `broken` so that its function gives wrong outputs."""
 
     def synchronize(self) -> None:
         """Waits until everything that was run is done; raises what went wrong on the device."""
@@ -164,9 +162,7 @@ class GpuExecutor:
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         raise CannotRun("a GPU does not tell what it would launch")
 
-    def program(
-        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
-    ) -> Program | None:
+    def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         return run_program(module, spec, flags, broken)
 
     def synchronize(self) -> None:
@@ -263,9 +259,7 @@ class EmulatorExecutor:
                 emulated.only_launches = False
             return emulated.launches
 
-    def program(
-        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
-    ) -> Program | None:
+    def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         import torch
 
         from cutegen.emulator import on_device

@@ -51,10 +51,8 @@ class CpuExecutor:
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Any]:
         raise AssertionError("nothing is launched here")
 
-    def program(
-        self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False
-    ) -> Program | None:
-        return None
+    def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
+        raise AssertionError("these modules are no programs")
 
     def synchronize(self) -> None:
         pass
