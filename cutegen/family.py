@@ -150,6 +150,10 @@ class Family(ABC, Generic[S, P]):
         output = plan.spec.output
         return prod(-(-sizes[mode] // plan.tile[mode]) for mode in output.shape if mode in plan.tile)
 
+    def largest(self, plan: P) -> Mapping[str, int]:
+        """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones."""
+        return {}
+
     def arithmetic(self, spec: KernelSpec[S]) -> Arithmetic:
         """The kind of arithmetic whose rate bounds a resolved kernel: f64 where a tensor is, else f32, on the CUDA
         cores."""

@@ -40,3 +40,11 @@ def first_lane(bad: Array, shape: tuple[int, int]) -> tuple[int, int]:
 def value_at(value: Array, lane: tuple[int, int], shape: tuple[int, int]) -> int:
     """The value that a lane (thread, block) has, as a whole number. `shape` is that of all lanes."""
     return int(np.broadcast_to(value, shape)[lane])
+
+
+def spread(value: Array, shape: tuple[int, ...]) -> Array:
+    """A value for each place of a shape that it broadcasts to, not to be written to.
+
+    Most values have one already, and numpy takes microseconds to find that.
+    """
+    return value if value.shape == shape else np.broadcast_to(value, shape)

@@ -1,4 +1,4 @@
-"""What a case costs to run where it costs most: on the emulator, and in the float64 reference."""
+"""What a case takes to run where that takes longest: on the emulator, with its float64 reference."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ import math
 from collections.abc import Mapping
 from math import prod
 
+from cutegen.expressions.tree import Call, walk
 from cutegen.planning.plan import Plan
 
 LARGEST_TENSOR = (1 << 22) + (1 << 16)
 """Elements of the largest tensor that the emulator takes."""
-_GRID = 65535  # blocks of the second extent of a grid
-# About half a second each: elements of all tensors, and instructions of all threads
-_ELEMENTS, _INSTRUCTIONS = 8.6e6, 1.4e9
-# Instructions of elementwise kernels; those of products, which take more time each, for multiply-adds and for outputs
-_PER_THREAD, _PER_MULTIPLY_ADD, _PER_OUTPUT = 80, 10, 5
+# Seconds, measured on one core of a server of 2023. Of data and what guards them, of the reference, of the emulator.
+_ELEMENT, _NODE = 50e-9, 15e-9
+_THREAD, _MULTIPLY_ADD, _INSTRUCTION = 20e-9, 3.5e-9, 2e-9
+_CALL = 25  # instructions of a function, about
 
 
-def costs(plan: Plan, sizes: Mapping[str, int]) -> float:
-    """What a case of these sizes costs, of which most blocks have little to do: 1 is about half a second.
+def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
+    """About how many seconds a case of these sizes takes, of which most blocks have less to do than there is room for.
 
-    Infinite where a tensor is too large for the emulator, or the tiles of a mode of a product for a grid's extent.
+    Infinite where a tensor is too large for the emulator, or a mode for the kernel's grids.
     """
     spec = plan.spec
     elements = [prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors]
-    tiles = [-(-sizes[mode] // size) for mode, size in spec.family.covered(plan).items() if mode in spec.output.shape]
-    if max(elements) > LARGEST_TENSOR or (spec.operation.has_product and max(tiles) > _GRID):
+    largest = spec.family.largest(plan)
+    if max(elements) > LARGEST_TENSOR or any(sizes[mode] > most for mode, most in largest.items()):
         return math.inf
+    nodes = [node for statement in spec.compute.statements for node in walk(statement.value)]
+    calls = sum(isinstance(node, Call) and node.function != "where" for node in nodes)
     covered = {mode: size if sizes[mode] else 0 for mode, size in spec.family.covered(plan).items()}
-    each = _PER_THREAD * plan.threads + _PER_MULTIPLY_ADD * spec.operation.multiply_adds(spec, covered)
-    if spec.operation.has_product:
-        each += _PER_OUTPUT * prod(covered[mode] for mode in spec.output.shape)
-    return max(sum(elements) / _ELEMENTS, spec.family.blocks(plan, sizes) * each / _INSTRUCTIONS)
+    block = _THREAD * plan.threads + _MULTIPLY_ADD * spec.operation.multiply_adds(spec, covered)
+    value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
+    block += value * prod(covered[mode] for mode in spec.output.shape)
+    results = prod(sizes[mode] for mode in spec.output.shape)
+    return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * spec.family.blocks(plan, sizes)

@@ -9,11 +9,16 @@ from typing import Literal
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-from cutegen.verification.costs import costs
+from cutegen.verification.costs import seconds
 from cutegen.verification.scalars import Values, telling_scalars
 
 Layout = Literal["compact", "padded", "offset"]
 Data = Literal["random", "integers", "special"]
+
+
+# Seconds that a case of many blocks may take: one along each mode, and the one of most blocks. They are more where they
+# make the difference between less and more than 2^8 blocks, or 2^12
+_CHEAP, _ONCE, _NEEDED, _NEEDED_ONCE = 0.06, 0.15, 0.6, 0.4
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,8 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
 
-    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be; then
-    along one of them as many as there can be for more time, or without anything to sum.
+    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, or
+    with nothing to sum if that is dear; then along one of them as many as there can be for more time.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -127,24 +132,21 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         what = "nothing to sum" if idle else "little to do"
         return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")
 
-    def launched(wish: Wish, budget: float) -> int:
-        """The number of blocks, or 0 if the case costs more than the budget."""
+    def launched(wish: Wish, most: float) -> int:
+        """The number of blocks, or 0 if the case takes more than that many seconds."""
         sizes = next(allowed(spec, tile, wish), None)
-        return spec.family.blocks(plan, sizes) if sizes is not None and costs(plan, sizes) <= budget else 0
+        return spec.family.blocks(plan, sizes) if sizes is not None and seconds(plan, sizes) <= most else 0
 
     chosen: dict[str, Wish] = {}
     for mode in outer:
-        wishes = [blocks(mode, bits) for bits in range(18, 7, -1)]
-        cheap = [wish for wish in wishes if launched(wish, 1.0 if wish is wishes[-1] else 0.3)]
-        if cheap:
-            chosen[mode] = cheap[0]
-    most = max((launched(wish, 1.0) for wish in chosen.values()), default=0)
-    budget = 0.7 if empty else 1.0 if most > 2**12 else 1.5
+        many = [(blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1)]
+        many += [(blocks(mode, bits, True), _ONCE) for bits in range(18, 7, -1) if empty]
+        chosen.update([(mode, wish) for wish, most in many if launched(wish, most)][:1])
+    largest = max((launched(wish, _NEEDED) for wish in chosen.values()), default=0)
     for mode in outer:
-        for wish in (blocks(mode, bits, bool(empty)) for bits in range(12 if empty else 16, 7, -1)):
-            if launched(wish, budget) > most:
-                most = launched(wish, budget)
-                chosen[f"{mode} idle" if empty else mode] = wish
+        for bits in range(18, 7, -1):
+            if (count := launched(blocks(mode, bits), _NEEDED_ONCE if bits == 12 else _ONCE)) > largest:
+                largest, chosen[mode] = count, blocks(mode, bits)
     yield from chosen.values()
     for mode in summed:
         sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: 2**8 * tile[mode] + tile[mode] + 1}

@@ -6,6 +6,7 @@ knows what was running if this process ends in the middle. What kernels print go
 
 from __future__ import annotations
 
+import gc
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Verifies kernels for the process that started this one, until it asks for no more."""
+    gc.disable()  # but between kernels: the compiler would have it go through all of torch, again and again
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # torch says so where numpy is not
     serve(lambda tell: partial(verify, tell))
 
@@ -48,4 +50,6 @@ def verify(tell: Tell, job: Job) -> Any:
         report = KernelReport(job.plan.spec.kernel, str(job.module), job.on, cases, error=why, reason="no executor")
     else:
         report = verify_kernel(job.plan, job.module, executor, progress)
+    gc.collect()
+    gc.freeze()  # what outlives a kernel is there for good
     return as_json(report) if report.ok else Last(as_json(report))

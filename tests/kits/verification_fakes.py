@@ -72,6 +72,7 @@ class HandPlan(Plan):
     partition: str | None = None
     workspaces: tuple[WorkspacePlan, ...] = ()
     swizzle: int = 1
+    largest: tuple[str, int] | None = None
 
 
 def plan_of(spec: KernelSpec, tile: Mapping[str, int], stages: int | None = None, **more: Any) -> HandPlan:

@@ -16,6 +16,12 @@ from cutegen.emulator.host.capture import HostCode
 from cutegen.emulator.host.launching import module_of
 from cutegen.emulator.host.source_lines import cached_line_tables
 
+# What lines of PTX only have with line information, and what names the target
+_LINES = re.compile(r"^\s*(\.(file|loc)\b|//|\$L__(tmp|func_begin|func_end)\d+:).*$", re.MULTILINE)
+_DEBUG = re.compile(r"^\s*\.section\s+\.debug.*?^\s*\}\s*$", re.MULTILINE | re.DOTALL)
+_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_NAMES = re.compile(r"^\s*\.(target|version)\b.*$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Build:
@@ -35,16 +41,17 @@ def build(module: ModuleType, target: str) -> Build:
     return _make_build(target, *_compile_to_ptx(module, target))
 
 
-def _compile_to_ptx(module: ModuleType, target: str) -> tuple[str, Any]:
-    """The PTX of a module for a target, and what the compiler returned.
+def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tuple[str, Any]:
+    """The PTX of a module for a target, by default with line information, and what the compiler returned.
 
     The assembler is told not to optimise, because only the PTX runs here.
     """
     import cutlass.cute as cute
 
     keep = cute.KeepPTX()
+    options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))
     with _own_folder() as folder, cached_line_tables():
-        compiled = module.compile_for(target, options=(keep, cute.GenerateLineInfo(True), cute.PtxasOptions("-O0")))
+        compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
             raise ValueError(f"the compiler wrote its PTX to {written}, where another process may overwrite it")
@@ -52,7 +59,8 @@ def _compile_to_ptx(module: ModuleType, target: str) -> tuple[str, Any]:
     if not isinstance(ptx, str):
         raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
     ptx = ptx.rstrip("\0")
-    if (found := module_of(ptx).target) != target:
+    named = _TARGET.search(ptx)
+    if (found := named[1] if named else "nothing") != target:
         raise FaultError(Fault("other-target", f"compiled for {target}, the PTX says .target {found}", target=found))
     return ptx, compiled
 
@@ -88,9 +96,20 @@ def builds(module: ModuleType, targets: Iterable[str] | None = None) -> tuple[Bu
     `targets` are by default all of the module's. Raises as `build` does.
     """
     chosen: dict[str, Build] = {}
+    seen: set[str] = set()
     for target in targets or module.TARGETS:
+        # Line information takes a fifth of the time, and most targets' code is that of the first
+        if seen and _instructions(_compile_to_ptx(module, target, lines=False)[0]) in seen:
+            continue
         ptx, compiled = _compile_to_ptx(module, target)
-        code = re.sub(r"^\s*\.(target|version)\b.*$", "", ptx, flags=re.MULTILINE)  # without what names the target
+        code = _NAMES.sub("", ptx)
         if code not in chosen:
             chosen[code] = _make_build(target, ptx, compiled)
+            seen.add(_instructions(ptx))
     return tuple(chosen.values())
+
+
+def _instructions(ptx: str) -> str:
+    """PTX without line information and the name of its target."""
+    bare = _LINES.sub("", _DEBUG.sub("", _NAMES.sub("", ptx)))
+    return "\n".join(line for line in bare.splitlines() if line.strip())

@@ -13,25 +13,30 @@ from types import CodeType
 
 @contextmanager
 def cached_line_tables() -> Iterator[None]:
-    """While it lasts, the DSL reads the table of source places of each function only once.
+    """While it lasts, the DSL reads the table of source places of each function only once, and looks once at each
+    module whether it is one of the DSL's own.
 
     Without it the DSL reads the table up to the place of an operation, for each operation. That was half of the time in
-    which a matrix product of 128 values a thread compiles. The function that is replaced is private to the DSL; where a
-    DSL has no such function, nothing is changed.
+    which a matrix product of 128 values a thread compiles. The functions that are replaced are private to the DSL;
+    where a DSL has no such function, nothing is changed.
     """
     from cutlass._mlir_helpers import op
 
-    before = getattr(op, "_CO_POSITIONS", None)
-    if before is None:
-        yield
-        return
+    before = {name: getattr(op, name, None) for name in ("_CO_POSITIONS", "_is_framework_module")}
+    table, own = before.values()
 
     @cache
     def positions(code: CodeType) -> tuple[tuple[int | None, ...], ...]:
-        return tuple(before(code))
+        assert table is not None
+        return tuple(table(code))
 
-    op._CO_POSITIONS = positions
+    if table is not None:
+        op._CO_POSITIONS = positions
+    if own is not None:
+        op._is_framework_module = cache(own)
     try:
         yield
     finally:
-        op._CO_POSITIONS = before
+        for name, function in before.items():
+            if function is not None:
+                setattr(op, name, function)

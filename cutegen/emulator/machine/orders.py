@@ -14,7 +14,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 
-_GROUPS = 4  # at least so many groups of blocks, where there are as many blocks
+_GROUPS = 3  # of blocks, about; two where there are as few blocks as two or four
 _PARTS = 2  # parts of a block's warps
 
 

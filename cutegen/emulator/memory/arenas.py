@@ -46,7 +46,7 @@ class Arena:
         if self.span:
             self.bytes[self.offset : self.offset + self.span] = tensor.bytes()
         owned = self._owned()
-        flags = np.where(owned, UNWRITTEN if tensor.role == "out" else 0, GAP).astype(np.uint8)
+        flags = np.where(owned, np.uint8(UNWRITTEN if tensor.role == "out" else 0), np.uint8(GAP))
         inside = flags[self.offset : self.offset + self.span]
         if tensor.unwritten is not None:
             inside[tensor.unwritten] |= UNWRITTEN

@@ -11,7 +11,7 @@ from cutegen.emulator.checks.faults import Kind, Stop
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.reads_in_flight import Flight
-from cutegen.emulator.lanes import Mask, first_lane, value_at
+from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory
 from cutegen.emulator.memory.global_hazards import Hazards
 from cutegen.emulator.ptx.model import Instruction
@@ -68,8 +68,8 @@ class GlobalAccess:
         if arena.flags is not None:
             poison = self._unwritten(arena, index, size, count, mask, instruction)
         if arena.touched is not None:
-            keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
-            cells = np.broadcast_to(index, self.shape)[keep].reshape(-1, 1)
+            keep = slice(None) if mask is None else spread(mask, self.shape)
+            cells = spread(index, self.shape)[keep].reshape(-1, 1)
             self.hazards.read(arena, cells, total, keep, instruction, constant, flights)
         found = np.asarray(arena.view(total).take(index))
         if count == 1:
@@ -103,11 +103,11 @@ class GlobalAccess:
             for part in self._by_arena(address, offset, mask):
                 self.store(address, offset, size, values, part, instruction)
             return
-        index = np.broadcast_to(index, self.shape)
+        index = spread(index, self.shape)
         if arena.touched is None:
             lane = first_lane(np.ones(self.shape, np.bool_) if mask is None else mask, self.shape)
             raise self._stop(arena, index, lane, total, "write-to-input", f"writes {arena.name}, an input", instruction)
-        keep = slice(None) if mask is None else np.broadcast_to(mask, self.shape)
+        keep = slice(None) if mask is None else spread(mask, self.shape)
         cells = index[keep].reshape(-1)
         if arena.flags is not None:
             flags = _group(arena.flags, total).take(cells, axis=0)
@@ -115,7 +115,7 @@ class GlobalAccess:
                 raise self._gap(arena, index, total, mask, instruction)
         self.hazards.write(arena, cells[:, None], total, keep, instruction)
         storage = STORAGE[size * 8]
-        columns = [np.broadcast_to(v, self.shape)[keep].reshape(-1).astype(storage, copy=False) for v in values]
+        columns = [spread(v, self.shape)[keep].reshape(-1).astype(storage, copy=False) for v in values]
         _group(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
         if arena.flags is not None:
             _group(arena.flags, total)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
@@ -140,7 +140,7 @@ class GlobalAccess:
             low, high = int(address.min()), int(address.max())
         else:
             shape = np.broadcast_shapes(address.shape, mask.shape)
-            used = np.broadcast_to(address, shape)[np.broadcast_to(mask, shape)]
+            used = spread(address, shape)[spread(mask, shape)]
             low, high = int(used.min()), int(used.max())
         self.aligned(address, offset, size, mask, instruction)
         arena = self.memory.around(low + offset, high + offset + size)
@@ -197,7 +197,7 @@ class GlobalAccess:
     def _gap(self, arena: Arena, index: Array, size: int, mask: Mask, instruction: Instruction) -> Stop:
         """The fault of the first lane whose access lies, at least in part, in a gap between elements."""
         assert arena.flags is not None
-        bad = (_group(arena.flags, size)[np.broadcast_to(index, self.shape)] & GAP).any(axis=-1)
+        bad = np.asarray((_group(arena.flags, size)[spread(index, self.shape)] & GAP).any(axis=-1))
         lane = first_lane(bad if mask is None else bad & mask, self.shape)
         where = arena.start + value_at(index, lane, self.shape) * size
         text = f"{_verb(instruction)} of {size} bytes {arena.describe(where, size)}"
@@ -283,7 +283,7 @@ class GlobalAccess:
 
         def describe(lane: tuple[int, int]) -> str:
             size = flags.shape[-1]
-            own = np.broadcast_to(flags, (*self.shape, size))[lane]
+            own = spread(flags, (*self.shape, size))[lane]
             where = arena.start + value_at(index, lane, self.shape) * size + int(((own & UNWRITTEN) != 0).argmax())
             element = arena.element(where)
             return f"{arena.name}{'' if element is None else list(element)}, which nothing had written"

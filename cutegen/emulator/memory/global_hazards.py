@@ -12,6 +12,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import Clash, Epochs
 from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
+from cutegen.emulator.lanes import spread
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.ptx.model import Instruction
 
@@ -83,7 +84,7 @@ class Hazards:
     def detach(self, gone: Array) -> None:
         """Notes that the lanes of the mask have exited and are not at the barrier that their block passes now."""
         if gone.any():
-            passed = np.broadcast_to(self.epochs.passed, gone.shape)[gone]
+            passed = spread(self.epochs.passed, gone.shape)[gone]
             for arena in self.memory.arenas:
                 if arena.touched is not None:
                     arena.touched.detach(self.lanes[gone], passed)
@@ -91,7 +92,7 @@ class Hazards:
     def _who(self, keep: Array | slice) -> tuple[Array, Array]:
         """The numbers of the lanes that are kept, and how many barriers their blocks have passed."""
         me = self.lanes[keep].reshape(-1, 1)
-        return me, np.broadcast_to(self.epochs.passed, self.lanes.shape)[keep].reshape(-1, 1)
+        return me, spread(self.epochs.passed, self.lanes.shape)[keep].reshape(-1, 1)
 
     def _numbers(self, keep: Array | slice) -> Array:
         """The numbers of the lanes that are kept, counted in the batch only."""

@@ -22,7 +22,7 @@ from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
-from cutegen.emulator.lanes import Mask, first_lane, value_at
+from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.ptx.model import Instruction
@@ -52,6 +52,7 @@ class SharedMemory:
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
+        self._first: tuple[Array, Array] | None = None  # an address, and its row in each lane
         self.origins: Origins | None = None
         self._origin = np.zeros((0, 0), np.int64)  # of the poison in each unit, where it is kept
 
@@ -110,8 +111,8 @@ class SharedMemory:
                 self._known = (address, int(address.min()), int(address.max()), bits)
             _, low, high, bits = self._known
         else:
-            used = np.broadcast_to(address, np.broadcast_shapes(address.shape, mask.shape))[
-                np.broadcast_to(mask, np.broadcast_shapes(address.shape, mask.shape))
+            used = spread(address, np.broadcast_shapes(address.shape, mask.shape))[
+                spread(mask, np.broadcast_shapes(address.shape, mask.shape))
             ]
             low, high, bits = int(used.min()), int(used.max()), int(np.bitwise_or.reduce(used))
         low, high = low + offset - BASE, high + offset - BASE
@@ -144,8 +145,10 @@ class SharedMemory:
                     lane,
                     address=where,
                 )
-        rows = (address.astype(np.int64) + (offset - BASE)) // self.unit
-        rows = rows.reshape((1,) * (2 - rows.ndim) + rows.shape)
+        if self._first is None or self._first[0] is not address:
+            first = (address.astype(np.int64) - BASE) // self.unit
+            self._first = address, first.reshape((1,) * (2 - first.ndim) + first.shape)
+        rows = self._first[1] + offset // self.unit  # as both are multiples of the unit, in every lane of the mask
         return SharedAccess(rows, size // self.unit, mask, instruction, low // self.unit, (high + size) // self.unit)
 
     def _inside(self, access: SharedAccess) -> tuple[Array, Mask]:
@@ -174,7 +177,7 @@ class SharedMemory:
 
     def _inspect(self, access: SharedAccess, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
         """The poison of each of the `count` values of a load. Raises Stop for what is in flight or nobody's."""
-        flags = [self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
+        flags = [self._flags[spread(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
         self._refuse(access, flags, mask, "reads")
         poison: list[Poison] = []
         for i in range(count):
@@ -196,7 +199,7 @@ class SharedMemory:
 
         unwritten = origins.add(access.instruction, describe, "shared memory, where nothing had written")
         for j, flag in reversed(list(enumerate(flags))):
-            found = self._kept_origins()[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks]
+            found = self._kept_origins()[spread(rows, self._wide(rows)) + j, self._blocks]
             origins.load(np.where(flag != 0, np.where(found != 0, found, unwritten), 0))
 
     def _kept_origins(self) -> Array:
@@ -213,9 +216,7 @@ class SharedMemory:
         """Raises Stop if an access that writes touches what is in flight or nobody's."""
         rows, mask = self._inside(access)
         if (self._dirty.take(self._span(rows, access.count)) & (_IN_FLIGHT | _NOBODYS)).any():
-            flags = [
-                self._flags[np.broadcast_to(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)
-            ]
+            flags = [self._flags[spread(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
             self._refuse(access, flags, mask, verb)
 
     def _refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
@@ -253,11 +254,9 @@ class SharedMemory:
 
     def _covers(self, access: SharedAccess, row: int, block: int) -> bool:
         """Whether a thread of the block touches that row in an access."""
-        rows = np.broadcast_to(access.rows, self.shape)[:, block]
+        rows = spread(access.rows, self.shape)[:, block]
         there = (rows <= row) & (row < rows + access.count)
-        return bool(
-            (there if access.mask is None else there & np.broadcast_to(access.mask, self.shape)[:, block]).any()
-        )
+        return bool((there if access.mask is None else there & spread(access.mask, self.shape)[:, block]).any())
 
     def _put(self, access: SharedAccess, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
         """Writes unit `j` of an access in every lane of its mask, or only the unit's flags where `value` is None.
@@ -267,34 +266,34 @@ class SharedMemory:
         if self.origins is not None and poison is not None:
             lanes = np.broadcast_to(True if access.mask is None else access.mask, self.shape)
             places = (
-                np.broadcast_to(access.rows + j, self.shape)[lanes],
-                np.broadcast_to(self._blocks, self.shape)[lanes],
+                spread(access.rows + j, self.shape)[lanes],
+                spread(self._blocks, self.shape)[lanes],
             )
-            self._kept_origins()[places] = np.broadcast_to(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
+            self._kept_origins()[places] = spread(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
         rows, mask = access.rows + j, access.mask
         threads, blocks = self.shape
         if rows.shape[1] == 1 and (mask is None or mask.ndim < 2 or mask.shape[1] == 1):
             keep: Array | slice = slice(None)
-            wide_rows = np.broadcast_to(rows, (threads, 1))[:, 0]
+            wide_rows = spread(rows, (threads, 1))[:, 0]
             if mask is not None:
-                keep = np.broadcast_to(mask, (threads, 1))[:, 0]
+                keep = spread(mask, (threads, 1))[:, 0]
                 wide_rows = wide_rows[keep]
             if value is not None:
-                self.data[wide_rows] = np.broadcast_to(value, self.shape)[keep]
+                self.data[wide_rows] = spread(value, self.shape)[keep]
             if poison is None:
                 self._flags[wide_rows] = flag
                 self._dirty[wide_rows] = flag
             else:
-                self._flags[wide_rows] = np.where(np.broadcast_to(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
+                self._flags[wide_rows] = np.where(spread(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
                 self._dirty[wide_rows] = self._flags[wide_rows].max(axis=1)
             return
-        wide = np.broadcast_to(rows, self.shape)
-        columns = np.broadcast_to(self._blocks, self.shape)
+        wide = spread(rows, self.shape)
+        columns = spread(self._blocks, self.shape)
         if mask is not None:
-            whole = np.broadcast_to(mask, self.shape)
+            whole = spread(mask, self.shape)
             wide, columns = wide[whole], columns[whole]
-            value = None if value is None else np.broadcast_to(value, self.shape)[whole]
-            poison = None if poison is None else np.broadcast_to(poison, self.shape)[whole]
+            value = None if value is None else spread(value, self.shape)[whole]
+            poison = None if poison is None else spread(poison, self.shape)[whole]
         if value is not None:
             self.data[wide, columns] = value
         self._flags[wide, columns] = flag if poison is None else np.where(poison, flag | _UNWRITTEN, flag)

@@ -15,7 +15,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.fma import fma_f32
 from cutegen.emulator.checks.poison import Poison, poison_whole, poisoned_lanes
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 
@@ -151,13 +151,22 @@ class MultiplyAdds:
             else:
                 lanes.poison[target] = after
 
+    def _poisoned(self, lanes: Lanes, mask: Mask) -> bool:
+        """Whether some lane of the mask reads what means nothing."""
+        if not lanes.poison:
+            return False
+        found = {id(poison): poison for slot in self.read if (poison := lanes.poison.get(slot)) is not None}
+        if mask is None:
+            return bool(found)
+        return any((poisoned_lanes(poison) & mask).any() for poison in found.values())
+
     def _results(self, lanes: Lanes, mask: Mask, before: Sequence[Array | None]) -> Array | None:
         """The results as float64, shape (multiply-adds, threads, blocks), or None if they must be computed one by one.
 
         `before` is what `_number` says of each target, and is empty where the mask is None.
         """
         threads, blocks = lanes.shape
-        if threads * blocks > MOST_LANES or not self.read.isdisjoint(lanes.poison):
+        if threads * blocks > MOST_LANES or self._poisoned(lanes, mask):
             return None
         if any(lanes.bits[slot] is None and lanes.wide[slot] is None for slot in self.read):
             return None  # one was never written
@@ -197,7 +206,7 @@ def _addends(lanes: Lanes, slots: tuple[int, ...]) -> Array:
 
 def _stacked(values: Sequence[Array], shape: tuple[int, int]) -> Array:
     """Values that broadcast to `shape`, along a new first axis."""
-    whole = [value if value.shape == shape else np.broadcast_to(value, shape) for value in values]
+    whole = [spread(value, shape) for value in values]
     return np.concatenate(whole).reshape(len(values), *shape)
 
 

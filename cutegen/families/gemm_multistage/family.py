@@ -107,6 +107,11 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
     def accumulator(self, spec: Spec) -> Dtype | None:
         return spec.schedule.mma.accumulator
 
+    def largest(self, plan: GemmPlan) -> Mapping[str, int]:
+        from cutegen.families.gemm_multistage.planning import largest
+
+        return largest(plan)
+
     def more_wishes(self, plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.gemm_multistage.cases import more_wishes
 

@@ -98,6 +98,16 @@ def _largest(spec: Spec) -> tuple[str, int] | None:
     return None if across in spec.static and spec.static[across] <= largest else (across, largest)
 
 
+def largest(plan: GemmPlan) -> dict[str, int]:
+    """The largest sizes that the grids of the kernel and of what fills its workspaces can count, by mode."""
+    of_output = () if plan.largest is None else (plan.largest,)
+    of_workspaces = [(x.k, x.largest) for x in plan.workspaces if x.largest is not None]
+    found: dict[str, int] = {}
+    for mode, most in (*of_output, *of_workspaces):
+        found[mode] = min(most, found.get(mode, most))
+    return found
+
+
 def banded_tiles(spec: Spec, sizes: Mapping[str, int]) -> int:
     """Tiles of an output of those sizes, with the last band filled up: what the numbers of tiles stay below."""
     assert spec.schedule.scheduler.swizzle is not None

@@ -183,26 +183,27 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [2, 3])
 def test_a_few_blocks_run_one_after_the_other_both_ways_round(count: int) -> None:
     for seed in (1, 3, 5, 7):
         forth = tickets(OF_BLOCKS, count, seed, grid=count)
         assert sorted(forth) == list(range(count))
         assert tickets(OF_BLOCKS, count, seed + 1, grid=count) == [count - 1 - ticket for ticket in forth]
     drawn = {tuple(tickets(OF_BLOCKS, count, seed, grid=count)) for seed in range(1, 41)}
-    assert len(drawn) == {2: 2, 3: 6, 4: 24}[count] or len(drawn) > 15
+    assert len(drawn) == {2: 2, 3: 6}[count]
 
 
 @pytest.mark.usefixtures("blind")
 def test_many_blocks_run_in_groups_and_warps_in_parts_both_ways_round() -> None:
     for body, count, launch, most in (
-        (OF_BLOCKS, 300, {"grid": 300}, 75),
+        (OF_BLOCKS, 4, {"grid": 4}, 2),
+        (OF_BLOCKS, 300, {"grid": 300}, 100),
         (OF_WARPS, 2, {"block": 64}, 1),
         (OF_WARPS, 7, {"block": 200}, 4),
     ):
         forth, back = (tickets(body, count, seed, **launch) for seed in (1, 2))
         groups = [[i for i in range(count) if taken[i] == n] for taken in (forth, back) for n in sorted(set(taken))]
-        assert groups[: len(groups) // 2] == groups[len(groups) // 2 :][::-1] and len(groups) > 2
+        assert groups[: len(groups) // 2] == groups[len(groups) // 2 :][::-1] and len(groups) > 3
         assert max(map(len, groups)) <= most and sorted(sum(groups, [])) == sorted([*range(count)] * 2)
 
 
