@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.executor import CannotRun, Executor, GpuExecutor, gpu_available, gpu_missing
+from cutegen.verification.driver import gpu_available, gpu_missing
+from cutegen.verification.executor import CannotRun, Executor, GpuExecutor
 from cutegen.verification.pool import Job, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 

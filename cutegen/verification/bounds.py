@@ -6,7 +6,8 @@ to judge itself by, `expected`, has the same formulas from `ops.expected` and `c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.dtypes import Dtype
@@ -44,16 +45,20 @@ class Expected(NamedTuple):
 
 
 def evaluate(
-    spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, int | float | bool]
+    spec: KernelSpec,
+    tensors: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, int | float | bool],
+    coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> dict[str, Expected]:
     """What each output must hold, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
-    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. What
-    is expected shares no memory with the tensors.
+    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of a
+    mode in `coordinates` the tensors have only those, in that order. What is expected shares no memory with the
+    tensors.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
-    return Evaluator(spec, tensors, scalars).outputs()
+    return Evaluator(spec, tensors, scalars, coordinates).outputs()
 
 
 class Evaluator:
@@ -64,8 +69,9 @@ class Evaluator:
         spec: KernelSpec,
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, int | float | bool],
+        coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
-        self.spec, self.tensors, self.scalars = spec, tensors, scalars
+        self.spec, self.tensors, self.scalars, self.coordinates = spec, tensors, scalars, coordinates
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
@@ -197,10 +203,12 @@ class Evaluator:
         return self.spec.operation.elements(self.spec, tensor, _wide(self.tensors[name], tensor.dtype))
 
     def _coordinates(self, mode: str, dtype: Dtype) -> Bounded:
-        """The coordinates 0, 1, 2, ... along a mode of the output."""
+        """The coordinates along a mode of the output: 0, 1, 2, ..., or those that there are."""
         import torch
 
         along = torch.arange(self._size(mode), dtype=torch.int64, device=self.device)
+        if mode in self.coordinates:
+            along = torch.tensor(self.coordinates[mode], dtype=torch.int64, device=self.device)
         return exactly(placed(along, (mode,), self.spec.output.shape), dtype)
 
     def _matmul(self, node: ex.MatMul, dtype: Dtype) -> Bounded:

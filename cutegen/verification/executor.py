@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from cutegen.compiling.loading import load
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
+from cutegen.verification.driver import gpu_missing
 from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
@@ -82,6 +82,21 @@ class Executor(Protocol):
 
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
+
+    def part_of(
+        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
+    ) -> torch.Tensor | None:
+        """A tensor like `whole`, which is `untouched`, that only has those coordinates of a mode: those of `part`."""
+
+    def some_blocks(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        blocks: Sequence[int],
+        judge: Callable[[str], None] = no_judge,
+    ) -> Ran:
+        """Runs a call, but of each launch only the blocks with those numbers, x fastest; else CannotRun."""
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
@@ -158,6 +173,21 @@ class GpuExecutor:
 
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         return None
+
+    def part_of(
+        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
+    ) -> torch.Tensor | None:
+        return None
+
+    def some_blocks(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        blocks: Sequence[int],
+        judge: Callable[[str], None] = no_judge,
+    ) -> Ran:
+        raise CannotRun("a GPU runs all blocks of a launch")
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         raise CannotRun("a GPU does not tell what it would launch")
@@ -248,6 +278,29 @@ class EmulatorExecutor:
         placed: torch.Tensor = far_apart(view, mode, stride)
         return placed
 
+    def part_of(
+        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
+    ) -> torch.Tensor | None:
+        from cutegen.emulator.host.device_tensors import part_of
+
+        placed: torch.Tensor = part_of(whole, mode, coordinates, part)
+        return placed
+
+    def some_blocks(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        blocks: Sequence[int],
+        judge: Callable[[str], None] = no_judge,
+    ) -> Ran:
+        with self._emulating(module, spec) as emulated:
+            emulated.blocks = blocks
+        try:
+            return self.run(module, spec, args, 1, judge)
+        finally:
+            emulated.blocks = None
+
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         from cutegen.emulator import on_device
 
@@ -322,27 +375,6 @@ def _outputs(spec: KernelSpec, given: Sequence[object], result: object) -> tuple
         if argument is not None and found is not argument:
             raise WrongReturn(f"returned another tensor than {wanted}, which it was given")
     return tuple(results)
-
-
-def gpu_missing() -> str | None:
-    """Why there is no CUDA device to run on, or None if there is one. Asks the driver only, without torch."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "libcuda.so.1, the NVIDIA driver's library, does not load"
-    code = int(driver.cuInit(0))
-    if code != 0:
-        return f"cuInit answers {code}"
-    count = ctypes.c_int(0)
-    code = int(driver.cuDeviceGetCount(ctypes.byref(count)))
-    if code != 0 or count.value < 1:
-        return f"the driver finds no device (answer {code})"
-    return None
-
-
-def gpu_available() -> bool:
-    """Whether the driver finds a CUDA device. Cheap: torch is not imported."""
-    return gpu_missing() is None
 
 
 def make_executor(on: str) -> Executor:

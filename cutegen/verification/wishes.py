@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,9 +17,8 @@ Layout = Literal["compact", "padded", "offset"]
 Data = Literal["random", "integers", "special"]
 
 
-# Seconds that a case of many blocks may take: one along each mode, and the one of most blocks. They are more where they
-# make the difference between less and more than 2^8 blocks, or 2^12
-_CHEAP, _ONCE, _NEEDED, _NEEDED_ONCE = 0.06, 0.15, 0.6, 0.4
+# Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
+_CHEAP, _NEEDED = 0.06, 0.6
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
 
-    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, or
-    with nothing to sum if that is dear; then along one of them as many as there can be for more time.
+    Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, which
+    is nothing to sum. Those of `host.far_blocks` sum.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -126,28 +126,20 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     little = {**dict.fromkeys(outer, 1), **{m: max(1, tile[m] // 2 + 1) for m in summed}}
 
-    def blocks(mode: str, bits: int, idle: bool = False) -> Wish:
-        sizes = {**little, **dict.fromkeys(empty if idle else (), 0), mode: 2**bits * tile[mode] + 1}
-        name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(empty)} = 0" * idle
-        what = "nothing to sum" if idle else "little to do"
+    def blocks(mode: str, bits: int) -> Wish:
+        sizes = {**little, **dict.fromkeys(empty, 0), mode: 2**bits * tile[mode] + 1}
+        name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(empty)} = 0" * bool(empty)
+        what = "nothing to sum" if empty else "little to do"
         return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")
 
-    def launched(wish: Wish, most: float) -> int:
-        """The number of blocks, or 0 if the case takes more than that many seconds."""
+    def takes(wish: Wish) -> float:
+        """About how many seconds."""
         sizes = next(allowed(spec, tile, wish), None)
-        return spec.family.blocks(plan, sizes) if sizes is not None and seconds(plan, sizes) <= most else 0
+        return math.inf if sizes is None else seconds(plan, sizes)
 
-    chosen: dict[str, Wish] = {}
     for mode in outer:
-        many = [(blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1)]
-        many += [(blocks(mode, bits, True), _ONCE) for bits in range(18, 7, -1) if empty]
-        chosen.update([(mode, wish) for wish, most in many if launched(wish, most)][:1])
-    largest = max((launched(wish, _NEEDED) for wish in chosen.values()), default=0)
-    for mode in outer:
-        for bits in range(18, 7, -1):
-            if (count := launched(blocks(mode, bits), _NEEDED_ONCE if bits == 12 else _ONCE)) > largest:
-                largest, chosen[mode] = count, blocks(mode, bits)
-    yield from chosen.values()
+        many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
+        yield from [wish for wish, most in many if takes(wish) <= most][:1]
     for mode in summed:
         sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: 2**8 * tile[mode] + tile[mode] + 1}
         why = f"so much of {mode} that no 8 bits count its tiles"

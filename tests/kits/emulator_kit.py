@@ -61,7 +61,7 @@ def go(
     ptx: str, bound: list[BoundTensor], *, grid: Any = 1, block: Any = 32, extra: bytes = b"", **more: Any
 ) -> Report:
     """Runs `k` with the tensors' addresses as its first parameters."""
-    parameters = b"".join(struct.pack("<Q", t.at) for t in bound) + extra
+    parameters = b"".join(struct.pack("<Q", t.told) for t in bound) + extra
     return launch(ptx, "k", grid, block, parameters, bound, **more)
 
 

@@ -61,6 +61,13 @@ MUTANTS = [
     ("product", "a scalar may be anything", REAL, "", "is 1j|is '1'|is None"),
     ("product", "a device is not looked at", CHECKED, "(x.dtype, x.dim()) == (dtype, len(modes))", "wrong device"),
     ("bytes", "signed bytes are unsigned ones", r"x.dtype is not torch.uint8", "False", "wrong dtype"),
+    (
+        "product",
+        "32 bits for elements",
+        r"cutlass\.min\(grid_m, grid_n\) > 0",
+        "cute.size(mC) > 0",
+        "more than 2.31 elem",
+    ),
     ("product", "columns of blocks may be any number", MOST, "2**31 - 2**21", "N of 65536 tiles"),
     ("product", "columns of blocks are few", MOST, "32768 * BLK_N", "accepts N of 65535 tiles"),
     ("product", "no limit of rows", r'"M": 2\*\*31 - 2\*\*21', '"M": 2**40', "M of 2.31 elements"),

@@ -77,7 +77,6 @@ MUTANTS = [
     ("product", "the index of what is fetched in 8 bits", FETCH, "copy_tile(tiled_copy_A, tAgA, fetch % 256, ", DEEP),
     ("product", "rows of blocks in 8 bits", COORD, "coord = (bidx % 256, bidy, None)", MANY),
     ("product", "columns of blocks in 8 bits", COORD, "coord = (bidx, bidy % 256, None)", MANY),
-    ("product", "rows of blocks in 12 bits", COORD, "coord = (bidx % 4096, bidy, None)", MANY),
     ("product", "relu drops NaN", r"x0 < 0, (cute\.full_like\(x0, 0\)), x0", r"x0 > 0, x0, \1", VALUES),
     ("product", "what overflows is clamped", r"x1\.to\(cutlass\.Float16\)", CLAMPED, VALUES),
     (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cutegen.emulator.host.capture import TensorArgument
-from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, bind, place
+from cutegen.emulator.memory.bound_tensors import NEAR, BoundTensor, Fold, Role, bind, place
 
 if TYPE_CHECKING:
     import torch
@@ -48,12 +51,23 @@ def well_aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
-    """A tensor `on_device` that says that steps along a mode, its outermost, are `stride` elements.
+    """A tensor `on_device` that says that steps along a mode are `stride` elements.
 
     A kernel that is launched with it takes such steps, and finds the elements where they are.
     """
     placed = on_device(tensor)
     placed.far = (mode, stride)
+    placed.part = (mode, range(tensor.shape[mode]), tensor)
+    return placed
+
+
+def part_of(whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor) -> Any:
+    """A tensor `on_device` of which there are only some coordinates of a mode, in rising order: they are in `part`.
+
+    Of `whole` no element is read or written. A kernel that is launched with it finds nothing at other coordinates.
+    """
+    placed = on_device(whole)
+    placed.part = (mode, coordinates, part)
     return placed
 
 
@@ -83,8 +97,13 @@ def _device_tensor(index: int) -> Any:
             return tuple(strides) if dim is None else strides[dim]
 
         def as_strided(self, size: Any, stride: Any, *more: Any) -> Any:
-            same = getattr(self, "far", None) and (tuple(size), tuple(stride)) == (tuple(self.shape), self.stride())
-            return self if same else super().as_strided(size, stride, *more)
+            part = getattr(self, "part", None)
+            if part and (tuple(size), tuple(stride)) == (tuple(self.shape), self.stride()):
+                return self
+            made: Any = super().as_strided(size, stride, *more)
+            if part and tuple(size) == tuple(self.shape):
+                made.part = part
+            return made
 
     return DeviceTensor
 
@@ -99,10 +118,12 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
     kind = _KINDS.get(str(argument.dtype).removeprefix("torch."))
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
-    near = argument.as_subclass(torch.Tensor)
-    tensor = bind(near, name, role, place(near.data_ptr(), number))
-    if far := getattr(argument, "far", None):
-        steps = (far[1] * tensor.itemsize, near.stride(far[0]) * tensor.itemsize)
-        tensor = replace(tensor, fold=(*steps, near.shape[far[0]]))
+    whole, part = argument.as_subclass(torch.Tensor), getattr(argument, "part", None)
+    mode, coordinates, near = part if part else (0, (), whole)
+    at = place(near.data_ptr(), number)
+    tensor = bind(near, name, role, at + NEAR if part else at)
     strides, device = tuple(argument.stride()), max(0, argument.get_device())
-    return tensor, TensorArgument(tensor.at, tensor.shape, strides, *kind, bool(argument.is_cuda), device)
+    if part:
+        steps = tuple(stride * tensor.itemsize for stride in strides)
+        tensor = replace(tensor, fold=Fold(at, steps, mode, np.asarray(coordinates, np.int64)))
+    return tensor, TensorArgument(at, tuple(argument.shape), strides, *kind, bool(argument.is_cuda), device)

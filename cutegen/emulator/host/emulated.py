@@ -58,7 +58,8 @@ class Emulated:
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
     be changed between calls. `reports` collects what ran, `launches` are those that the last call asked for; with
-    `only_launches` a call runs none of them. A call raises FaultError for a fault, of which a launch on
+    `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
+    grid, x fastest. A call raises FaultError for a fault, of which a launch on
     another stream than the current one is one, and what the host code raises for arguments that it refuses.
     """
 
@@ -77,6 +78,7 @@ class Emulated:
         self.outcomes: list[Outcome] = []
         self.launches: list[Launch] = []
         self.only_launches = False
+        self.blocks: Sequence[int] | None = None
         if strange := set(self.roles) - set(self.names):
             raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
 
@@ -129,6 +131,7 @@ class Emulated:
                     asked.shared,
                     seed=self.seed,
                     orders=1 if single_warp else self.orders,
+                    blocks=self.blocks,
                 )
             except RefusedLaunch as refused:
                 raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused
@@ -157,7 +160,7 @@ class Emulated:
 def _named(asked: Launch, bound: Sequence[BoundTensor]) -> list[BoundTensor]:
     """The tensors whose address is among the parameters of a launch."""
     words = _words(asked.parameters)
-    return [tensor for tensor in bound if tensor.at in words]
+    return [tensor for tensor in bound if tensor.told in words]
 
 
 def _asked(made: Build, arguments: Sequence[TensorArgument | bool | int | float]) -> list[Launch]:

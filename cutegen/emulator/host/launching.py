@@ -111,6 +111,7 @@ def launch(
     *,
     seed: int = 0,
     orders: int = 1,
+    blocks: Sequence[int] | None = None,
     limit: int | None = None,
     source_file: str | None = None,
 ) -> Report:
@@ -133,7 +134,8 @@ def launch(
     `kernel` may be None if the PTX has only one. `grid` and `block` are three numbers each, or the first of them.
     `parameters` is the parameter space as bytes; pointers in it are addresses of `tensors` (`BoundTensor.at`), which
     are all the memory that there is. `shared` is dynamic shared memory in bytes. `limit` bounds the instructions of a
-    thread; by default it follows from the tensors' sizes. `source_file` is where PTX line information points (by
+    thread; by default it follows from the tensors' sizes. Of the grid's blocks all run, or those with the numbers
+    `blocks`, x fastest. `source_file` is where PTX line information points (by
     default the file that the PTX names).
 
     `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
@@ -163,13 +165,14 @@ def launch(
     instructions = 0
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
-        machine = Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit)
+        machine = Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit, blocks=blocks)
         try:
             machine.run()
         except Stop as stop:
             traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
+            most = min(limit, _TRACED)
             again = Machine(
-                program, grid, block, parameters, traced, shared, seed=order, limit=min(limit, _TRACED), traced=True
+                program, grid, block, parameters, traced, shared, seed=order, limit=most, traced=True, blocks=blocks
             )
             faults.append(_fault(*_explained(stop, machine, again), program, file))
         else:

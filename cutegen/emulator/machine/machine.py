@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -29,7 +30,8 @@ class Machine:
 
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
-    as are fast. `instructions` counts what was executed, over all threads.
+    as are fast. `blocks` are the numbers of the blocks that run, by default all. `instructions` counts what was
+    executed, over all threads.
 
     Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
     first such fault, with where its value comes from, and `origin` the name of the tensor that it comes from, or empty.
@@ -48,6 +50,7 @@ class Machine:
         limit: int,
         lanes: int | None = None,
         traced: bool = False,
+        blocks: Sequence[int] | None = None,
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
@@ -59,12 +62,14 @@ class Machine:
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
         self.traced = traced
+        self.chosen = blocks
         self.first: Stop | None = None
         self.origin = ""
 
     def run(self) -> None:
-        """Runs all blocks. Raises Stop for the first fault."""
-        for numbers in self.order.groups(prod(self.grid), self.at_once):
+        """Runs all blocks, or those that were chosen. Raises Stop for the first fault."""
+        chosen = np.arange(prod(self.grid)) if self.chosen is None else np.asarray(self.chosen)
+        for numbers in self.order.groups(chosen, self.at_once):
             self._run_batch(numbers)
 
     def coordinates(self, lane: tuple[int, int]) -> tuple[Triple, Triple]:

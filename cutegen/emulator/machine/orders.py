@@ -30,9 +30,9 @@ class Order:
         """Whether blocks and warps run in step, in the order of their numbers."""
         return not self.seed
 
-    def groups(self, blocks: int, at_once: int) -> Iterator[Array]:
-        """The numbers of the blocks that run side by side, group after group, each of at most `at_once`."""
-        numbers: Array = np.arange(blocks)
+    def groups(self, numbers: Array, at_once: int) -> Iterator[Array]:
+        """The numbers of blocks that run side by side, group after group, each of at most `at_once`."""
+        blocks = len(numbers)
         if self.seed:
             numbers = self._drawn().permutation(numbers)
             at_once = min(at_once, -(-blocks // _GROUPS))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.global_races import TouchRecord
 from cutegen.emulator.checks.reads_in_flight import PendingReads
-from cutegen.emulator.memory.bound_tensors import BoundTensor, element_at, elements_of, unwritten_elements
+from cutegen.emulator.memory.bound_tensors import BoundTensor, element_at, elements_of, unfolded, unwritten_elements
 
 GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
@@ -111,20 +111,18 @@ class GlobalMemory:
 
     def __init__(self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False) -> None:
         self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
-        self._folds = [(t.at, *t.fold) for t in tensors if t.fold is not None]
+        self._folds = [tensor for tensor in tensors if tensor.fold is not None]
 
     def folded(self, address: Array, offset: int) -> tuple[Array, int]:
-        """Addresses and an offset from them, as they are where the rows of tensors with a `fold` lie near each other.
+        """Addresses and an offset from them, as they are where the elements of tensors with a `fold` lie.
 
-        What lies between the rows is out of bounds.
+        What such a tensor does not have stays where it is, which is out of bounds.
         """
         if not self._folds:
             return address, offset
         result = address.astype(np.int64) + offset
-        for at, far, near, rows in self._folds:
-            row, rest = np.divmod(result - at, far)
-            inside = (row >= 1) & (row < rows)  # the first row stays, and so does what was folded before
-            result = np.where(inside, at + row * near + np.where(rest < near, rest, 1 << 36), result)
+        for tensor in self._folds:
+            result = unfolded(tensor, result)
         return result, 0
 
     def around(self, low: int, high: int) -> Arena | None:

@@ -14,6 +14,22 @@ Role = Literal["in", "out", "inout"]
 """What a kernel does with a tensor: reads it, writes all of it, or both (see `BoundTensor`)."""
 
 _ROOM = 1 << 40  # bytes between the address ranges of two tensors
+NEAR = _ROOM // 4
+"""Bytes from the address that a kernel is told of a folded tensor to where its elements lie."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What a kernel is told of a tensor of which it is given a part, or whose elements lie nearer to each other.
+
+    `address` is that of the first element, `strides` are the bytes of a step along each mode. Of the mode with the
+    number `mode` there are only those `coordinates`, in rising order.
+    """
+
+    address: int
+    strides: tuple[int, ...]
+    mode: int
+    coordinates: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,9 +40,8 @@ class BoundTensor:
     which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
     be written, an `out` tensor must not be read before it is written and must be written whole. `unwritten`, for a
     tensor that several launches share, marks those of its `span` bytes that none of them has written yet, which must
-    not be read; a launch takes away what it writes. `owner` is kept alive. `fold`, if there
-    is one, is (far, near, rows): the kernel is told that the `rows` steps along the outermost mode are `far` bytes,
-    where they are `near`. Raises ValueError for another role.
+    not be read; a launch takes away what it writes. `owner` is kept alive. `fold`, if there is one, says what the
+    kernel is told instead of `address` and `strides`. Raises ValueError for another role.
     """
 
     name: str
@@ -37,7 +52,7 @@ class BoundTensor:
     role: Role = "inout"
     address: int = -1
     unwritten: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
-    fold: tuple[int, int, int] | None = None
+    fold: Fold | None = None
     owner: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -48,6 +63,11 @@ class BoundTensor:
     def at(self) -> int:
         """The byte address by which the kernel knows the first element."""
         return self.pointer if self.address < 0 else self.address
+
+    @property
+    def told(self) -> int:
+        """The byte address of the first element that the kernel is told."""
+        return self.at if self.fold is None else self.fold.address
 
     @property
     def span(self) -> int:
@@ -100,6 +120,28 @@ def place(pointer: int, number: int) -> int:
     never looks like one of another tensor. The alignment of `pointer` is kept up to a megabyte.
     """
     return (number + 1) * _ROOM + _ROOM // 2 + pointer % (1 << 20)
+
+
+def unfolded(tensor: BoundTensor, told: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the bytes lie that a kernel addresses as it is told by a tensor's `fold`; other addresses as they are.
+
+    So are those of elements that are not there.
+    """
+    fold = tensor.fold
+    assert fold is not None
+    left = told - fold.address
+    there, near = left >= 0, np.zeros_like(left)
+    for mode in sorted(range(len(fold.strides)), key=lambda mode: -fold.strides[mode]):
+        if tensor.shape[mode] == 1 and mode != fold.mode:
+            continue
+        index, left = np.divmod(left, fold.strides[mode])
+        if mode == fold.mode:
+            place = np.searchsorted(fold.coordinates, index)
+            there &= fold.coordinates[np.minimum(place, len(fold.coordinates) - 1)] == index
+            index = place
+        there &= index < tensor.shape[mode]
+        near += index * (tensor.strides[mode] * tensor.itemsize)
+    return np.where(there & (left < tensor.itemsize), tensor.at + near + left, told)
 
 
 def elements_of(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:

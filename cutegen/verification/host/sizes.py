@@ -148,6 +148,8 @@ def _limits(host: Host) -> Iterator[Check]:
     if len(free) > 1:
         sizes = {**least, **{m: rounded(m, (_BLOCKS + 1) * covered[m]) for m in free[:2]}}
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
+        sizes = {**least, free[0]: rounded(free[0], 1 << 16), free[1]: rounded(free[1], 3 << 14)}
+        yield from _far(host, sizes, f"{spec.output.argument} of more than 2^31 elements")
 
 
 def _far_apart(host: Host) -> Iterator[Check]:

@@ -1,0 +1,119 @@
+"""Some blocks of launches that are too large to run: what counts them wrong is found, whatever else is right."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.host import far_blocks
+from cutegen.verification.host.judging import Host
+from cutegen.verification.host.sizes import small
+from cutegen.verification.runner import verify_case
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
+
+pytest.importorskip("cutlass")
+
+TENSORS = """
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  D: {shape: [M, N], dtype: f32, role: out}
+targets: [sm_80]
+compute: D = 2 * X + coord(M)
+"""
+TILES = f"""
+cutegen: 1
+kernel: tiles
+op: elementwise
+schedule: {{partition: thread_value, thread_layout: "(2,16):(16,1)", value_layout: "(1,4):(4,1)"}}
+{TENSORS}"""
+INNER = f"""
+cutegen: 1
+kernel: inner
+op: elementwise
+schedule: {{partition: inner, tiler: {{M: 1, N: 4}}, threads: 32}}
+{TENSORS}"""
+PRODUCT = """
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32}
+  B: {shape: [N, K], dtype: f32}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = A @ B.T
+schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {thread_layout: "(8,4,1)"}}
+targets: [sm_80]
+"""
+BIDX, COORD = r"bidx, _, _ = cute\.arch\.block_idx\(\)", r"coord = \(bidx, bidy, None\)"
+BLOCK = "cute.arch.block_idx()[0]"
+WRONG = [
+    ("tiles", "16 bits", BIDX, f"bidx = {BLOCK} % 65536"),
+    ("tiles", "by way of f32", BIDX, f"bidx = cutlass.Int32(cutlass.Float32({BLOCK}))"),
+    ("tiles", "at most 20000", BIDX, f"bidx = cutlass.min({BLOCK}, 20000)"),
+    ("inner", "threads in 22 bits", r"bidx \* THREADS \+ tidx", "(bidx * THREADS + tidx) % (1 << 22)"),
+    ("product", "14 bits", COORD, "coord = (bidx % 16384, bidy, None)"),
+    ("product", "columns in 15 bits", COORD, "coord = (bidx, bidy % 32768, None)"),
+]
+RIGHT = [
+    ("tiles", "backwards", BIDX, f"bidx = cute.arch.grid_dim()[0] - 1 - {BLOCK}"),
+    ("tiles", "pairs exchanged", BIDX, f"bidx = cutlass.min({BLOCK} ^ 1, cute.arch.grid_dim()[0] - 1)"),
+]
+
+
+@lru_cache(maxsize=1)
+def modules() -> dict[str, Module]:
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (TILES, INNER, PRODUCT))
+    return {module.spec.kernel: module for module in made}
+
+
+def checked(module: Module, text: str, folder: Path, cases: bool = False) -> tuple[dict[str, str], list[str]]:
+    """What each check says of a module with this text, and with `cases` the names of the cases that it fails."""
+    path = folder / f"{module.spec.kernel}.py"
+    path.write_text(text, encoding="utf-8")
+    loaded, executor, spec = load_module(path), EmulatorExecutor(), module.spec
+    case = Case("wrong calls", "", small(spec), "padded", "integers")
+    host = Host(
+        module.plan, loaded, executor, case, make_tensors(spec, case, executor.device), scalar_values(spec, case)
+    )
+    said = {check.what: check.run() for check in far_blocks.checks(host)}
+    derived = derive_cases(module.plan) if cases else ()
+    return said, [c.name for c in derived if verify_case(spec, c, loaded, executor).status == "failed"]
+
+
+def changed(module: Module, pattern: str, text: str) -> str:
+    made, count = re.subn(pattern, text, module.text, count=1)
+    assert count, f"{pattern} is not in {module.spec.kernel}: adapt the pattern"
+    return made
+
+
+@pytest.mark.parametrize("kernel", ["tiles", "inner", "product"])
+def test_a_right_kernel_passes_with_millions_of_tiles(kernel: str, tmp_path: Path) -> None:
+    module = modules()[kernel]
+    said, _ = checked(module, module.text, tmp_path)
+    assert set(said.values()) == {""} and len(said) == 2
+    counts = [int(what.split()[1]) for what in said]
+    assert max(counts) > 1 << 22 and min(counts) >= 65535
+    assert all(re.search(r"of which 0, 1, 256, .* run$", what) for what in said)
+
+
+@pytest.mark.parametrize(("kernel", "wrong", "pattern", "text"), WRONG, ids=[wrong for _, wrong, *_ in WRONG])
+def test_only_these_checks_find_tiles_that_are_counted_wrong(
+    kernel: str, wrong: str, pattern: str, text: str, tmp_path: Path
+) -> None:
+    module = modules()[kernel]
+    said, failed = checked(module, changed(module, pattern, text), tmp_path, cases=True)
+    assert any(said.values()) and not failed
+
+
+@pytest.mark.parametrize(("kernel", "what", "pattern", "text"), RIGHT, ids=[what for _, what, *_ in RIGHT])
+def test_blocks_may_take_tiles_in_any_order(kernel: str, what: str, pattern: str, text: str, tmp_path: Path) -> None:
+    module = modules()[kernel]
+    said, _ = checked(module, changed(module, pattern, text), tmp_path)
+    assert set(said.values()) == {""} and "accepts 257 tiles of M" in said
