@@ -36,12 +36,14 @@ class Expected(NamedTuple):
 
     `value` is float64, or int64 for an integer or bool output; `bound` is float64, 0 where the result must be exact,
     infinite where nothing can be said. The rounding to the output's dtype is included. `signed`: a zero that must be
-    exact must have the sign of that in `value`, as IEEE 754 has it for what is computed.
+    exact must have the sign of that in `value`, as IEEE 754 has it for what is computed. `moved` has what must arrive
+    with all its bits, those of a NaN too, where a tensor is only moved.
     """
 
     value: torch.Tensor
     bound: torch.Tensor
     signed: bool = False
+    moved: torch.Tensor | None = None
 
 
 def evaluate(
@@ -110,7 +112,12 @@ class Evaluator:
         shape = tuple(self._size(mode) for mode in tensor.shape)
         kind = torch.float64 if tensor.dtype.is_float else torch.int64
         signed = tensor.dtype.is_float and self._signed(statement.value)
-        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape), signed)
+        moved = None
+        if isinstance(stored, ex.Name) and stored.id in self.tensors and stored.dtype == tensor.dtype:
+            source = self.spec.tensor(stored.id).shape
+            if set(source) <= set(tensor.shape):
+                moved = placed(self.tensors[stored.id], source, tensor.shape).expand(shape).clone()
+        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape), signed, moved)
 
     def _signed(self, value: ex.Expr) -> bool:
         """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of products, a minimum or a maximum."""

@@ -56,13 +56,15 @@ def compare(
     expected: torch.Tensor,
     bound: torch.Tensor,
     signed: bool = False,
+    moved: torch.Tensor | None = None,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Comparison:
     """Compares a result with what is expected, element by element; all tensors have one shape and device.
 
     Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives these.
-    NaN must meet NaN, an infinity the same infinity, and with `signed` a zero that must be exact one of its sign.
+    NaN must meet NaN, an infinity the same infinity, with `signed` a zero that must be exact one of its sign, and all
+    bits must be those of `moved` where it is given.
     Raises `ValueError` for another shape.
     """
     import numpy as np  # its unravel_index is there at once, torch's imports sympy
@@ -77,6 +79,8 @@ def compare(
     same = (a == e) | (a.isnan() & e.isnan())
     if signed:
         same &= (bound != 0) | (e != 0) | (a.signbit() == e.signbit())
+    if moved is not None:
+        same &= _bits(actual) == _bits(moved)
     error = torch.where(same, 0.0, (a - e).abs().nan_to_num(torch.inf, torch.inf))
     outside = judged & ((error > bound) | (~same & (bound == 0)))
     failing = outside
@@ -98,6 +102,9 @@ def compare(
             allowed = f"the spec's tolerance is {float(room[index]):.3g}"
         place = ", ".join(map(str, index))
         far = "" if not math.isfinite(off) else f", off by {off:.3g}"
+        if moved is not None and math.isnan(got) and math.isnan(want):
+            found, wanted = (f"{int(_bits(x)[index]) & (1 << 8 * x.itemsize) - 1:#x}" for x in (actual, moved))
+            far, allowed = "", f"its bits are {found}, not {wanted}: a tensor that is only moved keeps them"
         reason = f"[{place}] is {got:.9g}, expected {want:.9g}{far}; {allowed} ({failed} of {a.numel()} elements)"
     kept = error[judged]
     return Comparison(
@@ -111,3 +118,10 @@ def compare(
         worst=index,
         reason=reason,
     )
+
+
+def _bits(values: torch.Tensor) -> torch.Tensor:
+    """The bits of each element as a whole number."""
+    import torch
+
+    return values.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[values.itemsize])

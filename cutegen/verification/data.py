@@ -47,6 +47,7 @@ def data_for(
         values = normal.to(dtype)
         table = torch.tensor(_special(dtype), dtype=torch.float64).to(dtype)
         table[table.isnan()] = math.nan  # torch converts several at once to the NaN of all ones, which is the poison
+        table = torch.cat([table, _nans(dtype)])
     if kind != "special" or not values.numel():
         return values
     if not summed:
@@ -62,6 +63,17 @@ def _special(dtype: torch.dtype) -> list[float]:
     subnormal = info.smallest_normal * info.eps
     fixed = [math.inf, math.nan, 0.0, 1.0, info.max, info.max / 2, info.tiny, subnormal, 3 * subnormal, _large(dtype)]
     return [*fixed, *(-x for x in fixed if not math.isnan(x)), *_THRESHOLDS]
+
+
+def _nans(dtype: torch.dtype) -> torch.Tensor:
+    """Two quiet NaNs of other bits than the one that arithmetic gives, of either sign."""
+    import torch
+
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    bits = torch.tensor([math.nan, math.nan], dtype=dtype).view(whole)
+    bits |= 5
+    bits[1] |= torch.iinfo(whole).min
+    return bits.view(dtype)
 
 
 def _large(dtype: torch.dtype) -> float:

@@ -303,7 +303,8 @@ def test_perturbation(base: Spec, path: str, value: Any, effect: str) -> None:
         verdicts = set()
         for error in (1.5e-5, 1e-4, 1.5e-3, 1e-2):
             for m in (before, after):
-                verdict = compare(expected + error, expected, bound, False, m.spec.verify.tolerance.rtol, m.spec.verify.tolerance.atol)
+                t = m.spec.verify.tolerance
+                verdict = compare(expected + error, expected, bound, rtol=t.rtol, atol=t.atol)
                 verdicts.add((m is before, error, verdict.ok))
         assert {(e, ok) for first, e, ok in verdicts if first} != {(e, ok) for first, e, ok in verdicts if not first}
     else:

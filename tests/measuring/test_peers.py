@@ -78,7 +78,7 @@ def test_every_peer_computes_what_the_spec_says(make: Callable[[], Module], name
     spec = module.spec
     sizes = dict(zip(spec.modes, (12, 20, 28), strict=False))
     arguments = make_arguments(spec, sizes, sets, "cpu")
-    ((expected, bound, _),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
+    ((expected, bound, *_),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
     watch = FakeWatch(steady())
     for peer in choose(spec):
         if peer.kind == "compile":
@@ -104,7 +104,7 @@ def test_the_expression_that_is_compiled_writes_the_output(name: str) -> None:
     module = KERNELS[name][0]()
     spec = module.spec
     arguments = make_arguments(spec, dict(zip(spec.modes, (12, 20, 28), strict=False)), 1, "cpu")
-    ((expected, bound, _),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
+    ((expected, bound, *_),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
     arguments.poison()
     output = arguments.sets[0][arguments.output]
     result = contenders.expression(module.plan, inplace=True)(*arguments.call(0))
@@ -118,7 +118,7 @@ def test_the_expression_can_be_compiled_whole(name: str) -> None:
     module = KERNELS[name][0]()
     spec = module.spec
     arguments = make_arguments(spec, dict(zip(spec.modes, (12, 20, 28), strict=False)), 2, "cpu")
-    ((expected, bound, _),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
+    ((expected, bound, *_),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
     tracer = functools.partial(torch.compile, dynamic=False, fullgraph=True, backend="aot_eager")
     function = contenders.expression(module.plan, inplace=True, through=tracer)
     arguments.poison()

@@ -93,7 +93,7 @@ def test_a_sum_that_may_overflow_on_its_way_is_not_judged() -> None:
             [0.0, inf, 1.0],
         ]
     )
-    value, bound, _ = evaluate(spec, {"A": a, "B": torch.tensor([[1.0, 1.0, 1.0]])}, {})["C"]
+    value, bound, *_ = evaluate(spec, {"A": a, "B": torch.tensor([[1.0, 1.0, 1.0]])}, {})["C"]
     assert bound[:, 0].isfinite().tolist() == [False, True, False, True, True, True]
     assert value[1, 0] == inf and value[3:5, 0].isnan().all() and value[5, 0] == inf
 

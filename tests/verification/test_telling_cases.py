@@ -70,6 +70,7 @@ BIDX = r"bidx, _, _ = cute.arch.block_idx\(\)"
 ADDED = r"beta \* c\.to\(cutlass\.Float32\)"
 ZERO_BETA = "cute.where(cute.full_like(x0, beta) == 0, cute.full_like(x0, 0), beta * c.to(cutlass.Float32))"
 ZERO_ALPHA = "cute.where(cute.full_like(x0, alpha) == 0, c.to(cutlass.Float32), beta * c.to(cutlass.Float32))"
+ONE_NAN = "cute.where(y == y, y, cute.full_like(y, float('nan')))"
 CLAMPED = "cute.where(x1 > 65504, cute.full_like(x1, 65504), x1).to(cutlass.Float16)"
 MUTANTS = [
     # kernel, what is wrong, pattern, text, what all failing cases are
@@ -92,6 +93,13 @@ MUTANTS = [
     ("pointwise", "exp ends at 11", r"exp\(x\)", "exp(cute.where(x > 11, cute.full_like(x, 11), x))", VALUES),
     ("copied", "threads in 16 bits", r"bidx \* THREADS \+ tidx", "(bidx * THREADS + tidx) % 65536", MANY),
     ("copied", "zero is added", r"store\(y\)", "store(y + 0.0)", SPECIAL),
+    (
+        "copied",
+        "every NaN is one",
+        r"store\(y\)",
+        "store(cute.where(y == y, y, cute.full_like(y, float('nan'))))",
+        SPECIAL,
+    ),
     ("copied", "integers by way of f32", r"store\(x\)", "store(x.to(cutlass.Float32).to(cutlass.Int32))", SPECIAL),
 ]
 
