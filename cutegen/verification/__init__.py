@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.driver import gpu_available, gpu_missing
-from cutegen.verification.executor import CannotRun, Executor, GpuExecutor
+from cutegen.verification.executor import CannotRun, Executor
+from cutegen.verification.gpu import GpuExecutor, gpu_available, gpu_missing
 from cutegen.verification.pool import Job, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 

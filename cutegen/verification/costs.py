@@ -15,6 +15,7 @@ LARGEST_TENSOR = (1 << 22) + (1 << 16)
 _ELEMENT, _NODE = 50e-9, 15e-9
 _THREAD, _MULTIPLY_ADD, _INSTRUCTION = 20e-9, 3.5e-9, 2e-9
 _CALL = 25  # instructions of a function, about
+_LANES = 4096  # threads: of fewer, calls of numpy take longer than what they do
 
 
 def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
@@ -30,8 +31,11 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     nodes = [node for statement in spec.compute.statements for node in walk(statement.value)]
     calls = sum(isinstance(node, Call) and node.function != "where" for node in nodes)
     covered = {mode: size if sizes[mode] else 0 for mode, size in spec.family.covered(plan).items()}
-    block = _THREAD * plan.threads + _MULTIPLY_ADD * spec.operation.multiply_adds(spec, covered)
+    deep = {m: -(-sizes[m] // covered[m]) * covered[m] for m in spec.operation.contracted(spec) if covered[m]}
+    blocks = spec.family.blocks(plan, sizes)
+    one = _MULTIPLY_ADD if blocks * plan.threads > _LANES else 3 * _MULTIPLY_ADD
+    block = _THREAD * plan.threads + one * spec.operation.multiply_adds(spec, {**covered, **deep})
     value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
     block += value * prod(covered[mode] for mode in spec.output.shape)
     results = prod(sizes[mode] for mode in spec.output.shape)
-    return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * spec.family.blocks(plan, sizes)
+    return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks

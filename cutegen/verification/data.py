@@ -61,7 +61,19 @@ def _special(dtype: torch.dtype) -> list[float]:
 
     info = torch.finfo(dtype)
     subnormal = info.smallest_normal * info.eps
-    fixed = [math.inf, math.nan, 0.0, 1.0, info.max, info.max / 2, info.tiny, subnormal, 3 * subnormal, _large(dtype)]
+    fixed = [
+        math.inf,
+        math.nan,
+        0.0,
+        1.0,
+        info.max,
+        info.max / 2,
+        0.75 * info.max,
+        info.tiny,
+        subnormal,
+        3 * subnormal,
+        _large(dtype),
+    ]
     return [*fixed, *(-x for x in fixed if not math.isnan(x)), *_THRESHOLDS]
 
 

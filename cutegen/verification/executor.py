@@ -1,4 +1,4 @@
-"""What runs a generated module: a GPU, or the emulator. Everything that knows about a GPU is here."""
+"""What runs a generated module: what any executor does, and the emulator. A GPU is in `gpu`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from cutegen.compiling.loading import load
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
-from cutegen.verification.driver import gpu_missing
 from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from cutegen.emulator import Emulated, Launch
 
 
+_NORESERVE = 0x4000  # Linux's MAP_NORESERVE: pages that nobody touches take no memory
+
+
 class CannotRun(CutegenError):
     """Raised by an executor for a kernel that it is not able to run, right or wrong; the message says why."""
-
-
-_NORESERVE = 0x4000  # Linux's MAP_NORESERVE: pages that nobody touches take no memory
 
 
 class WrongReturn(CutegenError):
@@ -42,6 +41,9 @@ class Ran(NamedTuple):
     outputs: tuple[torch.Tensor, ...] = ()
 
 
+Judge = Callable[[str], None]
+
+
 def no_judge(by: str) -> None:
     """Accepts a result that nobody looks at."""
 
@@ -51,6 +53,7 @@ class Executor(Protocol):
 
     name: str  # for reports: "gpu (NVIDIA H200)"
     device: str  # where arguments live, as torch names it
+    chooses_blocks: bool  # whether `part_of` and `some_blocks` work
     generated: bool  # whether its modules keep all of the contract of generated ones, for a compiler too
     element_limit: int | None  # cases with a larger tensor, or more multiply-adds than 64 times this, do not run
 
@@ -60,7 +63,7 @@ class Executor(Protocol):
         spec: KernelSpec,
         args: Sequence[object],
         orders: int,
-        judge: Callable[[str], None] = no_judge,
+        judge: Judge = no_judge,
     ) -> Ran:
         """Calls the module's function of the kernel's name, host-side checks included; what it raises passes through.
 
@@ -84,9 +87,15 @@ class Executor(Protocol):
         """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
 
     def part_of(
-        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
+        self,
+        tensor: Tensor,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        mode: int,
+        coordinates: Sequence[int],
+        part: torch.Tensor,
     ) -> torch.Tensor | None:
-        """A tensor like `whole`, which is `untouched`, that only has those coordinates of a mode: those of `part`."""
+        """A tensor that has only those coordinates of a mode, in `part`; None where there is no such memory."""
 
     def some_blocks(
         self,
@@ -94,7 +103,7 @@ class Executor(Protocol):
         spec: KernelSpec,
         args: Sequence[object],
         blocks: Sequence[int],
-        judge: Callable[[str], None] = no_judge,
+        judge: Judge = no_judge,
     ) -> Ran:
         """Runs a call, but of each launch only the blocks with those numbers, x fastest; else CannotRun."""
 
@@ -111,105 +120,6 @@ class Executor(Protocol):
         """Whether more can be run after an exception."""
 
 
-class GpuExecutor:
-    """The first CUDA device, on a stream of its own that is held up a little.
-
-    The arguments' values only arrive on that stream, after the delay: a kernel that is launched on any other stream
-    than the current one reads zeros, and what it writes is overwritten.
-    """
-
-    generated = True
-    element_limit: int | None = None
-    _DELAY = 300_000  # clock cycles, about 0.2 ms
-
-    def __init__(self) -> None:
-        import torch
-
-        reason = gpu_missing()
-        if reason is not None:
-            raise RuntimeError(f"no GPU to verify on: {reason}")
-        self.device = "cuda:0"
-        self.name = f"gpu ({torch.cuda.get_device_name(0)})"
-        self._stream = torch.cuda.Stream(0)  # type: ignore[no-untyped-call]
-
-    def run(
-        self,
-        module: ModuleType,
-        spec: KernelSpec,
-        args: Sequence[object],
-        orders: int,
-        judge: Callable[[str], None] = no_judge,
-    ) -> Ran:
-        import torch
-
-        # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
-        storages = {
-            s.data_ptr(): s for a in args if isinstance(a, torch.Tensor) and a.is_cuda and (s := a.untyped_storage())
-        }
-        tensors = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in storages.values()]
-        values = [t.clone() for t in tensors]
-        for tensor in tensors:
-            tensor.zero_()
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self._stream):
-            torch.cuda._sleep(self._DELAY)  # type: ignore[no-untyped-call]
-            for tensor, value in zip(tensors, values, strict=True):
-                tensor.copy_(value)
-            try:
-                outputs = _outputs(spec, args, getattr(module, spec.kernel)(*args))
-            finally:
-                torch.cuda.synchronize()
-        judge("")
-        return Ran(1, outputs)
-
-    def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
-        import torch
-
-        others = ["cpu", *(f"cuda:{i}" for i in range(1, torch.cuda.device_count()))]
-        return [(o, torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=o)) for o in others]
-
-    def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
-        return None
-
-    def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
-        return None
-
-    def part_of(
-        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
-    ) -> torch.Tensor | None:
-        return None
-
-    def some_blocks(
-        self,
-        module: ModuleType,
-        spec: KernelSpec,
-        args: Sequence[object],
-        blocks: Sequence[int],
-        judge: Callable[[str], None] = no_judge,
-    ) -> Ran:
-        raise CannotRun("a GPU runs all blocks of a launch")
-
-    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
-        raise CannotRun("a GPU does not tell what it would launch")
-
-    def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
-        return run_program(module, spec, flags, broken)
-
-    def synchronize(self) -> None:
-        import torch
-
-        torch.cuda.synchronize()
-
-    def alive(self) -> bool:
-        import torch
-
-        try:
-            torch.cuda.synchronize()
-            return int(torch.ones(2, device=self.device).sum()) == 2
-        except RuntimeError:
-            return False
-
-
 class EmulatorExecutor:
     """The CPU: runs the PTX that a module compiles to, for each of its targets whose code differs, with the launches
     that its compiled host code makes, and has the result of each judged. A fault is an exception that names it.
@@ -219,7 +129,7 @@ class EmulatorExecutor:
 
     name = "cpu (emulator)"
     device = "cpu"
-    generated = True
+    generated, chooses_blocks = True, True
     element_limit: int | None = LARGEST_TENSOR
 
     def __init__(self, targets: Sequence[str] | None = None) -> None:
@@ -233,14 +143,14 @@ class EmulatorExecutor:
         spec: KernelSpec,
         args: Sequence[object],
         orders: int,
-        judge: Callable[[str], None] = no_judge,
+        judge: Judge = no_judge,
     ) -> Ran:
         from cutegen.emulator import on_device
 
         with self._emulating(module, spec) as emulated:
             emulated.orders = orders
             given = [on_device(argument) for argument in args]
-            outputs = _outputs(spec, given, getattr(module, spec.kernel)(*given))
+            outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*given))
             outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
         if len(outcomes) > 1:
             for outcome in outcomes:
@@ -279,12 +189,18 @@ class EmulatorExecutor:
         return placed
 
     def part_of(
-        self, whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor
+        self,
+        tensor: Tensor,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        mode: int,
+        coordinates: Sequence[int],
+        part: torch.Tensor,
     ) -> torch.Tensor | None:
         from cutegen.emulator.host.device_tensors import part_of
 
-        placed: torch.Tensor = part_of(whole, mode, coordinates, part)
-        return placed
+        whole = self.untouched(tensor, shape, strides)
+        return None if whole is None else part_of(whole, mode, coordinates, part)
 
     def some_blocks(
         self,
@@ -292,7 +208,7 @@ class EmulatorExecutor:
         spec: KernelSpec,
         args: Sequence[object],
         blocks: Sequence[int],
-        judge: Callable[[str], None] = no_judge,
+        judge: Judge = no_judge,
     ) -> Ran:
         with self._emulating(module, spec) as emulated:
             emulated.blocks = blocks
@@ -356,7 +272,7 @@ class EmulatorExecutor:
         return True
 
 
-def _outputs(spec: KernelSpec, given: Sequence[object], result: object) -> tuple[torch.Tensor, ...]:
+def outputs_of(spec: KernelSpec, given: Sequence[object], result: object) -> tuple[torch.Tensor, ...]:
     """The outputs that a call has returned. Raises WrongReturn if they are not the ones that it was given.
 
     Those that it was not given must be tensors of their own.
@@ -383,6 +299,8 @@ def make_executor(on: str) -> Executor:
     Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device.
     """
     if on == "gpu":
+        from cutegen.verification.gpu import GpuExecutor
+
         return GpuExecutor()
     if on == "cpu":
         return EmulatorExecutor()

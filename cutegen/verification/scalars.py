@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from cutegen.verification.cases import Case
 
 Values = Mapping[str, float]
-_FLOATS = (0.0, 1.0, -2.5, -5e-4, 7e4, math.inf, math.nan)
+_FLOATS = (0.0, 1.0, -2.5, -5e-4, 7e4, 1e-39, math.inf, math.nan)  # 1e-39 is subnormal in f32
 _INTEGERS = (0, 1, -(2**31), 2**31 - 1)
 
 
 def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
     """Values of some scalars, a case each, with its name: those at which factors and divisors are often treated apart.
 
-    Each scalar is 0, 1, negative, small, large, infinite and NaN, or 0, 1, the least and the largest integer, beside
-    ordinary values of the others; 0 with all others 1, and 1 with all others 0; and all are 0, and all 1.
+    Each scalar is 0, 1, negative, small, large, subnormal, infinite and NaN, or 0, 1, the least and the largest
+    integer, beside ordinary values of the others; 0 with all others 1, and 1 with all others 0; all are 0, and all 1.
     """
     names = [scalar.name for scalar in spec.scalars]
     for scalar in spec.scalars:

@@ -29,7 +29,7 @@ Judge = Callable[[str], None]
 
 class CpuExecutor:
     name, device = "cpu (plain torch)", "cpu"
-    generated = False
+    generated = chooses_blocks = False
     element_limit: int | None = LARGEST_TENSOR
 
     def run(
@@ -73,6 +73,7 @@ class HandPlan(Plan):
     workspaces: tuple[WorkspacePlan, ...] = ()
     swizzle: int = 1
     largest: tuple[str, int] | None = None
+    most_tiles: int | None = None
 
 
 def plan_of(spec: KernelSpec, tile: Mapping[str, int], stages: int | None = None, **more: Any) -> HandPlan:
@@ -185,7 +186,10 @@ def check(tensors):
             raise ValueError(f"{name} must be aligned to {align} bytes")
 
 def check_alias(out, tensors):
-    if BUG != "no distinct check" and any(n > 1 and s == 0 for n, s in zip(tensors[out].shape, tensors[out].stride())):
+    reach = 1
+    for s, n in sorted((s, n) for n, s in zip(tensors[out].shape, tensors[out].stride()) if n > 1):
+        reach = reach + s * (n - 1) if reach and s >= reach else 0
+    if BUG != "no distinct check" and not reach:
         raise ValueError(f"{out} has elements that share memory")
     for name, t in tensors.items():
         if BUG == "alias by address only":

@@ -57,6 +57,8 @@ WRONG = [
     ("tiles", "16 bits", BIDX, f"bidx = {BLOCK} % 65536"),
     ("tiles", "by way of f32", BIDX, f"bidx = cutlass.Int32(cutlass.Float32({BLOCK}))"),
     ("tiles", "at most 20000", BIDX, f"bidx = cutlass.min({BLOCK}, 20000)"),
+    ("tiles", "a grid of 300000", r"grid = (cute\.size\(tiles\))", r"grid = cutlass.min(\1, 300000)"),
+    ("product", "a grid of 20000", r"grid=\[grid_m, ", "grid=[cutlass.min(grid_m, 20000), "),
     ("inner", "threads in 22 bits", r"bidx \* THREADS \+ tidx", "(bidx * THREADS + tidx) % (1 << 22)"),
     ("product", "14 bits", COORD, "coord = (bidx % 16384, bidy, None)"),
     ("product", "columns in 15 bits", COORD, "coord = (bidx, bidy % 32768, None)"),
@@ -93,14 +95,52 @@ def changed(module: Module, pattern: str, text: str) -> str:
     return made
 
 
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, list[int]]]:
+    """By mode, of how many tiles which blocks ran: all that checks have done since."""
+    found = []
+
+    def noted(host: Host, call: far_blocks._Call, order: far_blocks.Order | None) -> str:
+        found.append((call.mode, call.tiles, call.blocks(order) if order else [*range(call.tiles * call.others)]))
+        return wrong(host, call, order)
+
+    wrong = far_blocks._wrong
+    monkeypatch.setattr(far_blocks, "_wrong", noted)
+    return found
+
+
 @pytest.mark.parametrize("kernel", ["tiles", "inner", "product"])
-def test_a_right_kernel_passes_with_millions_of_tiles(kernel: str, tmp_path: Path) -> None:
+def test_a_right_kernel_passes_with_millions_of_tiles(
+    kernel: str, ran: list[tuple[str, int, list[int]]], tmp_path: Path
+) -> None:
     module = modules()[kernel]
     said, _ = checked(module, module.text, tmp_path)
-    assert set(said.values()) == {""} and len(said) == 2
-    counts = [int(what.split()[1]) for what in said]
-    assert max(counts) > 1 << 22 and min(counts) >= 65535
-    assert all(re.search(r"of which 0, 1, 256, .* run$", what) for what in said)
+    assert said == {f"accepts as many tiles of {mode} as can be run": "" for mode in "MN"}
+    most = {mode: (tiles, blocks) for mode, tiles, blocks in ran}
+    assert max(tiles for tiles, _ in most.values()) > 1 << 22 and min(tiles for tiles, _ in most.values()) >= 65535
+    for tiles, blocks in most.values():
+        assert {0, 1, 256, tiles - 1} < set(blocks) and len(blocks) <= 7
+
+
+ODD = [
+    # what a spec says besides: every mode is still tried, and nothing is too large for a test
+    (TILES, "static: {N: 4096}\ndivisible: {M: 8}"),
+    (TILES, "divisible: {M: 5, N: 96}"),
+    (TILES.replace("2 * X + coord(M)", "coord(N) - X"), "divisible: {M: 3}"),
+    (INNER.replace("[M, N]", "[B, M, N]").replace("tiler: {", "tiler: {B: 1, "), "divisible: {N: 12}"),
+    (PRODUCT, "static: {N: 64, K: 4096}"),
+    (PRODUCT, "static: {K: 70000}"),
+    (PRODUCT.replace("schedule: {", "schedule: {scheduler: {raster: M, swizzle: 4}, "), "divisible: {M: 64}"),
+    (PRODUCT.replace("[N, K], dtype: f32", "[N, K], dtype: f32, major: K").replace(
+        "schedule: {", "schedule: {workspace: {B: {major: N}}, "), "divisible: {M: 128}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "more"), ODD)
+def test_sizes_are_those_that_the_module_takes(text: str, more: str, tmp_path: Path) -> None:
+    module = generate(f"{text}{more}\n", "specs/x.yaml").modules[0]
+    said, _ = checked(module, module.text, tmp_path)
+    assert set(said.values()) <= {""} and len(said) == len(set(module.spec.output.shape) - set(module.spec.static))
 
 
 @pytest.mark.parametrize(("kernel", "wrong", "pattern", "text"), WRONG, ids=[wrong for _, wrong, *_ in WRONG])
@@ -113,7 +153,9 @@ def test_only_these_checks_find_tiles_that_are_counted_wrong(
 
 
 @pytest.mark.parametrize(("kernel", "what", "pattern", "text"), RIGHT, ids=[what for _, what, *_ in RIGHT])
-def test_blocks_may_take_tiles_in_any_order(kernel: str, what: str, pattern: str, text: str, tmp_path: Path) -> None:
+def test_blocks_may_take_tiles_in_any_order(
+    kernel: str, what: str, pattern: str, text: str, ran: list[tuple[str, int, list[int]]], tmp_path: Path
+) -> None:
     module = modules()[kernel]
     said, _ = checked(module, changed(module, pattern, text), tmp_path)
-    assert set(said.values()) == {""} and "accepts 257 tiles of M" in said
+    assert set(said.values()) == {""} and ("M", 257, [*range(257)]) in ran

@@ -1,4 +1,4 @@
-"""One kernel is verified: right ones pass, broken ones fail with words that say how, and what cannot run is not called wrong."""
+"""One kernel is verified: right ones pass, broken ones fail and say how, and what cannot run is not called wrong."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
     whole, part = argument.as_subclass(torch.Tensor), getattr(argument, "part", None)
     mode, coordinates, near = part if part else (0, (), whole)
-    at = place(near.data_ptr(), number)
+    at = place(0 if part else near.data_ptr(), number)  # where all lower bits are 0, once
     tensor = bind(near, name, role, at + NEAR if part else at)
     strides, device = tuple(argument.stride()), max(0, argument.get_device())
     if part:

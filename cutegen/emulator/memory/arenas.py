@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.global_races import TouchRecord
 from cutegen.emulator.checks.reads_in_flight import PendingReads
-from cutegen.emulator.memory.bound_tensors import BoundTensor, element_at, elements_of, unfolded, unwritten_elements
+from cutegen.emulator.memory.bound_tensors import (
+    NEAR,
+    BoundTensor,
+    element_at,
+    elements_of,
+    unfolded,
+    unwritten_elements,
+)
 
 GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
@@ -124,6 +131,11 @@ class GlobalMemory:
         for tensor in self._folds:
             result = unfolded(tensor, result)
         return result, 0
+
+    def told_of(self, address: int) -> str | None:
+        """The name of the tensor with a `fold` of whose told addresses this is one, whatever lies there."""
+        reach = abs(NEAR)
+        return next((t.name for t in self._folds if t.told - reach // 2 <= address < t.told + reach), None)
 
     def around(self, low: int, high: int) -> Arena | None:
         """The arena of the tensor that has all addresses from `low` to before `high`, or None."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 Role = Literal["in", "out", "inout"]
 """What a kernel does with a tensor: reads it, writes all of it, or both (see `BoundTensor`)."""
 
-_ROOM = 1 << 40  # bytes between the address ranges of two tensors
-NEAR = _ROOM // 4
-"""Bytes from the address that a kernel is told of a folded tensor to where its elements lie."""
+_ROOM = 1 << 48  # bytes between the address ranges of two tensors
+NEAR = -(_ROOM // 4)
+"""Bytes from the address that a kernel is told of a folded tensor to where its elements lie: before all it is told."""
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,16 @@ def unfolded(tensor: BoundTensor, told: NDArray[np.int64]) -> NDArray[np.int64]:
     assert fold is not None
     left = told - fold.address
     there, near = left >= 0, np.zeros_like(left)
-    for mode in sorted(range(len(fold.strides)), key=lambda mode: -fold.strides[mode]):
+    extents = list(tensor.shape)
+    extents[fold.mode] = int(fold.coordinates[-1]) + 1
+    for mode in sorted(range(len(extents)), key=lambda mode: (-fold.strides[mode], -extents[mode])):
         if tensor.shape[mode] == 1 and mode != fold.mode:
             continue
         index, left = np.divmod(left, fold.strides[mode])
         if mode == fold.mode:
-            place = np.searchsorted(fold.coordinates, index)
-            there &= fold.coordinates[np.minimum(place, len(fold.coordinates) - 1)] == index
-            index = place
+            found = np.searchsorted(fold.coordinates, index)
+            there &= fold.coordinates[np.minimum(found, len(fold.coordinates) - 1)] == index
+            index = found
         there &= index < tensor.shape[mode]
         near += index * (tensor.strides[mode] * tensor.itemsize)
     return np.where(there & (left < tensor.itemsize), tensor.at + near + left, told)

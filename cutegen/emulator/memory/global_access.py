@@ -190,6 +190,9 @@ class GlobalAccess:
         what = f"{_verb(instruction)} of {size} bytes"
         if arena is None:
             return Stop("out-of-bounds", f"{what} of global memory: no tensor", instruction, lane, address=where)
+        if (told := self.memory.told_of(where)) is not None:
+            text = f"{what} of {told} where no element of it is that these blocks may touch"
+            return Stop("out-of-bounds", text, instruction, lane, address=where, tensor=told)
         far = min(abs(where - arena.low), abs(where - arena.high)) > 1 << 39
         place = "at an address of no tensor" if far else arena.describe(where, size)
         return self._named(Stop("out-of-bounds", f"{what} {place}", instruction, lane, address=where), far)

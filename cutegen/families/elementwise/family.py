@@ -98,6 +98,9 @@ class ElementwiseFamily(Family[ElementwiseSchedule, ElementwisePlan]):
 
         return blocks(plan, sizes)
 
+    def largest(self, plan: ElementwisePlan) -> Mapping[str, int]:
+        return {} if plan.most_tiles is None else {m: plan.most_tiles * size for m, size in plan.tile.items()}
+
     def covered(self, plan: ElementwisePlan) -> dict[str, int]:
         from cutegen.families.elementwise.whole_blocks import covered
 

@@ -6,57 +6,118 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import Literal
 
 from cutegen.verification.bounds import Expected, evaluate
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
+from cutegen.verification.costs import seconds
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.tensors import Guarded, guarded
 
-_TILES = (1 << 24) + 3  # with numbers that f32 does not tell apart
-_COORDINATES = (1 << 31) - 1  # along a mode
+_TILES = (1 << 24) + 3  # with numbers that f32 does not tell apart, along tiles of fewer than 2^7
+_COORDINATES = (1 << 31) - (1 << 21)  # along a mode: those of 32 bits, but for a tile beyond the last
 _BYTES = 1 << 37  # of addresses, of a tensor
-_FEW = (1 << 8) + 1  # tiles of which all can run
+_FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
+_SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
+_DEAR = 0.6  # seconds
+
+Order = Literal["slow", "fast"]
+"""Whether the blocks of one tile of a mode have numbers one after the other, or those of one tile of the others."""
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A call with tensors of which only some tiles of a mode are there: `parts` has what is, in the spec's order."""
+class _Call:
+    """A call with so many `tiles` of a mode, each of `extent`, and little of the other modes, which have `others` tiles
+    in all. Of the mode the tiles `chosen` are there.
+    """
 
-    arguments: list[object]
-    parts: tuple[Guarded, ...]
-    expected: Mapping[str, Expected]
+    mode: str
+    sizes: Mapping[str, int]
+    extent: int
+    others: int
+    chosen: Sequence[int]
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.sizes[self.mode] // self.extent)
+
+    @property
+    def whole(self) -> bool:
+        return len(self.chosen) == self.tiles
+
+    @property
+    def coordinates(self) -> Sequence[int]:
+        """Those of the mode that are there."""
+        end, extent = self.sizes[self.mode], self.extent
+        return (
+            range(end)
+            if self.whole
+            else [i for t in self.chosen for i in range(t * extent, min((t + 1) * extent, end))]
+        )
+
+    def blocks(self, order: Order) -> list[int]:
+        """The numbers of the chosen tiles' blocks."""
+        step, across = (self.others, 1) if order == "slow" else (1, self.tiles)
+        return sorted(tile * step + other * across for tile in self.chosen for other in range(self.others))
 
 
 def checks(host: Host) -> Iterator[Check]:
-    """A check for each mode of the output: some blocks of as many as there can be, or all of just more than 2^8.
+    """A check for each mode of the output: some blocks of as many as there can be, or all of what can be run.
 
-    The former where blocks are known to take one tile each, in order. What counts tiles wrong then, in however many
-    bits or as a float, touches what another block has, or what nobody has.
+    The former where blocks are seen to take tiles in order. What counts tiles wrong then, in however many bits or as a
+    float, touches what another block has, or what nobody has.
     """
-    spec = host.spec
-    for mode in (m for m in spec.output.shape if m not in spec.static):
-        try:
-            tiles = _countable(host, mode)
-        except CannotRun:
-            return
-        chosen = _telling(tiles) if tiles else range(_FEW)
-        some = f", of which {', '.join(map(str, chosen))} run" if tiles else ""
-        what = f"accepts {tiles or _FEW} tiles of {mode}{some}"
-        yield Check(spec.output.argument, what, partial(_wrong, host, mode, tiles or _FEW, chosen))
+    if host.executor.chooses_blocks:
+        for mode in (m for m in host.spec.output.shape if m not in host.spec.static):
+            what = f"accepts as many tiles of {mode} as can be run"
+            yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
 
 
-def _countable(host: Host, mode: str) -> int:
-    """So many tiles of a mode that their blocks can be told by number, or 0. Raises CannotRun."""
-    if any(True for _ in host.spec.family.scratch(host.plan)):
-        return 0  # blocks read there what others have written
-    # In a small grid the second block must have the second tile and nothing else
-    if _wrong(host, mode, 4, [1]):
-        return 0
+def _wrong_with_many(host: Host, mode: str) -> str:
+    """What is wrong with as many tiles of a mode as can be run."""
+    order = _order(host, mode)
+    if order is None:
+        return _wrong_with_all(host, mode, _FEW)
     most = _most(host, mode)
-    return next((n for n in (most, most // 2, 1 << 16) if _FEW < n <= most and _launched(host, mode, n) == n), 0)
+    for tiles in (most, most // 2, 1 << 16):
+        call = _call(host, mode, min(tiles, most), None)
+        if call.tiles < _FEW or not _affordable(host, call):
+            continue
+        launched = _launched(host, call)
+        if launched and launched < call.tiles * call.others:
+            # Each block may take several tiles: that shows where there are a few more tiles than blocks
+            problem = _wrong_with_all(host, mode, -(-launched // call.others) + 3, exactly=True)
+            return problem and f"{launched} blocks are launched for {call.tiles} tiles of {mode}: {problem}"
+        if launched == call.tiles * call.others:
+            problem = _wrong(host, call, order)
+            ran = ", ".join(map(str, call.chosen))
+            return problem and f"of {call.tiles} tiles of {mode} the blocks of {ran} ran: {problem}"
+    return _wrong_with_all(host, mode, _FEW)
+
+
+def _wrong_with_all(host: Host, mode: str, tiles: int, exactly: bool = False) -> str:
+    """What is wrong with so many tiles of a mode, or fewer if they are dear, all of whose blocks run."""
+    while not _affordable(host, call := _call(host, mode, tiles, range(tiles))):
+        if exactly or tiles == 1:
+            return "and no tile is theirs" if exactly else ""
+        tiles //= 2
+    return _wrong(host, call, None)
+
+
+def _order(host: Host, mode: str) -> Order | None:
+    """In which order blocks take tiles, as a small grid shows; None where it shows none."""
+    if any(True for _ in host.spec.family.scratch(host.plan)):
+        return None  # blocks read there what others have written
+    call = _call(host, mode, _SMALL, [1, _SMALL // 2, _SMALL - 1])
+    if _affordable(host, call) and _launched(host, call) == call.tiles * call.others:
+        return next((order for order in _ORDERS if not _wrong(host, call, order)), None)
+    return None
+
+
+_ORDERS: tuple[Order, ...] = ("slow", "fast")
 
 
 def _telling(tiles: int) -> list[int]:
@@ -67,19 +128,32 @@ def _telling(tiles: int) -> list[int]:
 
 def _most(host: Host, mode: str) -> int:
     """So many tiles of a mode that a launch can have, with as little as there can be of the others."""
-    sizes, tile = _sizes(host, mode, 4), _extent(host, mode)
+    call = _call(host, mode, 4, [0])
     largest = min(_COORDINATES, host.spec.family.largest(host.plan).get(mode, _COORDINATES))
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:
-            strides = strides_for(tensor, sizes, "padded", number)
-            step, others = strides[tensor.shape.index(mode)], prod(sizes[m] for m in tensor.shape if m != mode)
+            strides = strides_for(tensor, call.sizes, "padded", number)
+            step, others = strides[tensor.shape.index(mode)], prod(call.sizes[m] for m in tensor.shape if m != mode)
             largest = min(largest, _BYTES // (tensor.dtype.bytes * max(step, others)))
-    return min(_TILES, largest // tile)
+    step = max(1, host.spec.divisible.get(mode, 1))
+    return min(_TILES, largest // step * step // call.extent)
 
 
-def _sizes(host: Host, mode: str, tiles: int) -> dict[str, int]:
-    """Sizes with so many tiles of a mode, the last of them as small as can be, and little of the others."""
-    return _little(host, mode, (tiles - 1) * _extent(host, mode) + 1)
+def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _Call:
+    """A call of at least so many tiles of a mode, the last one as small as can be; by default with telling ones."""
+    spec, plan, covered = host.spec, host.plan, host.spec.family.covered(host.plan)
+    extent = covered[mode]
+    several = plan.threads * extent
+    if spec.family.blocks(plan, _little(host, mode, several)) == 1:
+        extent = several  # a tile for each thread
+    sizes = _little(host, mode, (tiles - 1) * extent + 1)
+    others = prod(-(-sizes[m] // covered[m]) for m in spec.output.shape if m != mode)
+    call = _Call(mode, sizes, extent, others, ())
+    if chosen is None:
+        chosen = _telling(call.tiles)
+    elif len(chosen) == tiles:
+        chosen = range(call.tiles)
+    return _Call(mode, sizes, extent, others, chosen)
 
 
 def _little(host: Host, mode: str, size: int) -> dict[str, int]:
@@ -93,50 +167,40 @@ def _little(host: Host, mode: str, size: int) -> dict[str, int]:
     return spec.family.accepted(spec, sizes) or sizes
 
 
-def _extent(host: Host, mode: str) -> int:
-    """How far a block reaches along a mode where there is little of the others, which may be a tile for each thread."""
-    plan, family = host.plan, host.spec.family
-    tile = family.covered(plan)[mode]
-    several = plan.threads * tile
-    return several if family.blocks(plan, _little(host, mode, several)) == 1 else tile
+def _affordable(host: Host, call: _Call) -> bool:
+    """Whether what is there of a call's tensors is neither too large nor too dear."""
+    return seconds(host.plan, {**call.sizes, call.mode: len(call.coordinates)}) <= _DEAR
 
 
-def _part(host: Host, mode: str, tiles: int, chosen: Sequence[int]) -> _Part | None:
-    """A call of so many tiles of a mode of which the chosen ones are there, or None where that cannot be made.
-
-    Tensors are as any others where all of them are.
-    """
-    spec, tile, sizes = host.spec, _extent(host, mode), _sizes(host, mode, tiles)
-    coordinates = [i for t in chosen for i in range(t * tile, min((t + 1) * tile, sizes[mode]))]
-    near = {**sizes, mode: len(coordinates)}
-    views, parts = {}, []
+def _made(host: Host, call: _Call) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:
+    """The arguments of a call, what is there of each tensor, and what is expected. Raises CannotRun."""
+    spec, mode = host.spec, call.mode
+    coordinates, views, parts = call.coordinates, {}, []
+    near = {**call.sizes, mode: len(coordinates)}
     for number, tensor in enumerate(spec.tensors):
         shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, "padded", number)
         data = data_for(tensor, shape, "random", 7 + number) if tensor.reads else None
         part = guarded(tensor, shape, strides, host.executor.device, data=data, number=number)
         parts.append(part)
         views[tensor.name] = part.view
-        if mode in tensor.shape and len(chosen) < tiles:
-            shape, strides = tuple(sizes[m] for m in tensor.shape), strides_for(tensor, sizes, "padded", number)
-            whole = host.executor.untouched(tensor, shape, strides)
-            if whole is None:
-                return None
-            view = host.executor.part_of(whole, tensor.shape.index(mode), coordinates, part.view)
+        if mode in tensor.shape and not call.whole:
+            shape, strides = (
+                tuple(call.sizes[m] for m in tensor.shape),
+                strides_for(tensor, call.sizes, "padded", number),
+            )
+            view = host.executor.part_of(tensor, shape, strides, tensor.shape.index(mode), coordinates, part.view)
             if view is None:
-                return None
+                raise MemoryError(f"no {shape} of {tensor.dtype} can be addressed here")
             views[tensor.name] = view
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
-    expected = evaluate(spec, {p.tensor.name: p.view for p in parts}, scalars, {mode: coordinates})
-    return _Part(host.arguments(views), tuple(parts), expected)
+    given = {part.tensor.name: part.view for part in parts}
+    return host.arguments(views), tuple(parts), evaluate(spec, given, scalars, {mode: coordinates})
 
 
-def _launched(host: Host, mode: str, tiles: int) -> int:
-    """How many blocks a call of so many tiles launches; 0 where it launches several kernels or refuses them."""
-    part = _part(host, mode, tiles, [0])
-    if part is None:
-        return 0
+def _launched(host: Host, call: _Call) -> int:
+    """How many blocks a call launches; 0 where it launches several kernels or is refused."""
     try:
-        launches = host.executor.launched(host.module, host.spec, part.arguments)
+        launches = host.executor.launched(host.module, host.spec, _made(host, call)[0])
     except CannotRun:
         raise
     except Exception:
@@ -144,28 +208,28 @@ def _launched(host: Host, mode: str, tiles: int) -> int:
     return prod(launches[0].grid) if len(launches) == 1 else 0
 
 
-def _wrong(host: Host, mode: str, tiles: int, chosen: Sequence[int]) -> str:
-    """What is wrong with a call of so many tiles of which the chosen ones are there, and the blocks of those run."""
-    part = _part(host, mode, tiles, chosen)
-    if part is None:
-        return "no such tensors can be made here"
+def _wrong(host: Host, call: _Call, order: Order | None) -> str:
+    """What is wrong with a call of which all blocks run, or those of the chosen tiles, by the `order` of blocks."""
     wrong: list[str] = []
-
-    def judge(by: str) -> None:
-        host.executor.synchronize()
-        for made in (p for p in part.parts if p.tensor.name in part.expected):
-            result = compare(made.view, *part.expected[made.tensor.name])
-            if not result.ok:
-                which = f" in {made.tensor.name}" * (len(part.expected) > 1)
-                wrong.append(f"{by or 'it'} gives a wrong result{which}: {result.reason}")
-
+    parts: tuple[Guarded, ...] = ()
     try:
-        if len(chosen) < tiles:
-            host.executor.some_blocks(host.module, host.spec, part.arguments, chosen, judge)
+        arguments, parts, expected = _made(host, call)
+
+        def judge(by: str) -> None:
+            host.executor.synchronize()
+            for made in (part for part in parts if part.tensor.name in expected):
+                which = f" in {made.tensor.name}" * (len(expected) > 1)
+                result = compare(made.view, *expected[made.tensor.name])
+                if not result.ok or (made.unwritten() is not None):
+                    said = result.reason or made.unwritten()
+                    wrong.append(f"{by or 'it'} gives a wrong result{which}: {said}")
+
+        if order is None:
+            host.executor.run(host.module, host.spec, arguments, 1, judge)
         else:
-            host.executor.run(host.module, host.spec, part.arguments, 1, judge)
+            host.executor.some_blocks(host.module, host.spec, arguments, call.blocks(order), judge)
     except CannotRun:
         raise
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:600]}"
-    return "; ".join([*wrong, *(problem for made in part.parts if (problem := made.problem()))])
+    return "; ".join([*wrong, *(problem for part in parts if (problem := part.problem()))])

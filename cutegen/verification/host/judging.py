@@ -115,7 +115,8 @@ class Host:
         except CannotRun:
             raise
         except Exception as error:
-            return f"was refused: {type(error).__name__}: {str(error)[:300]}"
+            went = "was refused" if isinstance(error, (ValueError, TypeError)) else "failed"
+            return f"{went}: {type(error).__name__}: {str(error)[:300]}"
         for tensor, output in zip(self.spec.outputs, ran.outputs, strict=False):
             if views[tensor.name] is None:
                 shape = tuple(self.case.sizes[mode] for mode in tensor.shape)

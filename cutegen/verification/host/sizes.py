@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ELEMENTS = 1 << 16  # of the largest tensor of a call
 _COORDINATES = 1 << 31  # that 32 bits do not number
+_ADDRESSES = 1 << 45  # bytes from the first element of a tensor to its last
 _BLOCKS = 65535  # of a grid's second and third extent (CUDA C++ Programming Guide, table of compute capabilities)
 
 
@@ -145,6 +146,9 @@ def _limits(host: Host) -> Iterator[Check]:
             yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
+    for mode, most in spec.family.largest(host.plan).items():
+        if mode not in spec.output.shape and mode not in spec.static:
+            yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} beyond what a grid counts")
     if len(free) > 1:
         sizes = {**least, **{m: rounded(m, (_BLOCKS + 1) * covered[m]) for m in free[:2]}}
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
@@ -159,7 +163,9 @@ def _far_apart(host: Host) -> Iterator[Check]:
         outermost = max(range(view.dim()), key=view.stride)
         if view.shape[outermost] > 1 and tensor.shape[outermost] != (tensor.major or tensor.shape[-1]):
             # not those of neighbouring rows in the lower 32 bits either
-            far = host.executor.far_apart(view, outermost, (1 << 32) + 3 * view.stride(outermost))
+            step = (1 << 32) + 3 * view.stride(outermost)
+            addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES
+            far = host.executor.far_apart(view, outermost, step) if addressed else None
             if far is not None:
                 mode = tensor.shape[outermost]
                 yield host.takes(tensor.argument, f"steps of more than 2^32 elements along {mode}", {tensor.name: far})
@@ -191,7 +197,8 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         except (ValueError, TypeError) as error:
             return f"was refused: {str(error)[:300]}" if taken else unnamed(error, names)
         except Exception as error:
-            return f"must be a ValueError or TypeError, was {type(error).__name__}: {str(error)[:300]}"
+            must = "must be taken" if taken else "must be taken or refused by name"
+            return f"{must}, failed: {type(error).__name__}: {str(error)[:300]}"
         if taken is False:
             return "was accepted"
         grids = [launch.grid for launch in launches]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.verification.cases import strides_for
+from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.tensors import guarded
@@ -64,6 +64,11 @@ def checks(host: Host, number: int) -> Iterator[Check]:
         if tensor.writes and mode != major and case.sizes[mode] > 1:
             same = tuple(0 if i == position else s for i, s in enumerate(strides))
             yield wrong(f"stride 0 along {mode}: elements that share memory", view.as_strided(shape, same))
+            inside = max((s * (n - 1) for s, n in zip(strides, shape, strict=True) if s < strides[position]), default=0)
+            unit = align_unit(tensor)
+            if half := inside // 2 // unit * unit:  # steps of which the second element of one is one of another's
+                part = tuple(half if i == position else s for i, s in enumerate(strides))
+                yield wrong(f"stride {half} along {mode}: elements that share memory", view.as_strided(shape, part))
     size, align = tensor.dtype.bytes, tensor.align or tensor.dtype.bytes
     if align > size:
         yield wrong(f"base address aligned to {align // 2} bytes only", fresh(shape, strides, align // 2))
