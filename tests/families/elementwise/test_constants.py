@@ -60,7 +60,7 @@ def test_constants(tmp_path: Path) -> None:
         found = arguments[number]
         right = torch.tensor([independent(value) for value in x.tolist()], dtype=torch.float64)
         torch.testing.assert_close(found.double(), right, rtol=1e-6, atol=0, equal_nan=True, msg=text)
-        expected, bound, _ = derived[names[number]]
+        expected, bound, *_ = derived[names[number]]
         assert bound.isfinite().all() and compare(found, expected, bound).ok, text
         assert compare(reference[number], expected, bound).ok, text
         value, error = (one.expand(found.shape) for one in printed[number])
