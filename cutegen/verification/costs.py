@@ -11,7 +11,7 @@ from cutegen.planning.plan import Plan
 
 LARGEST_TENSOR = (1 << 22) + (1 << 16)
 """Elements of the largest tensor that the emulator takes."""
-# Seconds, measured on one core of a server of 2023. Of data and what guards them, of the reference, of the emulator.
+# Seconds, measured on one core of a server. Of data and what guards them, of the reference, of the emulator.
 _ELEMENT, _NODE = 50e-9, 15e-9
 _THREAD, _MULTIPLY_ADD, _INSTRUCTION = 20e-9, 3.5e-9, 2e-9
 _CALL = 25  # instructions of a function, about

@@ -26,6 +26,7 @@ _DEAR = 0.6  # seconds
 
 Order = Literal["slow", "fast"]
 """Whether the blocks of one tile of a mode have numbers one after the other, or those of one tile of the others."""
+_ORDERS: tuple[Order, ...] = ("slow", "fast")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ def checks(host: Host) -> Iterator[Check]:
     """
     if host.executor.chooses_blocks:
         for mode in (m for m in host.spec.output.shape if m not in host.spec.static):
-            what = f"accepts as many tiles of {mode} as can be run"
-            yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
+            if _affordable(host, _all(host, mode, 1)):
+                what = f"accepts as many tiles of {mode} as can be run"
+                yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
 
 
 def _wrong_with_many(host: Host, mode: str) -> str:
@@ -89,7 +91,8 @@ def _wrong_with_many(host: Host, mode: str) -> str:
         launched = _launched(host, call)
         if launched and launched < call.tiles * call.others:
             # Each block may take several tiles: that shows where there are a few more tiles than blocks
-            problem = _wrong_with_all(host, mode, -(-launched // call.others) + 3, exactly=True)
+            more = _all(host, mode, -(-launched // call.others) + 3)
+            problem = _wrong(host, more, None) if _affordable(host, more) else "fewer tiles have a block each"
             return problem and f"{launched} blocks are launched for {call.tiles} tiles of {mode}: {problem}"
         if launched == call.tiles * call.others:
             problem = _wrong(host, call, order)
@@ -98,13 +101,16 @@ def _wrong_with_many(host: Host, mode: str) -> str:
     return _wrong_with_all(host, mode, _FEW)
 
 
-def _wrong_with_all(host: Host, mode: str, tiles: int, exactly: bool = False) -> str:
+def _wrong_with_all(host: Host, mode: str, tiles: int) -> str:
     """What is wrong with so many tiles of a mode, or fewer if they are dear, all of whose blocks run."""
-    while not _affordable(host, call := _call(host, mode, tiles, range(tiles))):
-        if exactly or tiles == 1:
-            return "and no tile is theirs" if exactly else ""
+    while tiles > 1 and not _affordable(host, _all(host, mode, tiles)):
         tiles //= 2
-    return _wrong(host, call, None)
+    return _wrong(host, _all(host, mode, tiles), None)
+
+
+def _all(host: Host, mode: str, tiles: int) -> _Call:
+    """A call of so many tiles of a mode, all of which are there."""
+    return _call(host, mode, tiles, range(tiles))
 
 
 def _order(host: Host, mode: str) -> Order | None:
@@ -115,9 +121,6 @@ def _order(host: Host, mode: str) -> Order | None:
     if _affordable(host, call) and _launched(host, call) == call.tiles * call.others:
         return next((order for order in _ORDERS if not _wrong(host, call, order)), None)
     return None
-
-
-_ORDERS: tuple[Order, ...] = ("slow", "fast")
 
 
 def _telling(tiles: int) -> list[int]:
@@ -173,7 +176,10 @@ def _affordable(host: Host, call: _Call) -> bool:
 
 
 def _made(host: Host, call: _Call) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:
-    """The arguments of a call, what is there of each tensor, and what is expected. Raises CannotRun."""
+    """The arguments of a call, what is there of each tensor, and what is expected.
+
+    Raises MemoryError where there are not so many addresses.
+    """
     spec, mode = host.spec, call.mode
     coordinates, views, parts = call.coordinates, {}, []
     near = {**call.sizes, mode: len(coordinates)}
@@ -220,8 +226,7 @@ def _wrong(host: Host, call: _Call, order: Order | None) -> str:
             for made in (part for part in parts if part.tensor.name in expected):
                 which = f" in {made.tensor.name}" * (len(expected) > 1)
                 result = compare(made.view, *expected[made.tensor.name])
-                if not result.ok or (made.unwritten() is not None):
-                    said = result.reason or made.unwritten()
+                if said := result.reason or made.unwritten():
                     wrong.append(f"{by or 'it'} gives a wrong result{which}: {said}")
 
         if order is None:
