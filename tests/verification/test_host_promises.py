@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from emulator_kit import THROUGH_A_WORKSPACE
 
 from cutegen.codegen import Module, generate
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -83,6 +84,14 @@ MUTANTS = [
     ),
     ("product", "memory may be shared", r"return \(start > 0\)", "return (start > 0) | (start > 0)", "overlaps"),
     ("bytes", "elements may share memory", r"return distinct\n", "return distinct | (count > 0)\n", "share memory"),
+    ("product", "rows may overlap in part", "stride >= reach", "stride >= width", "stride [1-9].* share memory"),
+    (
+        "through_a_workspace",
+        "any k",
+        r'"K": 65535 \* SPACE_B\[1\]',
+        '"K": 2**31 - 2**21',
+        "K beyond what a grid counts",
+    ),
     ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),
     ("product", "a divisor is not looked at", r'"N": 4', '"N": 1', "does not divide"),
     ("product", "the same values for every seed", r"manual_seed\(seed\)", "manual_seed(0)", "make_inputs"),
@@ -105,7 +114,7 @@ MUTANTS = [
 
 @lru_cache(maxsize=1)
 def modules() -> dict[str, Module]:
-    made = (generate(text, "specs/x.yaml").modules[0] for text in (PRODUCT, BYTES))
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (PRODUCT, BYTES, THROUGH_A_WORKSPACE))
     return {module.spec.kernel: module for module in made}
 
 
@@ -136,4 +145,5 @@ def test_what_is_promised_is_kept(tmp_path: Path) -> None:
     assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
         "product": [],
         "bytes": [],
+        "through_a_workspace": [],
     }
