@@ -251,7 +251,10 @@ class EmulatorExecutor:
 
     @contextmanager
     def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
-        """The module's function on the emulator, which has forgotten earlier calls. Raises CannotRun."""
+        """The module's function on the emulator, which has forgotten earlier calls.
+
+        Raises CannotRun, and FaultError at the end for a fault that the module caught: it may call again.
+        """
         from cutegen.emulator import PtxSyntaxError, UnsupportedInstruction, install
 
         try:
@@ -261,7 +264,10 @@ class EmulatorExecutor:
             emulated = self._installed[module]
             emulated.reports.clear()
             emulated.outcomes.clear()
+            emulated.faults.clear()
             yield emulated
+            if emulated.faults:
+                raise emulated.faults[0]
         except (UnsupportedInstruction, PtxSyntaxError) as error:
             raise CannotRun(str(error)) from error
 

@@ -60,7 +60,8 @@ class Emulated:
     be changed between calls. `reports` collects what ran, `launches` are those that the last call asked for; with
     `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
     grid, x fastest. A call raises FaultError for a fault, of which a launch on
-    another stream than the current one is one, and what the host code raises for arguments that it refuses.
+    another stream than the current one is one, and what the host code raises for arguments that it refuses. Code that
+    catches a fault and calls again does not undo it: `faults` has all of them.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Emulated:
         self.seed, self.orders = seed, orders
         self.reports: list[Report] = []
         self.outcomes: list[Outcome] = []
+        self.faults: list[FaultError] = []
         self.launches: list[Launch] = []
         self.only_launches = False
         self.blocks: Sequence[int] | None = None
@@ -84,6 +86,14 @@ class Emulated:
 
     def __call__(self, *arguments: Any) -> None:
         """Runs all builds. Raises FaultError for a fault, and what the host code raises for arguments it refuses."""
+        try:
+            self._call(arguments)
+        except FaultError as fault:
+            self.faults.append(fault)
+            raise
+
+    def _call(self, arguments: Sequence[Any]) -> None:
+        """Runs all builds, as `__call__` does."""
         bound: list[BoundTensor] = []
         passed: list[TensorArgument | bool | int | float] = []
         as_is: list[TensorArgument | bool | int | float] = []
