@@ -74,7 +74,13 @@ MUTANTS = [
     ("product", "no limit of rows", r'"M": 2\*\*31 - 2\*\*21', '"M": 2**40', "M of 2.31 elements"),
     ("product", "strides count without elements", r" or not x.numel\(\)", "", "what torch makes where . is 0"),
     ("product", "strides count of one element", r"if size == 1 or not", "if not", "any stride along"),
-    ("product", "what is told of strides is believed", r"\(pitch & \(align - 1\)\)", "pitch % align", "any stride along"),
+    (
+        "product",
+        "what is told of strides is believed",
+        r"\(pitch & \(align - 1\)\)",
+        "pitch % align",
+        "any stride along",
+    ),
     ("product", "windows share memory", SHARED, "apart = apart | (width < 0)", "columns of one buffer"),
     (
         "product",
