@@ -48,12 +48,25 @@ def no_judge(by: str) -> None:
     """Accepts a result that nobody looks at."""
 
 
+class Far(NamedTuple):
+    """A tensor, or its shape and strides in elements, of which there are only some `coordinates` of the mode with the
+    number `mode`, in rising order. Those of the range `elsewhere`, if there is one, stand for all that are not there.
+    """
+
+    tensor: Tensor
+    shape: Sequence[int]
+    strides: Sequence[int]
+    mode: int
+    coordinates: Sequence[int]
+    elsewhere: range | None = None
+
+
 class Executor(Protocol):
     """Runs calls of generated functions on tensors of `device`."""
 
     name: str  # for reports: "gpu (NVIDIA H200)"
     device: str  # where arguments live, as torch names it
-    chooses_blocks: bool  # whether `part_of` and `some_blocks` work
+    chooses_blocks: bool  # whether `part_of` works, and `run` with some blocks only
     generated: bool  # whether its modules keep all of the contract of generated ones, for a compiler too
     element_limit: int | None  # cases with a larger tensor, or more multiply-adds than 64 times this, do not run
 
@@ -64,6 +77,7 @@ class Executor(Protocol):
         args: Sequence[object],
         orders: int,
         judge: Judge = no_judge,
+        blocks: Sequence[int] | None = None,
     ) -> Ran:
         """Calls the module's function of the kernel's name, host-side checks included; what it raises passes through.
 
@@ -74,7 +88,8 @@ class Executor(Protocol):
 
         `judge` is called once the arguments hold a result, and once more for each other one, where the code for several
         targets ran: with what the result is of, if there are several. Raises CannotRun, WrongReturn for other results
-        than the outputs, and what `judge` raises.
+        than the outputs, and what `judge` raises. Of each launch all blocks run, or those with the numbers `blocks`,
+        x fastest, which only some executors can.
         """
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
@@ -86,26 +101,8 @@ class Executor(Protocol):
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
 
-    def part_of(
-        self,
-        tensor: Tensor,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        mode: int,
-        coordinates: Sequence[int],
-        part: torch.Tensor,
-    ) -> torch.Tensor | None:
-        """A tensor that has only those coordinates of a mode, in `part`; None where there is no such memory."""
-
-    def some_blocks(
-        self,
-        module: ModuleType,
-        spec: KernelSpec,
-        args: Sequence[object],
-        blocks: Sequence[int],
-        judge: Judge = no_judge,
-    ) -> Ran:
-        """Runs a call, but of each launch only the blocks with those numbers, x fastest; else CannotRun."""
+    def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
+        """A tensor of which nothing is there but `part`; None where there is no such memory."""
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
@@ -144,11 +141,12 @@ class EmulatorExecutor:
         args: Sequence[object],
         orders: int,
         judge: Judge = no_judge,
+        blocks: Sequence[int] | None = None,
     ) -> Ran:
         from cutegen.emulator import on_device
 
         with self._emulating(module, spec) as emulated:
-            emulated.orders = orders
+            emulated.orders, emulated.blocks = orders, blocks
             given = [on_device(argument) for argument in args]
             outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*given))
             outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
@@ -188,34 +186,11 @@ class EmulatorExecutor:
         placed: torch.Tensor = far_apart(view, mode, stride)
         return placed
 
-    def part_of(
-        self,
-        tensor: Tensor,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        mode: int,
-        coordinates: Sequence[int],
-        part: torch.Tensor,
-    ) -> torch.Tensor | None:
+    def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
         from cutegen.emulator.host.device_tensors import part_of
 
-        whole = self.untouched(tensor, shape, strides)
-        return None if whole is None else part_of(whole, mode, coordinates, part)
-
-    def some_blocks(
-        self,
-        module: ModuleType,
-        spec: KernelSpec,
-        args: Sequence[object],
-        blocks: Sequence[int],
-        judge: Judge = no_judge,
-    ) -> Ran:
-        with self._emulating(module, spec) as emulated:
-            emulated.blocks = blocks
-        try:
-            return self.run(module, spec, args, 1, judge)
-        finally:
-            emulated.blocks = None
+        room = self.untouched(whole.tensor, whole.shape, whole.strides)
+        return None if room is None else part_of(room, whole.mode, whole.coordinates, part, whole.elsewhere)
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         from cutegen.emulator import on_device

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.executor import CannotRun, Judge, Ran, no_judge, outputs_of
+from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of
 from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
@@ -45,9 +45,12 @@ class GpuExecutor:
         args: Sequence[object],
         orders: int,
         judge: Judge = no_judge,
+        blocks: Sequence[int] | None = None,
     ) -> Ran:
         import torch
 
+        if blocks is not None:
+            raise CannotRun("a GPU runs all blocks of a launch")
         # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
         storages = {
             s.data_ptr(): s for a in args if isinstance(a, torch.Tensor) and a.is_cuda and (s := a.untyped_storage())
@@ -80,11 +83,8 @@ class GpuExecutor:
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         return None
 
-    def part_of(self, *what: object) -> torch.Tensor | None:
+    def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
         return None
-
-    def some_blocks(self, *what: object) -> Ran:
-        raise CannotRun("a GPU runs all blocks of a launch")
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
         raise CannotRun("a GPU does not tell what it would launch")

@@ -117,7 +117,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
 
     Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, which
-    is nothing to sum. Those of `host.far_blocks` sum.
+    is nothing to sum. Those of `host.far_blocks` sum; many tiles of what is summed are for `host.long_sums`.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -140,10 +140,6 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
         yield from [wish for wish, most in many if takes(wish) <= most][:1]
-    for mode in summed:
-        sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: 2**8 * tile[mode] + tile[mode] + 1}
-        why = f"so much of {mode} that no 8 bits count its tiles"
-        yield Wish(f"more than 256 tiles of {mode}", why, sizes, data="integers")
 
 
 def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) -> Iterator[Wish]:

@@ -33,7 +33,13 @@ class CpuExecutor:
     element_limit: int | None = LARGEST_TENSOR
 
     def run(
-        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge = no_judge,
+        *more: object,
     ) -> Ran:
         result = getattr(module, spec.kernel)(*args)
         judge("")

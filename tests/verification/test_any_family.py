@@ -129,7 +129,7 @@ def test_its_cases_follow_from_the_tile_and_from_what_is_summed() -> None:
     names = [case.name for case in derive_cases(plan)]
     assert SPEC.operation.contracted(SPEC) == ("N",)
     assert {"tile", "M one less", "primes", "N = 0", "N 1 tiles and 1", "offset", "M = 0"} <= set(names)
-    assert {"more than 256 tiles of N", "special values"} <= set(names)
+    assert "special values" in names
     assert any(re.match(r"more than \d+ tiles of M", name) for name in names)
     chosen = case_for_orders(plan, derive_cases(plan))
     assert chosen is not None and FAMILY.blocks(plan, chosen.sizes) > 1

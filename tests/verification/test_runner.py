@@ -266,7 +266,13 @@ class Ordering(CpuExecutor):
     """Chooses the order of what it runs, as far as it is asked to."""
 
     def run(
-        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge = no_judge,
+        *more: object,
     ) -> Ran:
         return Ran(orders, super().run(module, spec, args, 1, judge).outputs)
 
@@ -275,7 +281,13 @@ class Twofold(CpuExecutor):
     """Runs two codes, the second of which gives a little less."""
 
     def run(
-        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge = no_judge,
+        *more: object,
     ) -> Ran:
         output = getattr(module, spec.kernel)(*args)
         judge("the code for sm_1")
@@ -292,7 +304,13 @@ class Unable(CpuExecutor):
         self.calls = calls
 
     def run(
-        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge = no_judge,
+        *more: object,
     ) -> Ran:
         self.calls -= 1
         if self.calls < 0:
@@ -306,7 +324,13 @@ class Mortal(CpuExecutor):
     gone = False
 
     def run(
-        self, module: ModuleType, spec: KernelSpec, args: Sequence[object], orders: int, judge: Judge = no_judge
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge = no_judge,
+        *more: object,
     ) -> Ran:
         assert not self.gone, "called after its end"
         try:

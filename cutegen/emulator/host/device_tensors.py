@@ -57,17 +57,20 @@ def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
     """
     placed = on_device(tensor)
     placed.far = (mode, stride)
-    placed.part = (mode, range(tensor.shape[mode]), tensor)
+    placed.part = (mode, range(tensor.shape[mode]), tensor, None)
     return placed
 
 
-def part_of(whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor) -> Any:
+def part_of(
+    whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor, elsewhere: range | None = None
+) -> Any:
     """A tensor `on_device` of which there are only some coordinates of a mode, in rising order: they are in `part`.
 
-    Of `whole` no element is read or written. A kernel that is launched with it finds nothing at other coordinates.
+    Of `whole` no element is read or written. A kernel that is launched with it finds nothing at other coordinates, or
+    at all others the same as at those of the range `elsewhere`, of which there must be all.
     """
     placed = on_device(whole)
-    placed.part = (mode, coordinates, part)
+    placed.part = (mode, coordinates, part, elsewhere)
     return placed
 
 
@@ -119,11 +122,11 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
     whole, part = argument.as_subclass(torch.Tensor), getattr(argument, "part", None)
-    mode, coordinates, near = part if part else (0, (), whole)
+    mode, coordinates, near, elsewhere = part if part else (0, (), whole, None)
     at = place(0 if part else near.data_ptr(), number)  # where all lower bits are 0, once
     tensor = bind(near, name, role, at + NEAR if part else at)
     strides, device = tuple(argument.stride()), max(0, argument.get_device())
     if part:
         steps = tuple(stride * tensor.itemsize for stride in strides)
-        tensor = replace(tensor, fold=Fold(at, steps, mode, np.asarray(coordinates, np.int64)))
+        tensor = replace(tensor, fold=Fold(at, steps, mode, np.asarray(coordinates, np.int64), elsewhere))
     return tensor, TensorArgument(at, tuple(argument.shape), strides, *kind, bool(argument.is_cuda), device)

@@ -21,8 +21,10 @@ from cutegen.emulator.lanes import WARP, Mask, both, first_lane
 from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
+from cutegen.emulator.machine.rounds import Rounds
 from cutegen.emulator.machine.steps import Steps
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.errors import UnsupportedInstruction
 
 
 @dataclass
@@ -53,10 +55,10 @@ class Schedule:
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps = Steps(lanes.shape)
         self._either_way = EitherWay(program, lanes, limit)
+        self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def run(self) -> None:
-        """Runs until all lanes have exited. Raises Stop for the first fault."""
         """Runs until all lanes have exited. Raises Stop for the first fault."""
         self._start({0: None})
         while True:
@@ -94,6 +96,8 @@ class Schedule:
     def _execute(self, number: int, mask: Mask) -> None:
         """Runs the lanes of the mask through the basic block with that number, and sends them on from its end."""
         block, lanes = self.program.blocks[number], self.lanes
+        if self._rounds is not None:
+            self._rounds.enter(number, mask is None and not (self._ready or self._later or self._waiting))
         index = 0
         try:
             if lanes.origins is not None:
@@ -154,11 +158,17 @@ class Schedule:
             self._go(join, lanes)
 
     def _count(self, instructions: Sequence[object], mask: Mask, end: End) -> None:
-        """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many."""
+        """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many.
+
+        Raises UnsupportedInstruction for that where loops should have been cut short.
+        """
         count = len(instructions) + 1
         share = 1.0 if mask is None else float(np.count_nonzero(mask)) / mask.size
         self.instructions += int(count * prod(self.lanes.shape) * share)
         late = self._steps.add(count, self.lanes.active(mask), self.limit)
+        if late is not None and self._rounds is not None and end.instruction is not None:
+            at, why = end.instruction, "a loop of so many rounds that are not alike"
+            raise UnsupportedInstruction(at.name, at.line, at.text, why)
         if late is not None:
             text = f"more than {self.limit} instructions, more than any loop over these tensors takes"
             raise Stop("runaway", text, end.instruction, first_lane(late, self.lanes.shape))

@@ -119,6 +119,8 @@ class GlobalMemory:
     def __init__(self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False) -> None:
         self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
         self._folds = [tensor for tensor in tensors if tensor.fold is not None]
+        self.alike_elsewhere = any(tensor.fold is not None and tensor.fold.elsewhere for tensor in tensors)
+        self.watched: list[Array] | None = None  # the addresses of all accesses, where somebody wants to know them
 
     def folded(self, address: Array, offset: int) -> tuple[Array, int]:
         """Addresses and an offset from them, as they are where the elements of tensors with a `fold` lie.
@@ -128,6 +130,8 @@ class GlobalMemory:
         if not self._folds:
             return address, offset
         result = address.astype(np.int64) + offset
+        if self.watched is not None:
+            self.watched.append(result)
         for tensor in self._folds:
             result = unfolded(tensor, result)
         return result, 0

@@ -23,13 +23,15 @@ class Fold:
     """What a kernel is told of a tensor of which it is given a part, or whose elements lie nearer to each other.
 
     `address` is that of the first element, `strides` are the bytes of a step along each mode. Of the mode with the
-    number `mode` there are only those `coordinates`, in rising order.
+    number `mode` there are only those `coordinates`, in rising order, the last one among them. Those of the range
+    `elsewhere`, if there is one, stand for all others too, again and again.
     """
 
     address: int
     strides: tuple[int, ...]
     mode: int
     coordinates: NDArray[np.int64]
+    elsewhere: range | None = None
 
 
 @dataclass(frozen=True)
@@ -129,21 +131,50 @@ def unfolded(tensor: BoundTensor, told: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     fold = tensor.fold
     assert fold is not None
-    left = told - fold.address
-    there, near = left >= 0, np.zeros_like(left)
-    extents = list(tensor.shape)
-    extents[fold.mode] = int(fold.coordinates[-1]) + 1
-    for mode in sorted(range(len(extents)), key=lambda mode: (-fold.strides[mode], -extents[mode])):
-        if tensor.shape[mode] == 1 and mode != fold.mode:
-            continue
-        index, left = np.divmod(left, fold.strides[mode])
+    indices, left = _indices(tensor, told)
+    there, near = told >= fold.address, np.zeros_like(left)
+    for mode, index in indices.items():
         if mode == fold.mode:
-            found = np.searchsorted(fold.coordinates, index)
-            there &= fold.coordinates[np.minimum(found, len(fold.coordinates) - 1)] == index
+            found, known = _found(fold, index)
+            if fold.elsewhere is not None:
+                like = fold.elsewhere.start + (index - fold.elsewhere.start) % len(fold.elsewhere)
+                others, alike = _found(fold, like)
+                alike &= index <= fold.coordinates[-1]
+                found, known = np.where(known, found, others), known | alike
+            there &= known
             index = found
         there &= index < tensor.shape[mode]
         near += index * (tensor.strides[mode] * tensor.itemsize)
     return np.where(there & (left < tensor.itemsize), tensor.at + near + left, told)
+
+
+def coordinates_of(tensor: BoundTensor, told: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Along the mode of a tensor's `fold`, the coordinates that a kernel addresses; and whether they are in bounds."""
+    fold = tensor.fold
+    assert fold is not None
+    indices, there = _indices(tensor, told)[0], told >= fold.address
+    for mode, index in indices.items():
+        there &= index <= (fold.coordinates[-1] if mode == fold.mode else tensor.shape[mode] - 1)
+    return indices[fold.mode], there
+
+
+def _found(fold: Fold, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The places of indices among a fold's coordinates, and whether they are there at all."""
+    found = np.minimum(np.searchsorted(fold.coordinates, index), len(fold.coordinates) - 1)
+    return found, fold.coordinates[found] == index
+
+
+def _indices(tensor: BoundTensor, told: NDArray[np.int64]) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.int64]]:
+    """What a kernel addresses, as it is told by a tensor's `fold`: the index along each mode, and the bytes left."""
+    fold = tensor.fold
+    assert fold is not None
+    extents, left = list(tensor.shape), told - fold.address
+    extents[fold.mode] = int(fold.coordinates[-1]) + 1
+    indices = {}
+    for mode in sorted(range(len(extents)), key=lambda mode: (-fold.strides[mode], -extents[mode])):
+        if tensor.shape[mode] != 1 or mode == fold.mode:
+            indices[mode], left = np.divmod(left, fold.strides[mode])
+    return indices, left
 
 
 def elements_of(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:

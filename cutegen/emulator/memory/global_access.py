@@ -31,6 +31,7 @@ class GlobalAccess:
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
         self.origins: Origins | None = None
         self.latest = ""  # the name of the tensor that was read last
+        self.written = 0  # how many stores there were
 
     def load(
         self,
@@ -90,6 +91,7 @@ class GlobalAccess:
 
         Raises Stop for a fault.
         """
+        self.written += 1
         total = size * len(values)
         if total > 16:
             self.aligned(address, offset, total, mask, instruction)

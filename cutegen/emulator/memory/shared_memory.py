@@ -53,6 +53,7 @@ class SharedMemory:
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
         self._first: tuple[Array, Array] | None = None  # an address, and its row in each lane
+        self.touched: list[tuple[int, int, int]] | None = None  # what accesses there were, where somebody wants to know
         self.origins: Origins | None = None
         self._origin = np.zeros((0, 0), np.int64)  # of the poison in each unit, where it is kept
 
@@ -116,6 +117,8 @@ class SharedMemory:
             ]
             low, high, bits = int(used.min()), int(used.max()), int(np.bitwise_or.reduce(used))
         low, high = low + offset - BASE, high + offset - BASE
+        if self.touched is not None:
+            self.touched.append((low, high, size))
         signed = None
         if low < 0 or high + size > self.size:
             signed = address.astype(np.int64) + offset
@@ -339,6 +342,11 @@ class SharedMemory:
             for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
                 self._put(copy.access, j, value, poison)
             copy.arrive(self.shape)
+
+    def state(self) -> list[Array]:
+        """All that the memory holds and that copies bring to it, as arrays that do not change."""
+        copies = [c for copy in self._pending.unfinished() for c in (copy.access.rows, *copy.values)]
+        return [self.data.copy(), self._flags.copy(), *copies]
 
     def barrier(self, blocks: Mask = None, gone: Mask = None) -> None:
         """Notes that all threads of the blocks in the mask, shape (1, blocks), have come to a barrier.

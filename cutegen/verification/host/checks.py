@@ -8,7 +8,7 @@ from types import ModuleType
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import Executor
-from cutegen.verification.host import far_blocks, memory, promises, sizes, wrong_tensors
+from cutegen.verification.host import far_blocks, long_sums, memory, promises, sizes, wrong_tensors
 from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.report import HostCheck
 from cutegen.verification.scalars import scalar_values
@@ -43,5 +43,6 @@ def _checks(host: Host) -> Iterator[Check]:
         yield from wrong_tensors.checks(host, number)
     yield from sizes.checks(host)
     yield from far_blocks.checks(host)
+    yield from long_sums.checks(host)
     yield from memory.checks(host)
     yield from promises.checks(host)

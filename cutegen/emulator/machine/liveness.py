@@ -1,0 +1,62 @@
+"""Which registers some instruction may still read, at the start of each basic block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cutegen.emulator.machine.program import Program
+from cutegen.emulator.machine.regions import successors
+from cutegen.emulator.ptx.model import Address, Guard, Instruction, Operand, Register, Vector
+
+
+def live_registers(program: Program) -> list[frozenset[int]]:
+    """The slots of the registers that are live where each basic block starts; others may be read if in doubt."""
+    gets: list[set[int]] = []  # what each block reads that it has not written before
+    sets: list[set[int]] = []  # what it writes in every lane
+    for block in program.blocks:
+        read: set[int] = set()
+        written: set[int] = set()
+        for instruction, writes in zip(block.instructions, block.writes, strict=True):
+            read |= set(_read(instruction, writes, program.slots)) - written
+            if instruction.guard is None:
+                written |= set(writes or ())
+        if block.end.guard is not None and block.end.guard not in written:
+            read.add(block.end.guard)
+        gets.append(read)
+        sets.append(written)
+    live: list[set[int]] = [set() for _ in range(len(program.blocks) + 1)]
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(len(program.blocks))):
+            after = set().union(*(live[n] for n in successors(program.blocks, number)))
+            before = gets[number] | (after - sets[number])
+            changed |= before != live[number]
+            live[number] = before
+    return [frozenset(slots) for slots in live[:-1]]
+
+
+def _read(instruction: Instruction, writes: Sequence[int] | None, slots: Mapping[str, int]) -> Iterator[int]:
+    """The slots of the registers that an instruction reads, or may read where it is not known what it `writes`."""
+    if instruction.guard is not None:
+        yield slots[instruction.guard.register.name]
+    left = len(writes or ())
+    for operand in instruction.operands:
+        for register in _registers(operand):
+            if left and not isinstance(operand, Address):  # results come first
+                left -= 1
+            elif register.name in slots:
+                yield slots[register.name]
+
+
+def _registers(operand: Operand) -> Iterator[Register]:
+    """The registers of an operand that have a width."""
+    if isinstance(operand, Vector):
+        for item in operand.items:
+            yield from _registers(item)
+    elif isinstance(operand, Address):
+        yield from _registers(operand.base)
+    elif isinstance(operand, Guard):
+        yield operand.register
+    elif isinstance(operand, Register) and operand.width:
+        yield operand

@@ -1,0 +1,271 @@
+"""Cuts long loops short: rounds that are alike, but for whole numbers that grow evenly, need not all be run.
+
+A sum over a mode of a tensor that is zero nearly everywhere (`Fold.elsewhere`) is such a loop. Once its state has come
+again, with each whole number as much larger as it was the last time, the state many rounds later is known: as long as
+no comparison of whole numbers turns, and no address comes to elements that are not like all others. There the loop
+goes on as it does without this, so that whatever it computes from its counters is computed from large ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.machine.liveness import live_registers
+from cutegen.emulator.machine.program import Program
+from cutegen.emulator.memory.bound_tensors import BoundTensor, coordinates_of
+from cutegen.emulator.operations.operands import Getter, getter
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Immediate, Instruction, Register
+from cutegen.emulator.ptx.types import TYPES
+
+_SHORTEST, _LONGEST = 4, 16  # rounds after which a state may come again: more than a ring of stages has
+_MARGIN = 1  # periods that run before something turns: a value may be that of a round before
+_WIDEST = 16  # elements of an access
+_NEVER = 1 << 62
+_FLOATS = frozenset(name for name, kind in TYPES.items() if kind.kind in ("f", "bf", "tf"))
+_MOVES = frozenset(("mov", "ld", "selp", "cp"))  # which know no types but widths
+
+
+@dataclass(frozen=True)
+class _State:
+    """The state of all lanes at the head of a loop.
+
+    `path`, `reads` and `touched` count the basic blocks, the accesses to global and those to shared memory before it.
+    """
+
+    bits: Sequence[Array | None]
+    wide: Sequence[Array | None]
+    poison: Mapping[int, Array]
+    shared: Sequence[Array]
+    written: int
+    path: int
+    reads: int
+    touched: int
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """An instruction that compares whole numbers: how both are found, their slots (-1: a constant), and their type."""
+
+    values: tuple[Getter, Getter]
+    slots: tuple[int, int]
+    signed: bool
+
+
+class Rounds:
+    """Watches the loops of a program that all lanes run together, and brings them on where it knows how."""
+
+    def __init__(self, program: Program, lanes: Lanes) -> None:
+        self.program, self.lanes = program, lanes
+        self._memory = lanes.access.memory
+        self._tensors = [a.tensor for a in self._memory.arenas if a.tensor.fold and a.tensor.fold.elsewhere]
+        self._backs: dict[int, set[int]] = {}  # the head of a loop -> the basic blocks that go back to it
+        for number, block in enumerate(program.blocks):
+            if block.end.kind == "branch" and block.end.target <= number:
+                self._backs.setdefault(block.end.target, set()).add(number)
+        self._comparisons = [tuple(_comparisons(b.instructions, program.slots)) for b in program.blocks]
+        self._floats = {slot for block in program.blocks for slot in _float_slots(block.instructions, program.slots)}
+        live = live_registers(program)
+        self._live = {head: sorted(live[head]) for head in self._backs}
+        self._path: list[tuple[int, bool]] = []
+        self._states: dict[int, list[_State]] = {}
+        self._suspect = 0  # the register that was last seen to differ: most often it does again
+        self._touched: list[tuple[int, int, int]] = []
+        self._memory.watched, lanes.shared.touched = [], self._touched
+
+    def enter(self, number: int, together: bool) -> None:
+        """Is told before lanes run the basic block with that number; `together` says that these are all there are.
+
+        At the head of a loop it changes their registers to those of a later round, where it knows them.
+        """
+        before = self._path[-1][0] if self._path else -1
+        self._path.append((number, together))
+        if number not in self._backs:
+            return
+        states = self._states.setdefault(number, [])
+        if not together or before not in self._backs[number]:
+            states.clear()
+        if not together:
+            return
+        states.append(self._state())
+        del states[: -2 * _LONGEST - 1]
+        for period in range(_SHORTEST, (len(states) - 1) // 2 + 1):
+            now, once, twice = states[-1], states[-1 - period], states[-1 - 2 * period]
+            growth = self._growth(self._live[number], now, once, twice)
+            if growth:
+                periods = self._room(now, once, twice) - _MARGIN
+                if 0 < periods < _NEVER - _MARGIN:
+                    self._advance(growth, periods)
+                    self._states.clear()
+                    return
+
+    def _state(self) -> _State:
+        lanes, watched = self.lanes, self._memory.watched
+        assert watched is not None
+        return _State(
+            lanes.bits[:],
+            lanes.wide[:],
+            dict(lanes.poison),
+            lanes.shared.state(),
+            lanes.access.written,
+            len(self._path),
+            len(watched),
+            len(self._touched),
+        )
+
+    def _growth(self, live: Sequence[int], now: _State, once: _State, twice: _State) -> dict[int, Array] | None:
+        """By how much each live register grows in a period, if it does; None if the states are not alike otherwise."""
+        if now.written != twice.written or not (
+            self._path[once.path : now.path] == self._path[twice.path : once.path]
+            and self._touched[once.touched : now.touched] == self._touched[twice.touched : once.touched]
+            and now.reads - once.reads == once.reads - twice.reads
+            and _equal(now.shared, once.shared)
+            and _equal(now.shared, twice.shared)
+        ):
+            return None
+        growth: dict[int, Array] = {}
+        for slot in (self._suspect, *live) if self._suspect in live else live:
+            step = _grown(slot, now, once, twice)
+            poison = _step(*(state.poison.get(slot) for state in (now, once, twice)))
+            if step is None or poison is not _SAME or step is not _SAME and slot in self._floats:
+                self._suspect = slot
+                return None
+            if step is not _SAME:
+                growth[slot] = step
+        return growth
+
+    def _room(self, now: _State, once: _State, twice: _State) -> int:
+        """For how many periods all comparisons go as they do, and all that is read is like what is read now."""
+        room = _NEVER
+        for number in {number for number, _ in self._path[once.path : now.path]}:
+            for comparison in self._comparisons[number]:
+                steps = [_SAME if slot < 0 else _grown(slot, now, once, twice) for slot in comparison.slots]
+                room = min(room, self._turn(comparison, steps))
+        watched = self._memory.watched
+        assert watched is not None
+        earlier = watched[once.reads - (now.reads - once.reads) : once.reads]
+        for told, before in zip(watched[once.reads : now.reads], earlier, strict=True):
+            for tensor in self._tensors:
+                room = min(room, _until_others(tensor, told, told - before))
+        return room
+
+    def _turn(self, comparison: _Comparison, grown_by: Sequence[Array | None]) -> int:
+        """For how many periods a comparison goes as it does now in all lanes, and neither number overflows.
+
+        `grown_by` says how much either number grows in a period, as `_step` does.
+        """
+        if all(step is _SAME for step in grown_by):
+            return _NEVER
+        room, values, steps = _NEVER, [], []
+        for get, by in zip(comparison.values, grown_by, strict=True):
+            if by is None:
+                return 0
+            bits = np.asarray(get(self.lanes))
+            step = np.zeros((), bits.dtype) if by is _SAME else by
+            kind = np.dtype(f"{'i' if comparison.signed else 'u'}{bits.itemsize}")
+            value = bits.view(kind).astype(np.int64)
+            grown = step.view(f"i{bits.itemsize}").astype(np.int64)
+            most, least = min(np.iinfo(kind).max, _NEVER), max(np.iinfo(kind).min, -_NEVER)
+            room = min(room, _least_room(most - value, grown), _least_room(value - least, -grown))
+            values.append(value)
+            steps.append(grown)
+        apart, nearer = values[0] - values[1], steps[1] - steps[0]
+        if ((apart == 0) & (nearer != 0)).any():
+            return 0
+        return min(room, _least_room(np.abs(apart) - 1, np.sign(apart) * nearer))
+
+    def _advance(self, growth: Mapping[int, Array], periods: int) -> None:
+        """Changes the registers to what they are so many periods later."""
+        for slot, step in growth.items():
+            bits = self.lanes.bits[slot]
+            assert bits is not None
+            times = np.asarray(periods & ((1 << 8 * step.itemsize) - 1), step.dtype)
+            self.lanes.bits[slot] = np.asarray(bits + step * times)
+
+
+_SAME = np.zeros(0, np.uint8)
+
+
+def _grown(slot: int, now: _State, once: _State, twice: _State) -> Array | None:
+    """By how much a register grows each time, as `_step` says."""
+    if now.wide[slot] is None:
+        return _step(now.bits[slot], once.bits[slot], twice.bits[slot])
+    step = _step(now.wide[slot], once.wide[slot], twice.wide[slot])
+    return _SAME if step is _SAME else None
+
+
+def _step(now: Array | None, once: Array | None, twice: Array | None) -> Array | None:
+    """By how much a value grows each time: `_SAME` for not at all, None for not evenly."""
+    if now is once and once is twice:
+        return _SAME
+    if now is None or once is None or twice is None:
+        return None
+    if now.dtype.kind == "f":
+        now, once, twice = now.view(np.uint64), once.view(np.uint64), twice.view(np.uint64)
+    if np.array_equal(now, once):
+        return _SAME if np.array_equal(once, twice) else None
+    if now.dtype == np.bool_:
+        return None
+    step = np.asarray(now - once)
+    return step if np.array_equal(step, once - twice) else None
+
+
+def _equal(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Whether two sequences have the same arrays."""
+    return len(some) == len(others) and all(map(np.array_equal, some, others))
+
+
+def _least_room(distance: Array, step: Array) -> int:
+    """How many steps fit in a distance, in the lane where that is least; `_NEVER` where none has a step above 0."""
+    steps = np.where(step > 0, np.floor_divide(distance, np.maximum(step, 1)), _NEVER)
+    return max(0, int(steps.min()))
+
+
+def _until_others(tensor: BoundTensor, told: Array, step: Array) -> int:
+    """For how many steps of addresses reads of a tensor come to no element that is not like all others."""
+    fold = tensor.fold
+    assert fold is not None and fold.elsewhere is not None
+    here, there = coordinates_of(tensor, told)
+    after, still = coordinates_of(tensor, told + step)
+    used = there & still & np.asarray(step != 0)
+    if not used.any():
+        return _NEVER
+    others = fold.coordinates[(fold.coordinates < fold.elsewhere.start) | (fold.coordinates >= fold.elsewhere.stop)]
+    at, away = np.broadcast_arrays(here, after - here)
+    at, away = at[used], away[used]
+    edges = np.concatenate([[-_NEVER // 4], others, [_NEVER // 4]])
+    up = edges[np.searchsorted(edges, at)] - at - _WIDEST
+    down = at - edges[np.searchsorted(edges, at, "right") - 1] - _WIDEST
+    return min(_least_room(up, away), _least_room(down, -away))
+
+
+def _comparisons(instructions: Sequence[Instruction], slots: Mapping[str, int]) -> Iterator[_Comparison]:
+    """Those of the instructions that compare whole numbers."""
+    for instruction in instructions:
+        if instruction.opcode not in ("setp", "set"):
+            continue
+        kind = TYPES[instruction.modifiers[-1]]
+        if kind.kind not in ("s", "u", "b"):
+            continue
+        read = instruction.operands[1:]  # a second result is a predicate, and so is a third operand
+        pair = [o for o in read if isinstance(o, Immediate) or isinstance(o, Register) and o.width > 1]
+        if len(pair) == 2:
+            one, other = (getter(operand, kind.width, slots, {}, instruction) for operand in pair)
+            first, second = (slots[o.name] if isinstance(o, Register) else -1 for o in pair)
+            yield _Comparison((one, other), (first, second), kind.kind != "u")
+
+
+def _float_slots(instructions: Sequence[Instruction], slots: Mapping[str, int]) -> Iterator[int]:
+    """The registers that instructions read or write as floats."""
+    for instruction in instructions:
+        kinds = [m for m in instruction.modifiers if m in TYPES]
+        if instruction.opcode in _MOVES or _FLOATS.isdisjoint(kinds):
+            continue
+        each = kinds if instruction.opcode == "cvt" else [kinds[-1]] * len(instruction.operands)
+        for operand, kind in zip(instruction.operands, each, strict=False):
+            if kind in _FLOATS and isinstance(operand, Register) and operand.name in slots:
+                yield slots[operand.name]

@@ -1,0 +1,81 @@
+"""Sums over so much of a mode that nobody could run all of it: most of it is zeros, whose rounds of a loop are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+
+from cutegen.verification.executor import CannotRun
+from cutegen.verification.host.judging import Check, Host
+from cutegen.verification.host.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
+
+_TRIED = (TILES, (1 << 12) + 3)  # tiles: the second where rounds of a loop are less alike
+_ALL = (1 << 8) + 3  # tiles where all rounds run
+_MORE = (1 << 12) + 3  # the same, on a GPU
+_DEAR = 2.0  # seconds
+_ACCESS = 16  # elements, at most
+
+
+def checks(host: Host) -> Iterator[Check]:
+    """A check for each mode that is summed: as many of its tiles as can be.
+
+    Nothing that counts them in fewer bits is right then, nor what counts them as a float.
+    """
+    spec = host.spec
+    for mode in (m for m in spec.operation.contracted(spec) if m not in spec.static):
+        if _all(host, mode, 1).seconds(host) <= _DEAR:
+            what = f"accepts as many tiles of {mode} as can be run"
+            yield Check(spec.output.argument, what, partial(_wrong_with_many, host, mode))
+
+
+def _wrong_with_many(host: Host, mode: str) -> str:
+    """What is wrong with as many tiles of a mode as can be run."""
+    if not host.executor.chooses_blocks:
+        return wrong(host, _all(host, mode, _MORE))
+    if not any(True for _ in host.spec.family.scratch(host.plan)):  # which is as long as the mode
+        for tiles in _TRIED:
+            call = _some(host, mode, tiles)
+            with suppress(CannotRun):  # the rounds of some loop are not alike
+                problem = wrong(host, call)
+                return problem and f"with {call.sizes[mode]} of {mode}, zeros but for {_ranges(call)}: {problem}"
+    tiles = _ALL
+    while tiles > 1 and _all(host, mode, tiles).seconds(host) > _DEAR:
+        tiles //= 2
+    return wrong(host, _all(host, mode, tiles))
+
+
+def _all(host: Host, mode: str, tiles: int) -> Parts:
+    """A call with so many tiles of a mode, all of which are there."""
+    sizes = _sizes(host, mode, tiles)
+    return Parts(sizes, mode, range(sizes[mode]))
+
+
+def _some(host: Host, mode: str, tiles: int) -> Parts:
+    """A call with so many tiles of a mode, or as many as there can be, of which only telling ones are not zeros."""
+    extent = host.spec.family.covered(host.plan)[mode]
+    tiles = min(tiles, largest(host, mode, _sizes(host, mode, 1)) // extent)
+    sizes = _sizes(host, mode, tiles)
+    run = extent * -(-_ACCESS // extent)
+    first = run * -(-2 * extent // run)
+    zeros = range(first, first + run)
+    there = of_tiles(telling(tiles), extent, sizes[mode])
+    return Parts(sizes, mode, sorted({*there, *zeros}), zeros)
+
+
+def _sizes(host: Host, mode: str, tiles: int) -> dict[str, int]:
+    """Sizes with so many tiles of a mode, the last one as small as can be, and a part of a tile of the others."""
+    covered = host.spec.family.covered(host.plan)
+    part = {m: covered[m] // 2 + 1 for m in host.spec.modes}
+    return allowed(host, {**part, mode: (tiles - 1) * covered[mode] + 1})
+
+
+def _ranges(call: Parts) -> str:
+    """The coordinates that are not zeros, as text."""
+    runs: list[list[int]] = []
+    for i in (i for i in call.coordinates if call.elsewhere is None or i not in call.elsewhere):
+        if runs and runs[-1][1] == i:
+            runs[-1][1] = i + 1
+        else:
+            runs.append([i, i + 1])
+    return ", ".join(f"[{start}, {end})" for start, end in runs)

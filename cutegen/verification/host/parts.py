@@ -1,0 +1,134 @@
+"""Calls with tensors of which only some coordinates of a mode are there, larger than any that can run whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from cutegen.verification import costs
+from cutegen.verification.bounds import Expected, evaluate
+from cutegen.verification.cases import strides_for
+from cutegen.verification.compare import compare
+from cutegen.verification.data import data_for
+from cutegen.verification.executor import CannotRun, Far
+from cutegen.verification.host.judging import Host
+from cutegen.verification.tensors import Guarded, guarded
+
+TILES = (1 << 24) + 3
+"""Tiles of a mode with numbers that f32 does not tell apart, if they are of fewer than 2^7 coordinates."""
+_COORDINATES = (1 << 31) - (1 << 21)  # along a mode: those of 32 bits, but for a tile beyond the last
+_BYTES = 1 << 37  # of addresses, of a tensor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The sizes of a call, and which `coordinates` of a mode its tensors have, in rising order.
+
+    Those of the range `elsewhere`, if there is one, are zeros and stand for all that are not there.
+    """
+
+    sizes: Mapping[str, int]
+    mode: str
+    coordinates: Sequence[int]
+    elsewhere: range | None = None
+
+    @property
+    def near(self) -> dict[str, int]:
+        """The sizes of what is there."""
+        return {**self.sizes, self.mode: len(self.coordinates)}
+
+    def seconds(self, host: Host) -> float:
+        """About how long a call takes; infinite where what is there is too large to run."""
+        return costs.seconds(host.plan, self.near)
+
+
+def telling(tiles: int) -> list[int]:
+    """Numbers of tiles of which at least two become one where a number is cut to fewer bits than the largest has."""
+    highest = 1 << max(0, (tiles - 1).bit_length() - 1)
+    return sorted(n for n in {0, 1, 1 << 8, 1 << 16, highest, highest + 1, tiles - 1} if n < tiles)
+
+
+def of_tiles(tiles: Sequence[int], extent: int, size: int) -> Sequence[int]:
+    """The coordinates of a mode of that size that tiles of `extent` have, given by their numbers in rising order."""
+    if len(tiles) * extent >= size:
+        return range(size)
+    return [i for tile in tiles for i in range(tile * extent, min(size, (tile + 1) * extent))]
+
+
+def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of at least those that are wanted, which the kernel takes."""
+    spec, sizes = host.spec, {}
+    for mode, least in wanted.items():
+        step = max(1, spec.divisible.get(mode, 1))
+        sizes[mode] = spec.static.get(mode, -(-least // step) * step)
+    return spec.family.accepted(spec, sizes) or sizes
+
+
+def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
+    """The largest size of a mode that a kernel takes, of tensors that can be addressed; the others are of `sizes`."""
+    most = min(_COORDINATES, host.spec.family.largest(host.plan).get(mode, _COORDINATES))
+    for number, tensor in enumerate(host.spec.tensors):
+        if mode in tensor.shape:
+            strides = strides_for(tensor, sizes, "padded", number)
+            step, others = strides[tensor.shape.index(mode)], prod(sizes[m] for m in tensor.shape if m != mode)
+            most = min(most, _BYTES // (tensor.dtype.bytes * max(step, others)))
+    step = max(1, host.spec.divisible.get(mode, 1))
+    return most // step * step
+
+
+def arguments(host: Host, call: Parts) -> list[object]:
+    """The arguments of a call. Raises MemoryError where there are not so many addresses."""
+    return _made(host, call)[0]
+
+
+def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:
+    """The arguments of a call, what is there of each tensor, and what is expected.
+
+    Raises MemoryError where there are not so many addresses.
+    """
+    spec, mode, near = host.spec, call.mode, call.near
+    views, parts = {}, []
+    for number, tensor in enumerate(spec.tensors):
+        shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, "padded", number)
+        data = data_for(tensor, shape, "random", 7 + number) if tensor.reads else None
+        if data is not None and call.elsewhere is not None and mode in tensor.shape:
+            zeros = [i for i, c in enumerate(call.coordinates) if c in call.elsewhere]
+            data.narrow(tensor.shape.index(mode), zeros[0], len(zeros)).zero_()
+        part = guarded(tensor, shape, strides, host.executor.device, data=data, number=number)
+        parts.append(part)
+        views[tensor.name] = part.view
+        if mode in tensor.shape and near != call.sizes:
+            shape = tuple(call.sizes[m] for m in tensor.shape)
+            strides = strides_for(tensor, call.sizes, "padded", number)
+            far = Far(tensor, shape, strides, tensor.shape.index(mode), call.coordinates, call.elsewhere)
+            view = host.executor.part_of(far, part.view)
+            if view is None:
+                raise MemoryError(f"no {shape} of {tensor.dtype} can be addressed here")
+            views[tensor.name] = view
+    scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
+    given = {part.tensor.name: part.view for part in parts}
+    return host.arguments(views), tuple(parts), evaluate(spec, given, scalars, {mode: call.coordinates})
+
+
+def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None) -> str:
+    """What is wrong with a call of which those blocks run, by their numbers, or all. Raises CannotRun."""
+    problems: list[str] = []
+    parts: tuple[Guarded, ...] = ()
+    try:
+        given, parts, expected = _made(host, call)
+
+        def judge(by: str) -> None:
+            host.executor.synchronize()
+            for made in (part for part in parts if part.tensor.name in expected):
+                which = f" in {made.tensor.name}" * (len(expected) > 1)
+                result = compare(made.view, *expected[made.tensor.name])
+                if said := result.reason or made.unwritten():
+                    problems.append(f"{by or 'it'} gives a wrong result{which}: {said}")
+
+        host.executor.run(host.module, host.spec, given, 1, judge, blocks)
+    except CannotRun:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:600]}"
+    return "; ".join([*problems, *(problem for part in parts if (problem := part.problem()))])

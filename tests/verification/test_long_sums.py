@@ -1,0 +1,124 @@
+"""Sums over millions of tiles, nearly all of them zeros: what counts them wrong is found, whatever else is right."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.host import long_sums
+from cutegen.verification.host.judging import Host
+from cutegen.verification.host.parts import Parts
+from cutegen.verification.host.sizes import small
+from cutegen.verification.runner import verify_case
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
+
+pytest.importorskip("cutlass")
+
+PRODUCT = """
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f16, major: M}
+  B: {shape: [N, K], dtype: f16, major: K}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = relu(A @ B.T)
+schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {thread_layout: "(8,4,1)"}}
+divisible: {M: 2, K: 2}
+targets: [sm_80]
+"""
+FETCH = r"fetch = (k_tile \+ \(STAGES - 1\))\n"
+SPACED = (
+    PRODUCT.replace("product", "spaced")
+    .replace("major: M}\n", "major: K}\n")
+    .replace("schedule: {", "schedule: {workspace: {A: {major: M}}, ")
+)
+WRONG = [
+    ("at most 600", r"in range\(k_tiles\)", "in range(cutlass.min(k_tiles, 600))"),
+    ("8 bits", FETCH, r"fetch = (\1) % 256\n"),
+    ("20 bits", FETCH, r"fetch = (\1) & 0xFFFFF\n"),
+    ("by way of f32", FETCH, r"fetch = cutlass.Int32(cutlass.Float32(\1))\n"),
+    ("the 65536th is left out", r"if fetch < k_tiles:", "if (fetch < k_tiles) & (fetch != 65536):"),
+]
+RIGHT = [
+    (
+        "backwards",
+        r"for k_tile in range\(k_tiles\):\n",
+        "for k in range(k_tiles, 0, -1):\n        k_tile = k_tiles - k\n",
+    ),
+    ("by way of f64", FETCH, r"fetch = cutlass.Int32(cutlass.Float64(\1))\n"),
+]
+
+
+@lru_cache(maxsize=2)
+def module_of(text: str) -> Module:
+    return generate(text, "specs/x.yaml").modules[0]
+
+
+def checked(module: Module, text: str, folder: Path) -> tuple[str, list[str]]:
+    """What the check says of a module with this text, and the names of the cases that it fails."""
+    path = folder / f"{module.spec.kernel}.py"
+    path.write_text(text, encoding="utf-8")
+    loaded, executor, spec = load_module(path), EmulatorExecutor(), module.spec
+    case = Case("wrong calls", "", small(spec), "padded", "integers")
+    host = Host(
+        module.plan, loaded, executor, case, make_tensors(spec, case, executor.device), scalar_values(spec, case)
+    )
+    ((what, said),) = ((check.what, check.run()) for check in long_sums.checks(host))
+    assert what == "accepts as many tiles of K as can be run"
+    failed = [c.name for c in derive_cases(module.plan) if verify_case(spec, c, loaded, executor).status == "failed"]
+    return said, failed
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how much of K calls were made."""
+    found: list[int] = []
+
+    def noted(host: Host, call: Parts) -> str:
+        found.append(call.sizes["K"])
+        return wrong(host, call)
+
+    wrong = long_sums.wrong
+    monkeypatch.setattr(long_sums, "wrong", noted)
+    return found
+
+
+def changed(module: Module, pattern: str, text: str) -> str:
+    made, count = re.subn(pattern, text, module.text, count=1)
+    assert count, f"{pattern} is not in {module.spec.kernel}: adapt the pattern"
+    return made
+
+
+def test_a_right_kernel_sums_millions_of_tiles(sizes: list[int], tmp_path: Path) -> None:
+    module = module_of(PRODUCT)
+    assert checked(module, module.text, tmp_path) == ("", [])
+    assert sizes == [(2**24 + 2) * 4 + 2]
+
+
+@pytest.mark.parametrize(("wrong", "pattern", "text"), WRONG, ids=[wrong for wrong, *_ in WRONG])
+def test_only_it_finds_what_counts_wrong(wrong: str, pattern: str, text: str, tmp_path: Path) -> None:
+    module = module_of(PRODUCT)
+    said, failed = checked(module, changed(module, pattern, text), tmp_path)
+    assert failed == []
+    assert re.search(r"of K, zeros but for \[0, 8\), .*: (it gives a wrong result|FaultError)", said, re.S)
+
+
+@pytest.mark.parametrize(("right", "pattern", "text"), RIGHT, ids=[right for right, *_ in RIGHT])
+def test_other_ways_to_count_pass(right: str, pattern: str, text: str, sizes: list[int], tmp_path: Path) -> None:
+    module = module_of(PRODUCT)
+    assert checked(module, changed(module, pattern, text), tmp_path) == ("", [])
+    assert sizes == [(2**24 + 2) * 4 + 2]
+
+
+def test_through_a_workspace_all_of_fewer_tiles_is_there(sizes: list[int], tmp_path: Path) -> None:
+    module = module_of(SPACED)
+    said, _ = checked(module, module.text, tmp_path)
+    assert (said, sizes) == ("", [(2**8 + 2) * 4 + 2])
