@@ -62,15 +62,16 @@ def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
     vars(module)["_compiled"] = defaultdict(lambda: function)
 
 
-def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any], Any]) -> None:
-    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back.
+def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any, int], Any]) -> None:
+    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back for its index.
 
-    `aligned` gives memory on the CPU the alignment that a GPU's has.
+    `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first.
     """
     new = module._new
 
     def made(name: str, shape: Sequence[int], device: Any) -> Any:
         tensor = aligned(new(name, shape, "cpu"))
-        return tensor if str(device) == "cpu" else move(tensor)
+        kind, _, index = str(device).partition(":")
+        return tensor if kind == "cpu" else move(tensor, int(index or 0))
 
     vars(module)["_new"] = made

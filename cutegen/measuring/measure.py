@@ -17,7 +17,7 @@ from cutegen.measuring.contenders import Candidate
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measured, Request, Timing
 from cutegen.measuring.peers import Peer, choose
-from cutegen.verification.bounds import Expected, evaluate
+from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cutegen.ops.expected import Expected
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
-    from cutegen.verification.rounding import Bounded
+    from cutegen.reference.rounding import Bounded
 
 ELEMENTS = 8192 * 8192  # of the largest tensor, where a kernel is measured and nothing else is said
 
@@ -106,7 +106,7 @@ class Op(ABC):
 
         `values` is the whole tensor, as float64 or int64. Its elements stand where the output has the same coordinates.
         """
-        from cutegen.verification.bounds import exactly, placed
+        from cutegen.reference.bounds import exactly, placed
 
         return exactly(placed(values, tensor.shape, spec.output.shape), tensor.dtype)
 

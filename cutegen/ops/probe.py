@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutegen.ops.expected import Expected
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
-    from cutegen.verification.rounding import Bounded
+    from cutegen.reference.rounding import Bounded
 
 
 class Probe(Op):
@@ -106,7 +106,7 @@ targets: [sm_80, sm_90a]
         """The elements [T, V] of A that the layout assigns. Its places count the tile with A's first mode fastest."""
         import torch
 
-        from cutegen.verification.bounds import exactly
+        from cutegen.reference.bounds import exactly
 
         layout = spec.schedule.tv_layout
         threads, count = mode_sizes(layout)

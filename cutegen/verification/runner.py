@@ -14,7 +14,7 @@ from cutegen import contract
 from cutegen.errors import plain
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-from cutegen.verification.bounds import Expected, evaluate
+from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module

@@ -19,6 +19,7 @@ Data = Literal["random", "integers", "special"]
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
 _CHEAP, _NEEDED = 0.06, 0.6
+_BANDS = 19  # tiles along a mode: 3 more than whole bands of 4, 8 or 16
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,11 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         sizes = next(allowed(spec, tile, wish), None)
         return math.inf if sizes is None else seconds(plan, sizes)
 
+    for one in outer:
+        sizes = {m: tile[m] + 1 for m in outer} | dict.fromkeys(summed, 1) | {one: tile[one] * _BANDS}
+        wish = Wish(f"{_BANDS} tiles of {one}", "bands of blocks, of which the last one is narrow", sizes)
+        if len(outer) > 1 and takes(wish) <= _NEEDED:
+            yield wish
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
         yield from [wish for wish, most in many if takes(wish) <= most][:1]

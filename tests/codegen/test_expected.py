@@ -19,7 +19,7 @@ from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.host import host_context
 from cutegen.codegen.regions import separate
-from cutegen.verification.bounds import Expected, evaluate
+from cutegen.reference.bounds import Expected, evaluate
 
 BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 SIZES = {"M": 24, "N": 40, "K": 33}

@@ -17,7 +17,7 @@ from cutegen.measuring.model import Failure, Measured, Request
 from cutegen.measuring.peers import EAGER, choose
 from cutegen.ops.elementwise import Elementwise
 from cutegen.ops.reference import Reference
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 
 torch = pytest.importorskip("torch")

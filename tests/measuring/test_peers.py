@@ -14,7 +14,7 @@ from cutegen.codegen import Module
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import make_arguments
 from cutegen.measuring.peers import Product, choose, product_of
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 
 torch = pytest.importorskip("torch")

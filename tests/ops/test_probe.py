@@ -9,7 +9,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.probe.schedule import ProbeSchedule
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
 
 
 def test_the_probe_gathers_by_the_layout() -> None:

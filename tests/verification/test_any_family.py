@@ -22,10 +22,10 @@ from cutegen.ops.op import ELEMENTS, Op
 from cutegen.ops.reference import Reference
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
+from cutegen.reference.rounding import Bounded
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.orders import case_for_orders
-from cutegen.verification.rounding import Bounded
 from cutegen.verification.runner import verify_kernel
 
 

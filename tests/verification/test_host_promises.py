@@ -116,6 +116,27 @@ MUTANTS = [
         "steps of more than 2.32",
     ),
     ("product", "launched on the default stream", r", stream=stream", "", "accepts"),
+    (
+        "product",
+        "an output is made on the current GPU",
+        r"\), [a-z]\.device\)\n",
+        '), "cuda")\n',
+        "None for c on cuda:1",
+    ),
+    (
+        "product",
+        "errors of TF32 are let pass",
+        r"\(terms \+ 1\) \* \(2\*\*-24",
+        "(terms + 1) * (2**-11",
+        "`expected` allows",
+    ),
+    (
+        "product",
+        "memory is counted in 32 bits",
+        r"cutlass\.Int64\(i\) for i in mode",
+        "cutlass.Int32(i) for i in mode",
+        "2.32",
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.verification.bounds import Expected, evaluate
+from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
 from cutegen.verification.tensors import make_tensors

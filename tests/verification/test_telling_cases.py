@@ -65,6 +65,10 @@ MANY = r"more than \d+ tiles of [MN]"
 SPECIAL, SCALARS = "special values", r"(alpha, beta|alpha|beta|s) = "
 VALUES = f"{SPECIAL}|{SCALARS}"
 COORD = r"coord = \(bidx, bidy, None\)"
+BANDS = """grid_m, grid_n, _ = cute.arch.grid_dim()
+    number, width = bidx + bidy * grid_m, cutlass.min(grid_n, 8)
+    band, inside = number // (grid_m * width), number % (grid_m * width)
+    coord = (inside // width, band * width + inside % width, None)"""
 BIDX = r"bidx, _, _ = cute.arch.block_idx\(\)"
 ADDED = r"beta \* c\.to\(cutlass\.Float32\)"
 ZERO_BETA = "cute.where(cute.full_like(x0, beta) == 0, cute.full_like(x0, 0), beta * c.to(cutlass.Float32))"
@@ -75,6 +79,7 @@ MUTANTS = [
     # kernel, what is wrong, pattern, text, what all failing cases are
     ("product", "rows of blocks in 8 bits", COORD, "coord = (bidx % 256, bidy, None)", MANY),
     ("product", "columns of blocks in 8 bits", COORD, "coord = (bidx, bidy % 256, None)", MANY),
+    ("product", "bands of blocks, the last as wide as all", COORD, BANDS, r"19 tiles of N"),
     ("product", "relu drops NaN", r"x0 < 0, (cute\.full_like\(x0, 0\)), x0", r"x0 > 0, x0, \1", VALUES),
     ("product", "what overflows is clamped", r"x1\.to\(cutlass\.Float16\)", CLAMPED, VALUES),
     (

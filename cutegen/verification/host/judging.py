@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Executor
@@ -120,7 +120,10 @@ class Host:
         for tensor, output in zip(self.spec.outputs, ran.outputs, strict=False):
             if views[tensor.name] is None:
                 shape = tuple(self.case.sizes[mode] for mode in tensor.shape)
-                if (tuple(output.shape), str(output.dtype)) != (shape, f"torch.{tensor.dtype.torch}"):
+                device = next(view.device for view in views.values() if view is not None)
+                if device.type == output.device.type != "cpu" and output.device != device:
+                    wrong.append(f"makes {tensor.argument} on {output.device}, not on {device}")
+                elif (tuple(output.shape), str(output.dtype)) != (shape, f"torch.{tensor.dtype.torch}"):
                     wrong.append(f"makes {tensor.argument} as {output.dtype} {list(output.shape)}")
                 elif not (result := compare(output, *expected[tensor.name])).ok:
                     wrong.append(f"{tensor.argument}, which it made, is wrong: {result.reason}")

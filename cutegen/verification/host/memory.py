@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.data import data_for
-from cutegen.verification.host.judging import Check, Host
+from cutegen.verification.host.judging import Check, Host, unnamed
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +20,8 @@ def checks(host: Host) -> Iterator[Check]:
     yield from _aliases(host)
     yield _neighbours(host)
     yield from _windows(host)
+    if host.executor.chooses_blocks:
+        yield from _large(host)
 
 
 def _aliases(host: Host) -> Iterator[Check]:
@@ -78,6 +81,47 @@ def _windows(host: Host) -> Iterator[Check]:
             shape = tuple(sizes[m] for m in tensor.shape)
             made[tensor.name] = _view(buffer, tensor, shape, strides, column * tensor.dtype.bytes)
         yield host.takes(out.argument, f"columns of one buffer beside those of {other.argument}", made)
+
+
+def _large(host: Host) -> Iterator[Check]:
+    """Each output of 2^32 bytes, which 32 bits take for 0, with another tensor that starts inside of it."""
+    spec = host.spec
+    least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+    for out, other in _pairs(spec):
+        free = [m for m in reversed(out.shape) if m not in spec.static]
+        rest = math.prod(least[m] for m in out.shape if m not in free[:2]) * out.dtype.bytes
+        elements = 2**32 // rest
+        major = 2**16 if len(free) > 1 else elements
+        if not free or rest * elements != 2**32 or out.dtype != other.dtype:
+            continue
+        sizes = {**least, **dict(zip(free, (major, elements // major), strict=False))}
+        if any(size % least[m] or size > spec.family.largest(host.plan).get(m, size) for m, size in sizes.items()):
+            continue
+        step = math.lcm(align_unit(out), align_unit(other))
+        yield Check(
+            out.argument,
+            f"overlaps {other.argument}, as one of 2^32 bytes",
+            partial(_accepted, host, out, other, sizes, step),
+        )
+
+
+def _accepted(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int], step: int) -> str:
+    """What is wrong if a launch is made with another tensor that starts `step` elements after an output."""
+    spec, views, room = host.spec, {}, 1 << 33  # more elements than either has
+    if (buffer := host.executor.untouched(out, (room,), (1,))) is None:
+        return ""
+    for tensor in spec.tensors:
+        shape = tuple(sizes[m] for m in tensor.shape)
+        strides = strides_for(tensor, sizes, "compact" if tensor == out else "padded")
+        view = buffer if tensor in (out, other) else host.executor.untouched(tensor, (room,), (1,))
+        if view is None:
+            return ""
+        views[tensor.name] = view.as_strided(shape, strides, step * (tensor == other))
+    try:
+        launches = host.executor.launched(host.module, spec, host.arguments(views))
+    except (ValueError, TypeError) as error:
+        return unnamed(error, (out.argument, other.argument))
+    return "was accepted" if launches else ""
 
 
 def _bytes(tensor: Tensor, case: Case) -> int:

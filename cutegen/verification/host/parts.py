@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
-from cutegen.verification.bounds import Expected, evaluate
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
 from cutegen.verification.data import data_for

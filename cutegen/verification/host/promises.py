@@ -14,8 +14,12 @@ from unittest import mock
 from cutegen.codegen.host import can_be_made
 from cutegen.contract import compiled_arguments, has_workspaces
 from cutegen.language.model import Scalar
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.executor import load_module
 from cutegen.verification.host.judging import Check, Host, unnamed
+from cutegen.verification.tensors import make_tensors
+
+_SHARP = 16  # times the bound of this room: a module's own is simpler, and a few times as large
 
 
 def checks(host: Host) -> Iterator[Check]:
@@ -38,6 +42,12 @@ def _made_outputs(host: Host) -> Iterator[Check]:
     for left_out in [*([t] for t in made if len(made) > 1), *([made] if made else [])]:
         views = dict.fromkeys((t.name for t in left_out), None)
         yield host.takes(left_out[0].argument, f"None for {' and '.join(t.argument for t in left_out)}", views)
+    others = {name: dict(host.executor.elsewhere(view)).get("cuda:1") for name, view in host.views.items()}
+    if made and None not in others.values():
+        for name, view in others.items():
+            assert view is not None
+            view.copy_(host.views[name])
+        yield host.takes(made[0].argument, f"None for {made[0].argument} on cuda:1", {**others, made[0].name: None})
 
 
 def _gradients(host: Host) -> Iterator[Check]:
@@ -158,8 +168,28 @@ def _programs(host: Host) -> Iterator[Check]:
         return "" if broken.code == 1 and broken.said else f"ends with {broken.code}: {broken.said[-300:]}"
 
     if host.executor.generated:
+        yield Check(output, "what `expected` allows", partial(_allowed_by, host))
         yield Check(output, f"accepts `python {host.spec.kernel}.py {' '.join(flags)}`", right)
         yield Check(output, "the program of a kernel that is wrong", wrong)
+
+
+def _allowed_by(host: Host) -> str:
+    """What is wrong if a module's `expected` lets most elements be much further off than roundings may take them."""
+    tensors = make_tensors(host.spec, replace(host.case, data="random"), host.executor.device)
+    scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
+    views = {made.tensor.name: made.view for made in tensors}
+    ours = evaluate(host.spec, views, scalars)
+    try:
+        theirs = host.module.expected(*views.values(), *host.scalars.values())
+    except Exception as error:
+        return f"raised {type(error).__name__}: {str(error)[:300]}"
+    for (name, own), (_, bound) in zip(ours.items(), theirs, strict=True):
+        some = own.bound.isfinite() & (own.bound > 0)
+        if some.any():
+            ratio = float((bound.expand_as(own.bound)[some] / own.bound[some]).median())
+            if ratio > _SHARP:
+                return f"{host.spec.tensor(name).argument} may be {ratio:.3g} times as far off as roundings take it"
+    return ""
 
 
 def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:

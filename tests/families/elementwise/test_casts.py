@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
-from cutegen.verification.bounds import evaluate  # noqa: E402
+from cutegen.reference.bounds import evaluate  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 
 RANGES = {"i32": (-(2**31), 2**31 - 1), "i8": (-128, 127), "u8": (0, 255)}

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
-from cutegen.verification.bounds import evaluate  # noqa: E402
+from cutegen.reference.bounds import evaluate  # noqa: E402
 from cutegen.verification.compare import compare  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 

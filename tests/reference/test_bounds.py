@@ -14,12 +14,12 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.verification import arithmetic
-from cutegen.verification.arithmetic import FUNCTION_ULPS
-from cutegen.verification.bounds import Expected
-from cutegen.verification.bounds import evaluate as evaluate_all
+from cutegen.reference import arithmetic
+from cutegen.reference.arithmetic import FUNCTION_ULPS
+from cutegen.reference.bounds import Expected
+from cutegen.reference.bounds import evaluate as evaluate_all
+from cutegen.reference.rounding import Bounded, cast, product_is_exact, sum_is_exact
 from cutegen.verification.compare import compare
-from cutegen.verification.rounding import Bounded, cast, product_is_exact, sum_is_exact
 
 TORCH = {d: getattr(torch, d.torch) for d in Dtype}
 
@@ -162,10 +162,12 @@ def test_whole_numbers_must_be_exact(numbers: list[int], text: str) -> None:
     assert not compare(ulp_apart(expected.float()), expected, bound).ok
 
 
-def test_an_inexact_result_may_be_half_an_ulp_off_and_not_more() -> None:
+@pytest.mark.parametrize("first", [1.0, 1.25, 1.9990234375])  # of one ulp
+def test_an_inexact_result_may_be_half_an_ulp_off_and_not_more(first: float) -> None:
     spec = pointwise("D = X + Y", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
-    x, y = torch.tensor([1.0]), torch.tensor([2.0**-24 * 1.5])
+    x, y = torch.tensor([first]), torch.tensor([2.0**-24 * 1.5])
     expected, bound = evaluate(spec, {"X": x, "Y": y}, {})
+    assert 1 <= bound.item() * 2**24 < 1 + 2**-20
     inside(x + y, expected, bound)
     assert not compare(ulp_apart(x + y), expected, bound).ok
 

@@ -79,15 +79,19 @@ def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
 
 
 def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torch.Tensor | None = None) -> torch.Tensor:
-    """What one rounding to `dtype` adds: u(|value| + error), or 0 where the operands are exact and the result fits.
+    """What one rounding to `dtype` adds: half an ulp, or 0 where the operands are exact and the result fits.
 
-    For f64 the reference rounds as well, so it counts twice; whether its result is exact cannot be seen from the
-    result alone and is told by `exact`.
+    Half an ulp of what is at least 2^e, and less than twice that, is u 2^e; the number may be as large as |value| +
+    error. For f64 the reference rounds as well, so it counts twice; whether its result is exact cannot be seen from
+    the result alone and is told by `exact`.
     """
     import torch
 
     twice = 2 if dtype is Dtype.f64 else 1
-    added = ((value.abs() + error) * (twice * unit(dtype))).clamp_min(half_subnormal(dtype))
+    most = value.abs() + error
+    power = torch.ldexp(torch.full_like(most, 0.5), torch.frexp(most).exponent)  # the largest that is not above `most`
+    power = torch.where(most.isfinite(), power, most)
+    added = (power * (twice * unit(dtype))).clamp_min(half_subnormal(dtype))
     fits = representable(value, dtype) if dtype is not Dtype.f64 else torch.zeros_like(value, dtype=torch.bool)
     if exact is not None:
         fits = exact

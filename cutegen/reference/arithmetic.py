@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.verification.rounding import (
+from cutegen.reference.rounding import (
     Bounded,
     product_is_exact,
     rounding,

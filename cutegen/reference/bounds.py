@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.language.model import KernelSpec
-from cutegen.verification import arithmetic
-from cutegen.verification.rounding import (
+from cutegen.reference import arithmetic
+from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
     cast,

@@ -13,7 +13,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.verification.bounds import evaluate
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare, together
 
 MATRIX = ("M", "N")
