@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cutegen.emulator.host.launching import Report, launch
     from cutegen.emulator.host.modules import install, run
     from cutegen.emulator.memory.bound_tensors import BoundTensor, bind, place
-    from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
+    from cutegen.emulator.ptx.errors import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction
 
 _HOMES = {
     "CaptureError": "host.capture",
@@ -54,6 +54,7 @@ _HOMES = {
     "on_device": "host.device_tensors",
     "run": "host.modules",
     "PtxSyntaxError": "ptx.errors",
+    "UnlikeRounds": "ptx.errors",
     "UnsupportedInstruction": "ptx.errors",
 }
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "PtxSyntaxError",
     "Report",
     "TensorArgument",
+    "UnlikeRounds",
     "UnsupportedInstruction",
     "bind",
     "install",

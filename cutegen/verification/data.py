@@ -46,7 +46,7 @@ def data_for(
         normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
         values = normal.to(dtype)
         table = torch.tensor(_special(dtype), dtype=torch.float64).to(dtype)
-        table[table.isnan()] = math.nan  # torch converts several at once to the NaN of all ones, which is the poison
+        table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
         table = torch.cat([table, _nans(dtype)])
     if kind != "special" or not values.numel():
         return values

@@ -228,9 +228,9 @@ class EmulatorExecutor:
     def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
         """The module's function on the emulator, which has forgotten earlier calls.
 
-        Raises CannotRun, and FaultError at the end for a fault that the module caught: it may call again.
+        Raises CannotRun, and FaultError for a fault that the module caught, whatever it raised or returned then.
         """
-        from cutegen.emulator import PtxSyntaxError, UnsupportedInstruction, install
+        from cutegen.emulator import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction, install
 
         try:
             if module not in self._installed:
@@ -240,10 +240,13 @@ class EmulatorExecutor:
             emulated.reports.clear()
             emulated.outcomes.clear()
             emulated.faults.clear()
-            yield emulated
-            if emulated.faults:
-                raise emulated.faults[0]
-        except (UnsupportedInstruction, PtxSyntaxError) as error:
+            try:
+                yield emulated
+            finally:
+                emulated.blocks = None
+                if emulated.faults:
+                    raise emulated.faults[0]
+        except (UnsupportedInstruction, UnlikeRounds, PtxSyntaxError) as error:
             raise CannotRun(str(error)) from error
 
     def synchronize(self) -> None:

@@ -46,7 +46,7 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
 
 
 def _spoil(x: torch.Tensor) -> None:
-    """Makes all elements of an output but the first others: NaN, numbers far off, or the other truth."""
+    """Makes all elements of an output others, but for the first of several: NaN, numbers far off, the other truth."""
     import torch
 
     x = x.as_subclass(torch.Tensor)
@@ -55,5 +55,5 @@ def _spoil(x: torch.Tensor) -> None:
     else:
         wrong = ~x if x.dtype is torch.bool else x ^ 64
     first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
-    first[(0,) * x.dim()] = True
+    first[(0,) * x.dim()] = x.numel() > 1
     x.copy_(torch.where(first, x, wrong))

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 GUARD = 4096  # bytes, at least, on both sides
 _PERIOD = 125
-# An element that still holds this after the run was not written. Floats: all ones, a NaN that neither arithmetic nor
-# a conversion makes (those give the canonical quiet NaN) and that no input holds. Integers have no value to spare, so
-# they run twice with two poisons: an element that was not written differs from the expected value in one of the runs.
+# An element that still holds this after the run was not written. Floats: all ones but the lowest bit, a NaN that
+# neither arithmetic nor a conversion makes (those give the canonical NaN, of either sign) and that no input holds.
+# Integers have no value to spare, so they run twice with two poisons: an element that was not written differs from
+# the expected value in one of the runs.
+_FLOAT_POISON = -2  # as a whole number of the same width
 _INTEGER_POISONS = (0x5A, 0xA5)
 _BOOL_POISONS = (0, 1)
 
@@ -79,8 +81,7 @@ class Guarded:
                 return f"{self.tensor.name}{_index(strange)}: a bool that is neither 0 nor 1"
         if not self.tensor.dtype.is_float:
             return None
-        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[self.tensor.dtype.bytes]
-        left = self.view.view(whole) == -1
+        left = _whole(self.view) == _FLOAT_POISON
         if not bool(left.any()):
             return None
         return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
@@ -150,13 +151,18 @@ def guarded(
         view.copy_(data.to(device))
     else:
         kinds = _BOOL_POISONS if tensor.dtype is Dtype.bool else _INTEGER_POISONS
-        poison = 0xFF if tensor.dtype.is_float else kinds[run % 2]
-        _fill_bytes(view, poison, size)
+        poison = _FLOAT_POISON if tensor.dtype.is_float else kinds[run % 2]
+        if tensor.dtype.is_float:
+            _whole(view).fill_(poison)
+        elif tensor.dtype is Dtype.bool:
+            view.fill_(bool(poison))
+        else:
+            _whole(view).fill_(int.from_bytes(bytes([poison]) * size, "little", signed=size > 1))
     return Guarded(tensor, buffer, offset, view, buffer.clone(), poison)
 
 
 def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor:
-    """`count` bytes for the tensor of that number. Every float in it is a NaN, none of them all ones."""
+    """`count` bytes for the tensor of that number. Every float in it is a NaN, none of them the poison."""
     import torch
 
     low = (torch.arange(_PERIOD, dtype=torch.int64) * 37 + 29 * number) % _PERIOD + 0x81
@@ -166,14 +172,11 @@ def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor
     return flat.repeat(-(-count // flat.numel()))[:count].clone()
 
 
-def _fill_bytes(view: torch.Tensor, byte: int, size: int) -> None:
+def _whole(view: torch.Tensor) -> torch.Tensor:
+    """The bits of each element as a whole number."""
     import torch
 
-    if view.dtype == torch.bool:
-        view.fill_(bool(byte))
-        return
-    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
-    view.view(whole).fill_(int.from_bytes(bytes([byte]) * size, "little", signed=size > 1))
+    return view.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[view.itemsize])
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

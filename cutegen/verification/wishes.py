@@ -19,6 +19,7 @@ Data = Literal["random", "integers", "special"]
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
 _CHEAP, _NEEDED = 0.06, 0.6
+_DEEP = 160  # tiles of what is summed, all of which are there
 _BANDS = 19  # tiles along a mode: 3 more than whole bands of 4, 8 or 16
 
 
@@ -146,6 +147,11 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
         yield from [wish for wish, most in many if takes(wish) <= most][:1]
+    for mode in summed:
+        sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: _DEEP * tile[mode] + 1}
+        wish = Wish(f"{_DEEP} tiles of {mode}", f"so much of {mode} that no 7 bits count its tiles", sizes)
+        if takes(wish) <= 2 * _NEEDED:
+            yield wish
 
 
 def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) -> Iterator[Wish]:

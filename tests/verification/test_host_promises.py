@@ -100,6 +100,7 @@ MUTANTS = [
         "K beyond what a grid counts",
     ),
     ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),
+    ("product", "the compiled code refuses nothing", r"    _refuse_broken\(mA.*\n", "", "share memory"),
     ("product", "a divisor is not looked at", r'"N": 4', '"N": 1', "does not divide"),
     ("product", "the same values for every seed", r"manual_seed\(seed\)", "manual_seed(0)", "make_inputs"),
     ("product", "inputs of another size", r'"M": M,', '"M": M + 1,', "make_inputs|python"),

@@ -118,6 +118,12 @@ def test_other_ways_to_count_pass(right: str, pattern: str, text: str, sizes: li
     assert sizes == [(2**24 + 2) * 4 + 2]
 
 
+def test_what_divides_k_may_be_more_than_a_tile(sizes: list[int], tmp_path: Path) -> None:
+    module = module_of(PRODUCT.replace("K: 2}", "K: 64}"))
+    assert checked(module, module.text, tmp_path) == ("", [])
+    assert sizes == [(2**24 // 16 + 1) * 64]
+
+
 def test_through_a_workspace_all_of_fewer_tiles_is_there(sizes: list[int], tmp_path: Path) -> None:
     module = module_of(SPACED)
     said, _ = checked(module, module.text, tmp_path)

@@ -22,7 +22,7 @@ from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.program_builder import build_program
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
-from cutegen.emulator.ptx.errors import UnsupportedInstruction
+from cutegen.emulator.ptx.errors import UnlikeRounds, UnsupportedInstruction
 from cutegen.emulator.ptx.model import Instruction, Module
 from cutegen.emulator.ptx.parser import parse
 
@@ -144,7 +144,8 @@ def launch(
 
     After a fault the tensors hold what the first order has written, until the fault if it is that order's. Raises
     PtxSyntaxError, UnsupportedInstruction (before anything runs), KeyError for an unknown kernel, TypeError for
-    tensors that are not bound, RefusedLaunch, a ValueError, for a launch that no device takes. The first call makes
+    tensors that are not bound, RefusedLaunch, a ValueError, for a launch that no device takes, and UnlikeRounds, which
+    only tensors with a `Fold.elsewhere` bring about. The first call makes
     this process keep memory that it has freed (`keep_freed_memory`), for speed.
     """
     if seed < 0 or orders < 1:
@@ -277,6 +278,8 @@ def _explained(stop: Stop, machine: Machine, again: Machine) -> tuple[Stop, Mach
         again.run()
     except Stop as second:
         found = second
+    except UnlikeRounds:  # which takes fewer instructions to find out here
+        pass
     if found is not None and found.kind == "unordered" and (stop.kind == "unordered" or found.tensor == again.origin):
         return found, again
     if stop.kind == "never-written":

@@ -1,9 +1,14 @@
 """Cuts long loops short: rounds that are alike, but for whole numbers that grow evenly, need not all be run.
 
 A sum over a mode of a tensor that is zero nearly everywhere (`Fold.elsewhere`) is such a loop. Once its state has come
-again, with each whole number as much larger as it was the last time, the state many rounds later is known: as long as
-no comparison of whole numbers turns, and no address comes to elements that are not like all others. There the loop
-goes on as it does without this, so that whatever it computes from its counters is computed from large ones too.
+again twice, with each whole number as much larger each time, the state many rounds later is taken to be that far larger
+again: as long as no comparison of whole numbers turns, and no address comes to elements that are not like all others.
+There the loop goes on as it does without this, so that whatever it computes from its counters is computed from large
+ones too.
+
+That is no proof. What a kernel does in rounds that are left out, by other means than such comparisons (as where the
+shifted counter is some number), is not seen; nor is a read there of the few elements, where its addresses only seemed
+to grow evenly.
 """
 
 from __future__ import annotations
@@ -14,15 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.machine.liveness import live_registers
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.memory.bound_tensors import BoundTensor, coordinates_of
 from cutegen.emulator.operations.operands import Getter, getter
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.errors import UnlikeRounds
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register
 from cutegen.emulator.ptx.types import TYPES
 
-_SHORTEST, _LONGEST = 4, 16  # rounds after which a state may come again: more than a ring of stages has
+_SHORTEST, _LONGEST = 4, 32  # rounds after which a state may come again: as many as a ring has stages
+_PATIENCE, _ROUNDS, _TRIES = 100_000, 200, 1000  # instructions of a thread, and rounds, that run with none left out
 _MARGIN = 1  # periods that run before something turns: a value may be that of a round before
 _WIDEST = 16  # elements of an access
 _NEVER = 1 << 62
@@ -73,6 +81,7 @@ class Rounds:
         self._live = {head: sorted(live[head]) for head in self._backs}
         self._path: list[tuple[int, bool]] = []
         self._states: dict[int, list[_State]] = {}
+        self._run = self._tried = 0  # instructions of a thread, and rounds, since some were left out last
         self._suspect = 0  # the register that was last seen to differ: most often it does again
         self._touched: list[tuple[int, int, int]] = []
         self._memory.watched, lanes.shared.touched = [], self._touched
@@ -80,9 +89,14 @@ class Rounds:
     def enter(self, number: int, together: bool) -> None:
         """Is told before lanes run the basic block with that number; `together` says that these are all there are.
 
-        At the head of a loop it changes their registers to those of a later round, where it knows them.
+        At the head of a loop it changes their registers to those of a later round, where it knows them. Raises Stop for
+        a loop that never ends, and UnlikeRounds where no round could be left out for long.
         """
         before = self._path[-1][0] if self._path else -1
+        self._run += len(self.program.blocks[number].instructions) + 1
+        self._tried += number in self._backs
+        if self._run > _PATIENCE and self._tried > _ROUNDS or self._tried > _TRIES:
+            raise UnlikeRounds("the rounds of a loop are not alike")
         self._path.append((number, together))
         if number not in self._backs:
             return
@@ -96,12 +110,17 @@ class Rounds:
         for period in range(_SHORTEST, (len(states) - 1) // 2 + 1):
             now, once, twice = states[-1], states[-1 - period], states[-1 - 2 * period]
             growth = self._growth(self._live[number], now, once, twice)
-            if growth:
-                periods = self._room(now, once, twice) - _MARGIN
-                if 0 < periods < _NEVER - _MARGIN:
-                    self._advance(growth, periods)
-                    self._states.clear()
-                    return
+            if growth is None:
+                continue
+            if not growth:
+                at = self.program.blocks[before].end.instruction
+                raise Stop("runaway", "a loop in which nothing changes that could end it", at, (0, 0))
+            periods = self._room(now, once, twice) - _MARGIN
+            if 0 < periods < _NEVER - _MARGIN:
+                self._advance(growth, periods)
+                self._states.clear()
+                self._run = self._tried = 0
+                return
 
     def _state(self) -> _State:
         lanes, watched = self.lanes, self._memory.watched
@@ -139,12 +158,17 @@ class Rounds:
         return growth
 
     def _room(self, now: _State, once: _State, twice: _State) -> int:
-        """For how many periods all comparisons go as they do, and all that is read is like what is read now."""
+        """For how many periods all comparisons go as they do, and all that is read is like what is read now.
+
+        Where that is not enough for any to be left out, it is some number of them as small.
+        """
         room = _NEVER
         for number in {number for number, _ in self._path[once.path : now.path]}:
             for comparison in self._comparisons[number]:
                 steps = [_SAME if slot < 0 else _grown(slot, now, once, twice) for slot in comparison.slots]
                 room = min(room, self._turn(comparison, steps))
+                if room <= _MARGIN:
+                    return room
         watched = self._memory.watched
         assert watched is not None
         earlier = watched[once.reads - (now.reads - once.reads) : once.reads]
@@ -156,7 +180,7 @@ class Rounds:
     def _turn(self, comparison: _Comparison, grown_by: Sequence[Array | None]) -> int:
         """For how many periods a comparison goes as it does now in all lanes, and neither number overflows.
 
-        `grown_by` says how much either number grows in a period, as `_step` does.
+        `grown_by` says how much either number grows in a period, as `_step` does. It must have gone so for two periods.
         """
         if all(step is _SAME for step in grown_by):
             return _NEVER
@@ -171,10 +195,12 @@ class Rounds:
             grown = step.view(f"i{bits.itemsize}").astype(np.int64)
             most, least = min(np.iinfo(kind).max, _NEVER), max(np.iinfo(kind).min, -_NEVER)
             room = min(room, _least_room(most - value, grown), _least_room(value - least, -grown))
+            if (value < 0).any() and not comparison.signed:
+                return 0  # 2^63 or more
             values.append(value)
             steps.append(grown)
         apart, nearer = values[0] - values[1], steps[1] - steps[0]
-        if ((apart == 0) & (nearer != 0)).any():
+        if (np.sign(apart) != np.sign(apart + 2 * nearer)).any():
             return 0
         return min(room, _least_room(np.abs(apart) - 1, np.sign(apart) * nearer))
 

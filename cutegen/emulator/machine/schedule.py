@@ -24,7 +24,7 @@ from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.rounds import Rounds
 from cutegen.emulator.machine.steps import Steps
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.errors import UnsupportedInstruction
+from cutegen.emulator.ptx.errors import UnlikeRounds
 
 
 @dataclass
@@ -160,15 +160,14 @@ class Schedule:
     def _count(self, instructions: Sequence[object], mask: Mask, end: End) -> None:
         """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many.
 
-        Raises UnsupportedInstruction for that where loops should have been cut short.
+        Raises UnlikeRounds for that where loops should have been cut short.
         """
         count = len(instructions) + 1
         share = 1.0 if mask is None else float(np.count_nonzero(mask)) / mask.size
         self.instructions += int(count * prod(self.lanes.shape) * share)
         late = self._steps.add(count, self.lanes.active(mask), self.limit)
-        if late is not None and self._rounds is not None and end.instruction is not None:
-            at, why = end.instruction, "a loop of so many rounds that are not alike"
-            raise UnsupportedInstruction(at.name, at.line, at.text, why)
+        if late is not None and self._rounds is not None:
+            raise UnlikeRounds("a loop takes too many rounds, which are not alike")
         if late is not None:
             text = f"more than {self.limit} instructions, more than any loop over these tensors takes"
             raise Stop("runaway", text, end.instruction, first_lane(late, self.lanes.shape))

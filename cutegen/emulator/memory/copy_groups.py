@@ -89,6 +89,10 @@ class CopyGroups:
         """All copies that have not been taken out, those that no group has yet last."""
         return [copy for group in self._groups for copy in group.copies] + self._open
 
+    def sizes(self) -> list[int]:
+        """How many copies each group has, and how many there are that no group has yet."""
+        return [*(len(group.copies) for group in self._groups), len(self._open)]
+
 
 def _restrict(copies: Sequence[Copy], lanes: Array) -> list[Copy]:
     """The copies cut to the lanes of a mask; those with no lane left are gone."""

@@ -345,8 +345,11 @@ class SharedMemory:
 
     def state(self) -> list[Array]:
         """All that the memory holds and that copies bring to it, as arrays that do not change."""
-        copies = [c for copy in self._pending.unfinished() for c in (copy.access.rows, *copy.values)]
-        return [self.data.copy(), self._flags.copy(), *copies]
+        found = [self.data.copy(), self._flags.copy(), np.array(self._pending.sizes())]
+        for copy in self._pending.unfinished():
+            known = (copy.access.mask, *copy.poison)
+            found += [copy.access.rows, *copy.values, *(np.zeros(0) if mask is None else mask for mask in known)]
+        return found
 
     def barrier(self, blocks: Mask = None, gone: Mask = None) -> None:
         """Notes that all threads of the blocks in the mask, shape (1, blocks), have come to a barrier.

@@ -19,6 +19,10 @@ class UnsupportedInstruction(CutegenError):
         self.text = text
 
 
+class UnlikeRounds(CutegenError):
+    """Raised for a loop of more rounds than can be run, which are not so alike that most of them could be left out."""
+
+
 class PtxSyntaxError(CutegenError):
     """Raised for text that is not PTX as the parser knows it. `line` counts from 1."""
 

@@ -25,7 +25,7 @@ _BYTES = 1 << 37  # of addresses, of a tensor
 class Parts:
     """The sizes of a call, and which `coordinates` of a mode its tensors have, in rising order.
 
-    Those of the range `elsewhere`, if there is one, are zeros and stand for all that are not there.
+    Those of the range `elsewhere`, if there is one, are among them, are zeros and stand for all that are not there.
     """
 
     sizes: Mapping[str, int]
@@ -44,9 +44,12 @@ class Parts:
 
 
 def telling(tiles: int) -> list[int]:
-    """Numbers of tiles of which at least two become one where a number is cut to fewer bits than the largest has."""
+    """Numbers of tiles of which at least two become one where a number is cut to fewer bits than the largest has.
+
+    One of them has all of those fewer bits.
+    """
     highest = 1 << max(0, (tiles - 1).bit_length() - 1)
-    return sorted(n for n in {0, 1, 1 << 8, 1 << 16, highest, highest + 1, tiles - 1} if n < tiles)
+    return sorted(n for n in {0, 1, 1 << 8, 1 << 16, highest - 1, highest, highest + 1, tiles - 1} if n < tiles)
 
 
 def of_tiles(tiles: Sequence[int], extent: int, size: int) -> Sequence[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from emulator_kit import go, kernel
 
-from cutegen.emulator import Report, UnsupportedInstruction, bind, place
+from cutegen.emulator import Report, UnlikeRounds, bind, place
 from cutegen.emulator.memory.bound_tensors import NEAR, BoundTensor, Fold
 
 LANES = 32
@@ -130,7 +130,7 @@ def test_rounds_that_are_not_alike_are_not_cut(what: str, line: str) -> None:
     loop = f"mov.b32 %r8, 0;{LOOP}add.u32 %r2, %r2, %r8;".replace(
         "add.s64 %rd2, %rd2, 4;", f"{line}\nadd.s64 %rd2, %rd2, 4;"
     )
-    with pytest.raises(UnsupportedInstruction, match="rounds that are not alike"):
+    with pytest.raises(UnlikeRounds):
         summed(loop, 1 << 28, [0], range(4, 8), limit=5000)
 
 
@@ -139,3 +139,35 @@ def test_what_no_round_reads_may_be_anything() -> None:
     report, out, wanted = summed(dead, 1 << 28, [0, 1 << 27], range(4, 8))
     report.check()
     assert out.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        ("a window", "sub.u32 %r6, %r3, 30;\nsetp.lt.u32 %p2, %r6, 10;\n@%p2 add.u32 %r2, %r2, 1000;"),
+        ("two rounds", "and.b32 %r6, %r3, 0xFFFFFFFB;\nsetp.eq.u32 %p2, %r6, 48;\n@%p2 add.u32 %r2, %r2, 5000;"),
+        (
+            "from 2^63 on",
+            "cvt.u64.u32 %rd6, %r3;\nadd.s64 %rd6, %rd6, %rd7;\nsetp.lt.u64 %p2, %rd6, 77;\n@%p2 add.u32 %r2, %r2, 1;",
+        ),
+    ],
+)
+def test_predicated_instructions_run_as_often_as_they_should(what: str, lines: str) -> None:
+    loop = LOOP.replace("add.s64 %rd2", f"{lines}\nadd.s64 %rd2", 1)
+    report, out, wanted = summed("mov.b64 %rd7, -200;\n" + loop, 1 << 28, [0, 1 << 27], range(4, 8))
+    report.check()
+    assert out.tolist() == (wanted + {"a window": 10_000, "two rounds": 10_000, "from 2^63 on": 77}[what]).tolist()
+
+
+def test_a_loop_in_which_nothing_changes_any_more_is_endless() -> None:
+    loop = LOOP.replace("add.u32 %r3, %r3, 1;", "add.u32 %r3, %r3, 1;\nmin.u32 %r3, %r3, 9999;")
+    loop = loop.replace("add.s64 %rd2, %rd2, 4;", "mul.wide.u32 %rd6, %r3, 4;\nadd.s64 %rd2, %rd7, %rd6;")
+    report, _, _ = summed("mov.b64 %rd7, %rd2;" + loop, 1 << 28, [0], range(4, 8))
+    assert [fault.kind for fault in report.faults] == ["runaway"]
+
+
+def test_too_many_rounds_are_told_wherever_the_limit_lies() -> None:
+    loop = LOOP.replace("add.s64 %rd2", "mad.lo.u32 %r8, %r8, 3, 1;\nNEXT:\nadd.s64 %rd2", 1)
+    for limit in range(500, 508):
+        with pytest.raises(UnlikeRounds):
+            summed("mov.b32 %r8, 0;" + loop + "add.u32 %r2, %r2, %r8;", 1 << 28, [0], range(4, 8), limit=limit)

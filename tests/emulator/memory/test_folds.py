@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutegen.emulator import place
-from cutegen.emulator.memory.bound_tensors import NEAR, BoundTensor, Fold, bind, unfolded
+from cutegen.emulator.memory.bound_tensors import NEAR, BoundTensor, Fold, bind, coordinates_of, unfolded
 
 
 @st.composite
@@ -49,6 +49,28 @@ def test_each_byte_of_an_element_is_found_and_no_other_address_is_changed(case: 
     assert {at: to for at, to in found.items() if at != to} == where
     again = unfolded(tensor, np.array(list(where.values())))
     assert again.tolist() == list(where.values()), "what was found is not looked for again"
+
+
+@given(st.integers(1, 4), st.integers(0, 5), st.sets(st.integers(0, 99), min_size=1, max_size=9), st.integers(1, 3))
+def test_some_coordinates_stand_for_all_that_are_not_there(
+    length: int, first: int, others: set[int], rows: int
+) -> None:
+    elsewhere = range(first, first + length)
+    there = sorted({*others, *elsewhere})
+    size = there[-1] + 1
+    fold = Fold(1 << 50, (4 * size, 4), 1, np.array(there, np.int64), elsewhere)
+    tensor = BoundTensor("x", 1 << 20, (rows, len(there)), (len(there), 1), 4, address=(1 << 50) + NEAR, fold=fold)
+    told = (1 << 50) + np.arange(-8, rows * size * 4 + 8)
+    found = unfolded(tensor, told)
+    for address, to in zip(told.tolist(), found.tolist(), strict=True):
+        row, column = divmod((address - (1 << 50)) // 4, size)
+        if address < 1 << 50 or row >= rows:
+            assert to == address
+            continue
+        like = column if column in there else next(e for e in elsewhere if (e - column) % length == 0)
+        assert to == tensor.at + (row * len(there) + there.index(like)) * 4 + address % 4
+    index, inside = coordinates_of(tensor, told)
+    assert index[inside].tolist() == [i // 4 % size for i in range(rows * size * 4)]
 
 
 # Each block writes its number to its element.
