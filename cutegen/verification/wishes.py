@@ -19,8 +19,11 @@ Data = Literal["random", "integers", "special"]
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
 _CHEAP, _NEEDED = 0.06, 0.6
-_DEEP = 160  # tiles of what is summed, all of which are there
-_BANDS = 19  # tiles along a mode: 3 more than whole bands of 4, 8 or 16
+_DEEP = 140  # tiles of what is summed, all of which are there
+_BANDS = {
+    19: 0.1,
+    11: _NEEDED,
+}  # tiles along a mode, 3 more than whole bands of 4, 8 and 16; seconds that they may take
 
 
 @dataclass(frozen=True)
@@ -134,16 +137,18 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         what = "nothing to sum" if empty else "little to do"
         return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")
 
+    def banded(mode: str, count: int) -> Wish:
+        sizes = {m: tile[m] + 1 for m in outer} | dict.fromkeys(summed, 1) | {mode: tile[mode] * count}
+        return Wish(f"{count} tiles of {mode}", "bands of blocks, of which the last one is narrow", sizes)
+
     def takes(wish: Wish) -> float:
         """About how many seconds."""
         sizes = next(allowed(spec, tile, wish), None)
         return math.inf if sizes is None else seconds(plan, sizes)
 
-    for one in outer:
-        sizes = {m: tile[m] + 1 for m in outer} | dict.fromkeys(summed, 1) | {one: tile[one] * _BANDS}
-        wish = Wish(f"{_BANDS} tiles of {one}", "bands of blocks, of which the last one is narrow", sizes)
-        if len(outer) > 1 and takes(wish) <= _NEEDED:
-            yield wish
+    for one in outer if len(outer) > 1 else ():
+        bands = ((banded(one, count), most) for count, most in _BANDS.items())
+        yield from [wish for wish, most in bands if takes(wish) <= most][:1]
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
         yield from [wish for wish, most in many if takes(wish) <= most][:1]

@@ -45,7 +45,7 @@ WRONG = [
     ("8 bits", FETCH, r"fetch = (\1) % 256\n"),
     ("20 bits", FETCH, r"fetch = (\1) & 0xFFFFF\n"),
     ("by way of f32", FETCH, r"fetch = cutlass.Int32(cutlass.Float32(\1))\n"),
-    ("the 65536th is left out", r"if fetch < k_tiles:", "if (fetch < k_tiles) & (fetch != 65536):"),
+    ("one is left out", r"if fetch < k_tiles:", "if (fetch < k_tiles) & (fetch != 0xFFFFFF):"),
 ]
 RIGHT = [
     (

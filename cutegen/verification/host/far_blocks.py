@@ -122,7 +122,7 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _C
     others = prod(-(-sizes[m] // covered[m]) for m in spec.output.shape if m != mode)
     call = _Call(mode, sizes, extent, others, ())
     if chosen is None:
-        chosen = telling(call.tiles)
+        chosen = telling(call.tiles, 1 << 8, 1 << 16)
     elif len(chosen) == tiles:
         chosen = range(call.tiles)
     return _Call(mode, sizes, extent, others, chosen)

@@ -43,13 +43,13 @@ class Parts:
         return costs.seconds(host.plan, self.near)
 
 
-def telling(tiles: int) -> list[int]:
+def telling(tiles: int, *more: int) -> list[int]:
     """Numbers of tiles of which at least two become one where a number is cut to fewer bits than the largest has.
 
-    One of them has all of those fewer bits.
+    One of them has all of those fewer bits. `more` are there too, where there are so many tiles.
     """
     highest = 1 << max(0, (tiles - 1).bit_length() - 1)
-    return sorted(n for n in {0, 1, 1 << 8, 1 << 16, highest - 1, highest, highest + 1, tiles - 1} if n < tiles)
+    return sorted(n for n in {0, 1, *more, highest - 1, highest, highest + 1, tiles - 1} if n < tiles)
 
 
 def of_tiles(tiles: Sequence[int], extent: int, size: int) -> Sequence[int]:
