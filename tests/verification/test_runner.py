@@ -124,7 +124,8 @@ def test_every_output_is_judged(tmp_path: Path, bug: str, words: str) -> None:
     failed = [c for c in report.cases if c.status == "failed"]
     assert not report.error and failed
     assert all(words in c.message or c.name.startswith("more than") for c in failed), [c.message for c in failed]
-    assert all(c.status == "failed" for c in report.cases if c.sizes["M"] * c.sizes["N"] > 1)
+    several = [c for c in report.cases if c.sizes["M"] * c.sizes["N"] > 1]
+    assert all(c.status == "failed" for c in several if c.data != "special")  # 1 more of what is infinite is no other
 
 
 def test_elements_of_all_outputs_are_counted(tmp_path: Path) -> None:
