@@ -26,6 +26,7 @@ from cutegen.families.elementwise.tiles import (
     widest_bits,
     widest_vector,
 )
+from cutegen.families.elementwise.whole_blocks import refused
 from cutegen.language.model import Tensor
 from cutegen.planning.report import Report
 
@@ -240,4 +241,10 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
             why = f"predication of {mode} is none and its tile is {tile[mode]}"
             spec = require_divisible(spec, report, mode, tile[mode], why)
     ordered = {mode: predication[mode] for mode in spec.output.shape}
-    return replace(spec, schedule=replace(schedule, predication=ordered))
+    resolved = replace(spec, schedule=replace(schedule, predication=ordered))
+    if all(mode in spec.static for mode in spec.output.shape) and (many := refused(resolved, spec.static)):
+        slow = spec.output.shape[slowest]
+        note = f"predication of {slow} is none, so that all threads of a block have a tile"
+        help = f"`{slow}: mask` guards the last block"
+        report.say("CG220", f"the fixed sizes make {many}", "schedule", "predication", slow, notes=(note,), help=help)
+    return resolved

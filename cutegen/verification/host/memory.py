@@ -107,16 +107,16 @@ def _large(host: Host) -> Iterator[Check]:
 
 def _accepted(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int], step: int) -> str:
     """What is wrong if a launch is made with another tensor that starts `step` elements after an output."""
-    spec, views, room = host.spec, {}, 1 << 33  # more elements than either has
-    if (buffer := host.executor.untouched(out, (room,), (1,))) is None:
-        return ""
+    spec, views, shared = host.spec, {}, (out, other)
+    shapes = {t: tuple(sizes[m] for m in t.shape) for t in spec.tensors}
+    strides = {t: strides_for(t, sizes, "compact" if t == out else "padded") for t in spec.tensors}
+    room = {t: 1 + sum((n - 1) * s for n, s in zip(shapes[t], strides[t], strict=True)) for t in spec.tensors}
+    buffer = host.executor.untouched(out, (step + max(room[t] for t in shared),), (1,))
     for tensor in spec.tensors:
-        shape = tuple(sizes[m] for m in tensor.shape)
-        strides = strides_for(tensor, sizes, "compact" if tensor == out else "padded")
-        view = buffer if tensor in (out, other) else host.executor.untouched(tensor, (room,), (1,))
+        view = buffer if tensor in shared else host.executor.untouched(tensor, (room[tensor],), (1,))
         if view is None:
-            return ""
-        views[tensor.name] = view.as_strided(shape, strides, step * (tensor == other))
+            return ""  # there are not so many addresses
+        views[tensor.name] = view.as_strided(shapes[tensor], strides[tensor], step * (tensor == other))
     try:
         launches = host.executor.launched(host.module, spec, host.arguments(views))
     except (ValueError, TypeError) as error:

@@ -73,6 +73,8 @@ def test_the_base_specs_have_nothing_to_complain_about() -> None:
 CASES = [
     (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
      "N: 204", "N: 208"),
+    (INNER, {"threads: 256": "threads: 256\n  predication: {M: «none}\nstatic: {M: 3, N: 64}"}, "CG220",
+     "make 24 tiles, no multiple of 256 threads", "M: none", "M: mask"),
     (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG223",
      "17179869176", "N: 2147483647", "N: 8"),
     (INNER, {"compute:": "divisible: {N: «12}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG224",
