@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tensor_layouts import Layout, compose
@@ -63,8 +64,14 @@ class Access:
     @property
     def first(self) -> Layout:
         """The part of the layout (thread, value) that each thread's first instruction moves."""
-        threads, values = layouts.modes_of(self.layout)
-        return layouts.pair(threads, compose(values, Layout(self.vector, 1)))
+        return _first(self.layout, self.vector)
+
+
+@lru_cache(maxsize=512)
+def _first(layout: Layout, vector: int) -> Layout:
+    """The part of a layout (thread, value) that has the first `vector` values of each thread."""
+    threads, values = layouts.modes_of(layout)
+    return layouts.pair(threads, compose(values, Layout(vector, 1)))
 
 
 def accesses(plan: Plan) -> tuple[Access, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from cutegen.dtypes import Dtype
@@ -239,7 +240,7 @@ class Compute:
         """The only statement; None if there are several."""
         return self.statements[0] if len(self.statements) == 1 else None
 
-    @property
+    @cached_property
     def matmul(self) -> MatMul | None:
         """The first matrix product."""
         return next((statement.matmul for statement in self.statements if statement.matmul), None)

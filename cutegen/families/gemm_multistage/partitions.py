@@ -6,6 +6,7 @@ Each is a function of strides, so that one layout gives elements of memory, plac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from tensor_layouts import Layout, compose, right_inverse, size
@@ -17,8 +18,14 @@ from cutegen.layouts import make_layout_tv, pair
 
 def tiled_copy(x: GemmOperand, tile: Sequence[int], strides: Sequence[int]) -> Layout:
     """The layout (thread, value) -> element of all that a thread copies of a tile (m or n, k)."""
-    tiler, tv = make_layout_tv(x.thread_layout, x.value_layout)
-    threads, values = (compose(Layout(tiler, tuple(strides)), mode) for mode in layouts.modes_of(tv))
+    return _tiled_copy(x.thread_layout, x.value_layout, tuple(tile), tuple(strides))
+
+
+@lru_cache(maxsize=256)  # schedules that are tried out have much in common
+def _tiled_copy(thread: Layout, value: Layout, tile: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+    """The layout of `tiled_copy`, for the layouts of a copy's threads and of the values of each."""
+    tiler, tv = make_layout_tv(thread, value)
+    threads, values = (compose(Layout(tiler, strides), mode) for mode in layouts.modes_of(tv))
     rest = tuple(extent // covered for extent, covered in zip(tile, tiler, strict=True))
     steps = tuple(covered * stride for covered, stride in zip(tiler, strides, strict=True))
     return Layout(
@@ -67,12 +74,26 @@ def positions(plan: GemmPlan, side: int, strides: Sequence[int]) -> tuple[Layout
     """Two layouts of the tiled mma: thread -> element, for strides along m and n; and a thread's positions along
     `side`.
     """
-    sides = layouts.mode_sizes(plan.thread_layout)
-    parts = [_dealt(plan, i) for i in (0, 1)]
+    permutations = plan.permutation_m, plan.permutation_n
+    blocks = plan.tile[plan.m], plan.tile[plan.n]
+    return _positions(plan.thread_layout, permutations, blocks, side, tuple(strides))
+
+
+@lru_cache(maxsize=256)
+def _positions(
+    thread_layout: Layout,
+    permutations: tuple[Layout | None, Layout | None],
+    blocks: tuple[int, int],
+    side: int,
+    strides: tuple[int, ...],
+) -> tuple[Layout, Layout]:
+    """The layouts of `positions`, for a tile of `blocks` along m and n, and permutations along both."""
+    sides = layouts.mode_sizes(thread_layout)
+    parts = [_dealt(sides[i], permutations[i], blocks[i]) for i in (0, 1)]
     shape = tuple(first.shape for first, _ in parts)
     steps = tuple(_scaled(first.stride, stride) for (first, _), stride in zip(parts, strides, strict=True))
     plane = Layout(shape, steps)
-    places = right_inverse(_flat_k(plan.thread_layout))
+    places = right_inverse(_flat_k(thread_layout))
     assert int(size(plane)) == prod(sides[:2])
     return compose(plane, places), parts[side][1]
 
@@ -83,11 +104,10 @@ def _flat_k(threads: Layout) -> Layout:
     return Layout((m.shape, n.shape), (m.stride, n.stride))
 
 
-def _dealt(plan: GemmPlan, side: int) -> tuple[Layout, Layout]:
-    """Two layouts along m (`side` 0) or n (1): thread -> first position; its positions from there."""
-    threads = layouts.mode_sizes(plan.thread_layout)[side]
-    permutation = (plan.permutation_m, plan.permutation_n)[side] or Layout(threads, 1)
-    reach, block = int(size(permutation)), plan.tile[(plan.m, plan.n)[side]]
+def _dealt(threads: int, permutation: Layout | None, block: int) -> tuple[Layout, Layout]:
+    """Two layouts along one side of a tile: thread -> first position; its positions from there."""
+    permutation = permutation or Layout(threads, 1)
+    reach = int(size(permutation))
     first = compose(permutation, Layout(threads, 1))
     own = compose(permutation, Layout(reach // threads, threads))
     if block == reach:
