@@ -6,6 +6,8 @@ Both printers keep lines short by naming parts of the expression, so that what t
 from __future__ import annotations
 
 import math
+import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,6 +22,7 @@ SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
 # Binding strength of Python's operators, weakest first.
 COMPARE, OR, XOR, AND, SUM, PRODUCT, NEGATE, ATOM = range(8)
 _SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they give a tensor whatever they are given
+_FLOAT = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 _STRENGTH = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "and": AND, "or": OR}
 
 
@@ -240,6 +243,8 @@ class KernelPrinter(Printer):
         return Text(f"cute.where({x.text} < {high + 1}, {x.text}{to}, {full.text})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
+        if dtype is Dtype.f32 and _FLOAT.fullmatch(x.text):  # CuTeDSL rounds no number before it is one of f64
+            x = Text(repr(struct.unpack("f", struct.pack("f", float(x.text)))[0]))
         return Text(f"cutlass.{dtype.cutlass}({x.text})")
 
     def spread(self, node: Expr, printed: Text) -> str:

@@ -210,7 +210,8 @@ def test_value_and_bound_are_the_derived_ones(name: str) -> None:
         sure = torch.where(judged, error, 0.0)
         assert (sure >= torch.where(judged, derived.bound, 0.0)).all()
         positive = judged & (derived.bound > 0)
-        assert (sure <= SPECS[name].loosest * derived.bound)[positive].all()
+        # printed is u of a number; derived half an ulp, which may be half of that
+        assert (sure <= 2 * SPECS[name].loosest * derived.bound)[positive].all()
         assert torch.equal(value[judged].nan_to_num(777.0), derived.value[judged].double().nan_to_num(777.0))
         if not output.dtype.is_float:
             assert not error[derived.bound == 0].any()

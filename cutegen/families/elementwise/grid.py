@@ -24,11 +24,15 @@ def grid_text(plan: ElementwisePlan) -> str:
 
 
 def tiles_text(plan: ElementwisePlan, down: bool = False) -> str:
-    """The number of tiles, as an expression of the size of each mode; whole ones only, if counted `down`."""
+    """The number of tiles, as an expression of the size of each mode.
+
+    Counted `down` are whole ones only, along modes that no predicate guards.
+    """
     counts = []
     for i, (mode, extent) in enumerate(zip(plan.spec.output.shape, plan.tiler, strict=True)):
         size = f'sizes["{mode}"]'
-        whole = f"({size} // TILER[{i}])" if down else f"-(-{size} // TILER[{i}])"
+        guarded = plan.spec.schedule.predication.get(mode) == "mask"
+        whole = f"({size} // TILER[{i}])" if down and not guarded else f"-(-{size} // TILER[{i}])"
         counts.append(whole if extent > 1 else size)
     return " * ".join(counts)
 

@@ -11,6 +11,7 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.host.judging import Check, Host, unnamed
+from cutegen.verification.host.parts import COORDINATES
 
 if TYPE_CHECKING:
     import torch
@@ -95,7 +96,8 @@ def _large(host: Host) -> Iterator[Check]:
         if not free or rest * elements != 2**32 or out.dtype != other.dtype:
             continue
         sizes = {**least, **dict(zip(free, (major, elements // major), strict=False))}
-        if any(size % least[m] or size > spec.family.largest(host.plan).get(m, size) for m, size in sizes.items()):
+        most = spec.family.largest(host.plan)
+        if any(size % least[m] or size > min(COORDINATES, most.get(m, COORDINATES)) for m, size in sizes.items()):
             continue
         step = math.lcm(align_unit(out), align_unit(other))
         yield Check(

@@ -17,7 +17,8 @@ from cutegen.verification.tensors import Guarded, guarded
 
 TILES = (1 << 24) + 3
 """Tiles of a mode with numbers that f32 does not tell apart, if they are of fewer than 2^7 coordinates."""
-_COORDINATES = (1 << 31) - (1 << 21)  # along a mode: those of 32 bits, but for a tile beyond the last
+COORDINATES = (1 << 31) - (1 << 21)
+"""Coordinates along a mode, at most: those of 32 bits, but for a tile beyond the last."""
 _BYTES = 1 << 37  # of addresses, of a tensor
 
 
@@ -70,7 +71,7 @@ def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
 
 def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     """The largest size of a mode that a kernel takes, of tensors that can be addressed; the others are of `sizes`."""
-    most = min(_COORDINATES, host.spec.family.largest(host.plan).get(mode, _COORDINATES))
+    most = min(COORDINATES, host.spec.family.largest(host.plan).get(mode, COORDINATES))
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:
             strides = strides_for(tensor, sizes, "padded", number)
