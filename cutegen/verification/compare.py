@@ -80,7 +80,7 @@ def compare(
     if signed:
         same &= (bound != 0) | (e != 0) | (a.signbit() == e.signbit())
     if moved is not None:
-        same &= _bits(actual) == _bits(moved)
+        same &= bits_of(actual) == bits_of(moved)
     error = torch.where(same, 0.0, (a - e).abs().nan_to_num(torch.inf, torch.inf))
     outside = judged & ((error > bound) | (~same & (bound == 0)))
     failing = outside
@@ -103,7 +103,7 @@ def compare(
         place = ", ".join(map(str, index))
         far = "" if not math.isfinite(off) else f", off by {off:.3g}"
         if moved is not None and math.isnan(got) and math.isnan(want):
-            found, wanted = (f"{int(_bits(x)[index]) & (1 << 8 * x.itemsize) - 1:#x}" for x in (actual, moved))
+            found, wanted = (f"{int(bits_of(x)[index]) & (1 << 8 * x.itemsize) - 1:#x}" for x in (actual, moved))
             far, allowed = "", f"its bits are {found}, not {wanted}: a tensor that is only moved keeps them"
         reason = f"[{place}] is {got:.9g}, expected {want:.9g}{far}; {allowed} ({failed} of {a.numel()} elements)"
     kept = error[judged]
@@ -120,7 +120,7 @@ def compare(
     )
 
 
-def _bits(values: torch.Tensor) -> torch.Tensor:
+def bits_of(values: torch.Tensor) -> torch.Tensor:
     """The bits of each element as a whole number."""
     import torch
 

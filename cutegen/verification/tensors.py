@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
+from cutegen.verification.compare import bits_of
 from cutegen.verification.data import data_for
 from cutegen.verification.wishes import Layout
 
@@ -81,7 +82,7 @@ class Guarded:
                 return f"{self.tensor.name}{_index(strange)}: a bool that is neither 0 nor 1"
         if not self.tensor.dtype.is_float:
             return None
-        left = _whole(self.view) == _FLOAT_POISON
+        left = bits_of(self.view) == _FLOAT_POISON
         if not bool(left.any()):
             return None
         return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
@@ -153,11 +154,11 @@ def guarded(
         kinds = _BOOL_POISONS if tensor.dtype is Dtype.bool else _INTEGER_POISONS
         poison = _FLOAT_POISON if tensor.dtype.is_float else kinds[run % 2]
         if tensor.dtype.is_float:
-            _whole(view).fill_(poison)
+            bits_of(view).fill_(poison)
         elif tensor.dtype is Dtype.bool:
             view.fill_(bool(poison))
         else:
-            _whole(view).fill_(int.from_bytes(bytes([poison]) * size, "little", signed=size > 1))
+            bits_of(view).fill_(int.from_bytes(bytes([poison]) * size, "little", signed=size > 1))
     return Guarded(tensor, buffer, offset, view, buffer.clone(), poison)
 
 
@@ -170,13 +171,6 @@ def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor
     block[:, 0] = low.to(torch.uint8)  # little end first: the byte that holds no exponent, but for bf16's last bit
     flat = block.flatten().to(device)
     return flat.repeat(-(-count // flat.numel()))[:count].clone()
-
-
-def _whole(view: torch.Tensor) -> torch.Tensor:
-    """The bits of each element as a whole number."""
-    import torch
-
-    return view.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[view.itemsize])
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -99,17 +99,15 @@ def _large(host: Host) -> Iterator[Check]:
         most = spec.family.largest(host.plan)
         if any(size % least[m] or size > min(COORDINATES, most.get(m, COORDINATES)) for m, size in sizes.items()):
             continue
-        step = math.lcm(align_unit(out), align_unit(other))
-        yield Check(
-            out.argument,
-            f"overlaps {other.argument}, as one of 2^32 bytes",
-            partial(_accepted, host, out, other, sizes, step),
-        )
+        if (views := _untouched(host, out, other, sizes)) is not None:
+            what = f"overlaps {other.argument}, as one of 2^32 bytes"
+            yield Check(out.argument, what, partial(_taken, host, views, (out.argument, other.argument)))
 
 
-def _accepted(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int], step: int) -> str:
-    """What is wrong if a launch is made with another tensor that starts `step` elements after an output."""
+def _untouched(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int]) -> dict[str, torch.Tensor] | None:
+    """Tensors of which one starts inside of an output, not to be looked into; None without so many addresses."""
     spec, views, shared = host.spec, {}, (out, other)
+    step = math.lcm(align_unit(out), align_unit(other))
     shapes = {t: tuple(sizes[m] for m in t.shape) for t in spec.tensors}
     strides = {t: strides_for(t, sizes, "compact" if t == out else "padded") for t in spec.tensors}
     room = {t: 1 + sum((n - 1) * s for n, s in zip(shapes[t], strides[t], strict=True)) for t in spec.tensors}
@@ -117,12 +115,17 @@ def _accepted(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int], 
     for tensor in spec.tensors:
         view = buffer if tensor in shared else host.executor.untouched(tensor, (room[tensor],), (1,))
         if view is None:
-            return ""  # there are not so many addresses
+            return None
         views[tensor.name] = view.as_strided(shapes[tensor], strides[tensor], step * (tensor == other))
+    return views
+
+
+def _taken(host: Host, views: Mapping[str, torch.Tensor], names: Sequence[str]) -> str:
+    """What is wrong if a launch is made with these tensors, or refused without a word of the names."""
     try:
-        launches = host.executor.launched(host.module, spec, host.arguments(views))
+        launches = host.executor.launched(host.module, host.spec, host.arguments(views))
     except (ValueError, TypeError) as error:
-        return unnamed(error, (out.argument, other.argument))
+        return unnamed(error, names)
     return "was accepted" if launches else ""
 
 

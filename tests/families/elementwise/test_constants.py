@@ -75,3 +75,33 @@ def test_a_name_that_is_declared_is_no_number() -> None:
     for text in (tensor, scalar, local):
         module = generate(text, "specs/named.yaml").modules[0].text
         assert 'float("' not in module and "torch.inf" not in module.partition("class _Near")[0]
+
+
+def test_a_constant_of_f32_is_rounded_before_f64_takes_it() -> None:
+    """CuTeDSL keeps all digits of `Float32(0.1)` where it becomes a Float64."""
+    text = """
+cutegen: 1
+kernel: shifted
+op: elementwise
+tensors:
+  X: {shape: [N], dtype: f64}
+  Y: {shape: [N], dtype: f64, role: out}
+compute: [v = 0.1, Y = X + v]
+"""
+    (module,) = generate(text, "specs/x.yaml").modules
+    assert "v = cutlass.Float32(0.10000000149011612)\n" in module.text
+
+
+def test_tiles_under_a_mask_count_as_begun_where_blocks_must_be_whole() -> None:
+    text = """
+cutegen: 1
+kernel: whole
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X
+schedule: {partition: inner, tiler: {M: 2, N: 2}, predication: {N: none}, scheduler: {raster: M}}
+"""
+    (module,) = generate(text, "specs/x.yaml").modules
+    assert 'tiles = -(-sizes["M"] // TILER[0]) * (sizes["N"] // TILER[1])\n' in module.text
