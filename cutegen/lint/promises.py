@@ -22,3 +22,19 @@ def listed_shapes(spec: KernelSpec, say: Say) -> None:
                 notes=(f"{extent} = {extent // step} * {step} + {extent % step}", *((why,) if why else ())),
                 help=f"write `{mode}: {-(-extent // step) * step}`",
             )
+        if all(extent % spec.divisible.get(mode, 1) == 0 for mode, extent in shape.items()):
+            _taken_together(spec, say, key, i, {**shape, **spec.static})
+
+
+def _taken_together(spec: KernelSpec, say: Say, key: str, i: int, sizes: dict[str, int]) -> None:
+    """The sizes of a shape that are right for each mode alone are also right together."""
+    refused = spec.family.refused(spec, sizes)
+    if refused is None:
+        return
+    accepted = spec.family.accepted(spec, sizes)
+    wanted = accepted and ", ".join(f"{mode}: {size}" for mode, size in accepted.items() if size != sizes[mode])
+    say(
+        f"the kernel does not accept this shape: {refused}",
+        *(key, "shapes", i),
+        help=f"write `{wanted}`" if wanted else None,
+    )

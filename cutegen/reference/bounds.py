@@ -7,6 +7,7 @@ to judge itself by, `expected`, has the same formulas from `ops.expected` and `c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,7 +65,10 @@ def evaluate(
 
 
 class Evaluator:
-    """Evaluates one spec on one set of values. `mode_sizes` maps every mode of the given tensors to its size."""
+    """Evaluates one spec on one set of values.
+
+    `mode_sizes` maps every mode of the given tensors, and every one of a fixed size, to its size.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class Evaluator:
             for mode, size in zip(shape, values.shape, strict=True):
                 if self.mode_sizes.setdefault(mode, size) != size:
                     raise ValueError(f"{name}: mode {mode} is {size} here and {self.mode_sizes[mode]} elsewhere")
-        self.mode_sizes |= spec.operation.sizes(spec)
+        self.mode_sizes = {**spec.static, **self.mode_sizes, **spec.operation.sizes(spec)}
 
     def outputs(self) -> dict[str, Expected]:
         """Evaluates the statements in their order, each once."""
@@ -170,7 +174,7 @@ class Evaluator:
             case "*":
                 return arithmetic.multiply(a, b, dtype)
             case "/":
-                return arithmetic.divide(a, b, dtype)
+                return self._beside_pole(node.right, b, arithmetic.divide(a, b, dtype))
             case "and" | "or":
                 return arithmetic.logical(node.op, a, b)
         return arithmetic.compare(node.op, a, b)
@@ -186,7 +190,16 @@ class Evaluator:
                 return arithmetic.relu(arguments[0])
             case "abs":
                 return arithmetic.absolute(arguments[0])
-        return arithmetic.function(node.function, arguments[0], dtype)
+        result = arithmetic.function(node.function, arguments[0], dtype)
+        return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
+
+    def _beside_pole(self, argument: ex.Expr, x: Bounded, result: Bounded) -> Bounded:
+        """What has a pole at 0, of x: where that is a zero whose sign is open, either infinity may come."""
+        import torch
+
+        if self._signed(argument) or not x.dtype.is_float:
+            return result
+        return replace(result, error=torch.where(x.value == 0, torch.inf, result.error))
 
     def _zero(self) -> torch.Tensor:
         import torch

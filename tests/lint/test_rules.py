@@ -28,6 +28,23 @@ verify:
   shapes:
     - {M: 7, N: 128}
 """
+INNER = """\
+cutegen: 1
+kernel: whole
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f32, major: M}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = 2 * S
+schedule:
+  partition: inner
+  tiler: {M: 4, N: 8}
+  predication: {M: none, N: mask}
+static: {N: 41}
+verify:
+  shapes:
+    - {M: 512, N: 41}
+"""
 GEMM = """\
 cutegen: 1
 kernel: mm
@@ -68,6 +85,7 @@ def test_every_code_about_a_schedule_is_said_by_a_rule_or_by_inference() -> None
     [
         (COPY, {"N: 128}": "N: «100}"}, "predication of N is none and its tile is 128", "N: 100}", "N: 128}"),
         (GEMM, {"{M: 128": "{M: «100"}, "100 = 1 * 64 + 36", "M: 100", "M: 128"),
+        (INNER, {"- {M: 512,": "- «{M: 16,"}, "24 tiles, no multiple of 256 threads", "{M: 16,", "{M: 512,"),
     ],
 )
 def test_listed_shapes_are_shapes_that_the_kernel_accepts(
@@ -75,7 +93,7 @@ def test_listed_shapes_are_shapes_that_the_kernel_accepts(
 ) -> None:
     assert found_in(text) == ()
     hit = hit_of_case(text, changes, "CG256", words, before, after)
-    assert after.strip(" }").rpartition(": ")[2] in (hit.help or "")
+    assert after.strip(" },").rpartition(": ")[2] in (hit.help or "")
 
 
 def test_listed_shapes_are_asked_of_what_is_measured() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import replace
 
 import mpmath
 import pytest
@@ -170,6 +171,21 @@ def test_an_inexact_result_may_be_half_an_ulp_off_and_not_more(first: float) -> 
     assert 1 <= bound.item() * 2**24 < 1 + 2**-20
     inside(x + y, expected, bound)
     assert not compare(ulp_apart(x + y), expected, bound).ok
+
+
+@pytest.mark.parametrize("text", ["rsqrt({})", "1 / {}"])
+def test_a_zero_of_open_sign_leaves_its_infinity_open(text: str) -> None:
+    values = {"X": torch.tensor([0.0, 4.0])}
+    for open_sign, argument in ((True, "maximum(X, -X)"), (False, "X")):
+        _, bound = evaluate(pointwise(f"D = {text.format(argument)}", Dtype.f32, X=Dtype.f32), values, {})
+        assert (bound[0] == math.inf) is open_sign and bound[1] < 1
+
+
+def test_a_fixed_size_need_not_be_seen_in_a_tensor_that_is_read() -> None:
+    spec = pointwise("D = X + coord(M)", Dtype.f32, X=Dtype.f32)
+    fixed = replace(spec, tensors=(replace(spec.tensors[0], shape=("N",)), replace(spec.tensors[1], shape=("N", "M"))))
+    expected, _ = evaluate(replace(fixed, static={"M": 3}), {"X": torch.tensor([1.0, 5.0])}, {})
+    assert expected.tolist() == [[1, 2, 3], [5, 6, 7]]
 
 
 def test_scalars_and_literals_are_rounded_to_their_dtype() -> None:
