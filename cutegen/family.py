@@ -145,10 +145,10 @@ class Family(ABC, Generic[S, P]):
     def blocks(self, plan: P, sizes: Mapping[str, int]) -> int:
         """The number of thread blocks that the kernel is launched with for the size of every mode.
 
-        It is one for each tile of the output, where the family says nothing else.
+        It is one for each tile of the leading tensor, where the family says nothing else.
         """
-        output = plan.spec.output
-        return prod(-(-sizes[mode] // plan.tile[mode]) for mode in output.shape if mode in plan.tile)
+        lead = plan.spec.lead
+        return prod(-(-sizes[mode] // plan.tile[mode]) for mode in lead.shape if mode in plan.tile)
 
     def largest(self, plan: P) -> Mapping[str, int]:
         """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones."""
@@ -183,6 +183,12 @@ class Family(ABC, Generic[S, P]):
     def covered(self, plan: P) -> dict[str, int]:
         """How many elements along each mode a thread block covers. Modes that the plan's tile lacks count as 1."""
         return {mode: max(1, plan.tile.get(mode, 1)) for mode in plan.spec.modes}
+
+    def reached(self, plan: P, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """How many elements along each mode a thread block goes through for the size of every mode; at the least 1 of
+        those that the plan's tile lacks. It is what it covers, unless it walks several tiles.
+        """
+        return {mode: size if sizes[mode] else 0 for mode, size in self.covered(plan).items()}
 
     def wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish] | None:
         """The cases that the kernel is verified on, in their order, instead of those that follow for any family.

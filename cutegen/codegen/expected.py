@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, TorchPrinter, is_number
+from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, is_number
+from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import (
     COMPARISONS,
@@ -25,6 +26,7 @@ from cutegen.expressions.parsing import (
     Local,
     MatMul,
     Name,
+    Reduce,
     Typed,
     Unary,
     walk,
@@ -87,7 +89,14 @@ def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
             return False
         case Call(function=name) if name not in _SELECTIONS:
             return False
+        case Reduce() if _rounds(node):
+            return False
     return all(is_exact(child, local_values) for child in node.children)
+
+
+def _rounds(node: Reduce) -> bool:
+    """Whether the order of a reduction may decide what comes."""
+    return node.function in ("sum", "mean") and _of(node).is_float
 
 
 def rounds_twice(source: Dtype, dtype: Dtype) -> bool:
@@ -105,8 +114,9 @@ def near_of(statements: Sequence[Typed]) -> Near:
         for node in (walk(value) if value is not None else ())
         if not is_exact(node, sure)
     ]
-    operations = [n for n in nodes if isinstance(n, Unary | Binary | Call) and _of(n) is not Dtype.bool]
-    rounding = [n for n in operations if not (isinstance(n, Call) and n.function in _SELECTIONS)]
+    operations = [n for n in nodes if isinstance(n, Unary | Binary | Call | Reduce) and _of(n) is not Dtype.bool]
+    chosen = [n for n in operations if isinstance(n, Call) and n.function in _SELECTIONS]
+    rounding = [n for n in operations if n not in chosen and (not isinstance(n, Reduce) or _rounds(n))]
     conditions = [n.arguments[0] for n in nodes if isinstance(n, Call) and n.function == "where"]
     return Near(
         dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
@@ -263,6 +273,11 @@ class NearPrinter(Printer):
             case "round" | "floor" | "ceil":
                 return self.method(x, "whole", f"torch.{name}")
         return self.method(x, "apply", f"torch.{name}")
+
+    def reduction(self, node: Reduce, x: Text) -> Text:
+        name = {"max": "amax", "min": "amin"}.get(node.function, node.function)
+        self.used |= {"mean", "sum", "/"} if name == "mean" else {name}
+        return Text(f"{self.fit(x, self.width // 2).inside(ATOM)}.{name}({self.axes[node.mode]})")
 
 
 def expected_context(plan: Plan) -> dict[str, Any]:

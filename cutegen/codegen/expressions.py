@@ -1,4 +1,4 @@
-"""The typed tree of `compute` as Python text: on CuTeDSL's register tensors, and on torch tensors.
+"""The typed tree of `compute` as Python text on CuTeDSL's register tensors; on those of torch in `torch_expressions`.
 
 Both printers keep lines short by naming parts of the expression, so that what they emit needs no reformatting.
 """
@@ -14,7 +14,20 @@ from itertools import count
 from typing import ClassVar
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import Binary, Call, Cast, Coord, Expr, Literal_, Local, MatMul, Name, Unary, walk
+from cutegen.expressions.parsing import (
+    Binary,
+    Call,
+    Cast,
+    Coord,
+    Expr,
+    Literal_,
+    Local,
+    MatMul,
+    Name,
+    Reduce,
+    Unary,
+    walk,
+)
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
@@ -43,7 +56,8 @@ class Printer:
     """Prints expressions as Python statements.
 
     `names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`.
-    `coordinates` has the text of `coord(...)` by mode. `taken` are further names that no temporary may have.
+    `coordinates` has the text of `coord(...)` by mode, `axes` the number of each mode that is reduced. `taken` are
+    further names that no temporary may have.
     """
 
     names: Mapping[str, str]
@@ -51,6 +65,7 @@ class Printer:
     product: str | None
     width: int
     coordinates: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     anchor: str | None = None  # a variable that holds a tensor
     next_number: int = 0  # of the next temporary
@@ -134,6 +149,8 @@ class Printer:
                 return self.cast(node, self.print(node.x))
             case Call():
                 return self.call(node, [self.print(a) for a in node.arguments])
+            case Reduce():
+                return self.reduction(node, self.print(node.x))
         raise AssertionError(node)
 
     def literal(self, node: Literal_) -> Text:
@@ -179,6 +196,10 @@ class Printer:
         raise NotImplementedError
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
+        raise NotImplementedError
+
+    def reduction(self, node: Reduce, x: Text) -> Text:
+        """The text of a reduction of what was printed as `x`."""
         raise NotImplementedError
 
     def exponential(self, x: Text) -> str:
@@ -297,86 +318,11 @@ class KernelPrinter(Printer):
         return Text(f"{function}({', '.join(parts)})")
 
 
-@dataclass
-class TorchPrinter(Printer):
-    """Prints text on torch tensors; scalars are tensors without dimensions.
-
-    `constants` are the calls that make such tensors of numbers, as they stand in what was printed.
-    """
-
-    constants: list[str] = field(default_factory=list)
-
-    def negation(self, x: Text) -> Text:
-        return Text(f"~{x.inside(NEGATE)}", NEGATE)
-
-    def cast(self, node: Cast, x: Text) -> Text:
-        source, dtype = _of(node.x), _of(node)
-        x = x if x.strength == ATOM else self.name(x)
-        to = f".to(torch.{dtype.torch})"
-        if not node.saturates:
-            return Text(x.text + to)
-        low, high = dtype.range
-        wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
-        return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
-
-    def operands(self, node: Binary) -> tuple[Text, Text]:
-        """Torch multiplies by a reciprocal, which rounds once more, where it divides a number, and on a GPU where it
-        divides by one: there the number is a tensor, unless that makes no difference.
-        """
-        left, right = super().operands(node)
-        if node.op != "/" or is_number(node.left) and is_number(node.right):
-            return left, right
-        if is_number(node.left) and not _is_one(node.left):
-            left = Text(self.tensor(node.left, left))
-        if is_number(node.right) and not _is_power_of_two(node.right):
-            right = Text(self.tensor(node.right, right))
-        return left, right
-
-    def typed(self, x: Text, dtype: Dtype) -> Text:
-        return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))
-
-    def made(self, call: str) -> str:
-        self.constants.append(call)
-        return call
-
-    def tensor(self, node: Expr, printed: Text) -> str:
-        """A printed value as a tensor, since torch's functions take no bare numbers here."""
-        if is_number(node):
-            return self.typed(printed, _of(node)).text
-        return printed.text
-
-    def call(self, node: Call, arguments: list[Text]) -> Text:
-        name, parts = node.function, []
-        if name in ("sigmoid", "silu", "gelu_tanh"):
-            x = arguments[0]
-            if is_number(node.arguments[0]):
-                x = Text(self.tensor(node.arguments[0], x))
-            shared = self.common(name, x)
-            assert shared is not None
-            return shared
-        for child, text in zip(node.arguments, arguments, strict=True):
-            printed = Text(self.tensor(child, text))
-            parts.append(self.name(printed).text if len(printed.text) > self.width // 4 else printed.text)
-        match name:
-            case "gelu":  # torch's own gives NaN for infinity on some CPUs
-                x = self.name(Text(parts[0]))
-                return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
-        return Text(f"torch.{name}({', '.join(parts)})")
-
-
 def is_number(node: Expr) -> bool:
     """Whether an expression prints as a number of Python's own: a literal, or arithmetic on literals."""
     if isinstance(node, Unary | Binary):
         return all(map(is_number, node.children))
     return isinstance(node, Literal_)
-
-
-def _is_one(node: Expr) -> bool:
-    return isinstance(node, Literal_) and abs(node.value) == 1
-
-
-def _is_power_of_two(node: Expr) -> bool:
-    return isinstance(node, Literal_) and abs(math.frexp(node.value)[0]) == 0.5
 
 
 def _of(node: Expr) -> Dtype:

@@ -17,6 +17,7 @@ class Variables:
     def __init__(self, spec: KernelSpec) -> None:
         named = [t.name for t in spec.tensors] + list(spec.modes)
         self._spec = {spec.kernel, *named, *(t.argument for t in spec.tensors), *(s.name for s in spec.scalars)}
+        self._spec |= spec.operation.reserved
         self._others = {spec.kernel, *named}
         self._taken: set[str] = set()
 

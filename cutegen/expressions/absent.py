@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 
 _PER_ELEMENT = "every element is computed from those at its own coordinate"
-_GIVEN = "compute it before, and pass it as a tensor that broadcasts, as one of `shape: [M]` does"
+_GIVEN = "else compute it before, and pass it as a tensor that broadcasts, as one of `shape: [M]` does"
 _TABLE = "compute it before, and pass it as a tensor, as kernels of rotary embeddings have it with sines"
 
 INSTEAD = {
@@ -81,28 +82,38 @@ INSTEAD = {
     **dict.fromkeys(("tril", "causal_mask"), "where(coord(N) <= coord(M), x, 0)"),
     "triu": "where(coord(N) >= coord(M), x, 0)",
     "eye": "where(coord(N) == coord(M), 1, 0)",
+    **dict.fromkeys(("amax", "reduce_max"), "max(x, N)"),
+    **dict.fromkeys(("amin", "reduce_min"), "min(x, N)"),
+    **dict.fromkeys(("reduce_sum", "nansum"), "sum(x, N)"),
+    "average": "mean(x, N)",
+    "mse_loss": "mean((x - y) ** 2, N)",
+    "any": "max(x > 0, N) > 0",
+    "all": "min(x > 0, N) > 0",
+    "count_nonzero": "sum(x != 0, N)",
+    "norm": "sqrt(sum(x * x, N))",
+    "var": "mean((x - mean(x, N)) ** 2, N)",
+    "std": "sqrt(mean((x - mean(x, N)) ** 2, N))",
+    "logsumexp": "max(x, N) + log(sum(exp(x - max(x, N)), N))",
+    "argmax": "min(where(x == max(x, N), coord(N), 2147483647), N)",
+    "argmin": "min(where(x == min(x, N), coord(N), 2147483647), N)",
+    **dict.fromkeys(("rms_norm", "rmsnorm"), "x * rsqrt(mean(x * x, N) + a)"),
+    "normalize": "x * rsqrt(sum(x * x, N))",
     **dict.fromkeys(("zeros", "zeros_like"), "0"),
     **dict.fromkeys(("ones", "ones_like"), "1"),
 }
 """Name -> what comes to the same, of x, y, z, scalars a and b, and modes M and N."""
 
 _SENTENCES = {
-    ("max", "amax", "reduce_max"): (
-        "is a reduction along a mode, and there are none",
-        f"the larger of two values is `maximum(x, y)`; for that of a row {_GIVEN}",
-    ),
-    ("min", "amin", "reduce_min"): (
-        "is a reduction along a mode, and there are none",
-        f"the smaller of two values is `minimum(x, y)`; for that of a row {_GIVEN}",
-    ),
-    ("sum", "mean", "average", "prod", "var", "std", "norm", "any", "all", "argmax", "argmin", "logsumexp", "median",
-     "nansum", "reduce", "reduce_sum", "cumsum", "cumprod", "count_nonzero", "topk", "sort"): (
-        "is a reduction along a mode, and there are none", _GIVEN),
-    ("softmax", "softmin", "log_softmax", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "batch_norm", "group_norm",
-     "normalize", "cross_entropy", "nll_loss", "mse_loss"): (
-        "needs a reduction along a mode, and there are none",
-        "compute what it reduces before, and pass it as tensors that broadcast: `exp(X - m) / s`, with m and s of "
-        "`shape: [M]`"),
+    ("prod", "median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
+        "is not among the reductions", f"those are sum, mean, max and min, with `op: rowwise`; {_GIVEN}"),
+    ("softmax", "softmin"): (
+        "is not in the language", "write `e = exp(x - max(x, N))`, then `e * (1 / sum(e, N))`, with `op: rowwise`"),
+    ("log_softmax", "cross_entropy", "nll_loss"): (
+        "is not in the language",
+        "write `m = max(x, N)`, then `x - m - log(sum(exp(x - m), N))`, with `op: rowwise`"),
+    ("layer_norm", "layernorm", "group_norm", "batch_norm"): (
+        "is not in the language",
+        "write `d = x - mean(x, N)`, then `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
     ("pow", "power", "float_power"): (
         "is not in the language", "write `x ** 2`, up to `x ** 16`; for another exponent `exp(y * log(x))`"),
     ("sin", "cos", "tan", "asin", "acos", "atan", "arcsin", "arccos", "arctan", "atan2", "arctan2", "sincos", "sinc",
@@ -128,8 +139,11 @@ _SENTENCES = {
         "is not in the language", "a statement computes one value; `python generated/x.py` runs the kernel"),
 }  # fmt: skip
 
+_REDUCES = re.compile(r"\b(sum|mean|max|min)\(")
+_ROWWISE = ", with `op: rowwise`"
 ABSENT = {name: said for names, said in _SENTENCES.items() for name in names} | {
-    name: ("is not in the language", f"write `{text}`") for name, text in INSTEAD.items()
+    name: ("is not in the language", f"write `{text}`{_ROWWISE if _REDUCES.search(text) else ''}")
+    for name, text in INSTEAD.items()
 }
 """Name -> what is said of it, and what helps."""
 

@@ -23,6 +23,7 @@ from cutegen.expressions.tree import (
     Local,
     MatMul,
     Name,
+    Reduce,
     Typed,
     Unary,
 )
@@ -141,6 +142,10 @@ class _Annotator:
                 return replace(node, left=left, right=right, dtype=Dtype.bool if node.op in COMPARISONS else common)
             case Call():
                 return self.call(node)
+            case Reduce():
+                x = self.expr(node.x)
+                common = Dtype.f32 if node.function == "mean" and not _of(x).is_float else _of(x).compute
+                return replace(node, x=convert(x, common), dtype=common)
             case Cast():
                 return replace(node, x=self.expr(node.x))
 

@@ -24,6 +24,7 @@ from cutegen.expressions.tree import (
     MAX_DEPTH,
     MAX_POWER,
     NO_NAMES,
+    REDUCTIONS,
     TO_WHOLE,
     TYPE_PRESERVING,
     Assignment,
@@ -42,9 +43,11 @@ from cutegen.expressions.tree import (
     Node,
     NumberError,
     Place,
+    Reduce,
     Typed,
     Unary,
     coords,
+    reductions,
     uses,
     walk,
 )
@@ -55,6 +58,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_POWER",
     "NO_NAMES",
+    "REDUCTIONS",
     "TO_WHOLE",
     "TYPE_PRESERVING",
     "Assignment",
@@ -73,6 +77,7 @@ __all__ = [
     "Node",
     "NumberError",
     "Place",
+    "Reduce",
     "Typed",
     "Unary",
     "annotate",
@@ -81,6 +86,7 @@ __all__ = [
     "parse",
     "parse_compute",
     "product_place",
+    "reductions",
     "uses",
     "walk",
 ]
@@ -238,11 +244,11 @@ class _Parser:
 
     def call(self, node: ast.Call, depth: int, place: Place) -> Expr:
         if isinstance(node.func, ast.Attribute):
-            raise self.no_function(node.func.attr, node.func, "only named functions can be called")
+            raise self.no_function(node.func.attr, node.func, f"`{node.func.attr}` is called by its name alone")
         if not isinstance(node.func, ast.Name):
             raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
         name = node.func.id
-        if name not in (*FUNCTIONS, "cast", "coord"):
+        if name not in (*FUNCTIONS, *REDUCTIONS, "cast", "coord"):
             raise self.no_function(name, node.func)
         if node.keywords:
             help = "the approximation by tanh is `gelu_tanh(x)`" if name == "gelu" else None
@@ -259,22 +265,34 @@ class _Parser:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
                 raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
             return Coord(node.args[0].id, place=place)
+        if name in REDUCTIONS:
+            return self.reduction(node, name, depth, place)
         if len(node.args) != FUNCTIONS[name]:
             wanted = FUNCTIONS[name]
             raise ExpressionError(f"{name} takes {wanted} argument{'s'[: wanted > 1]}, not {len(node.args)}", place)
         return Call(name, tuple(self.expr(a, depth + 1) for a in node.args), place=place)
 
+    def reduction(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
+        """`sum(x, N)`; what is written like Python's `max(x, y)` is told apart where the modes are known."""
+        if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
+            help = f"write it as `{name}(x, N)`"
+            if name in ("max", "min"):
+                help += f"; the {'larger' if name == 'max' else 'smaller'} of two values is `{name}imum(x, y)`"
+            raise ExpressionError(f"`{name}` takes a value and the mode that it goes along", place, help)
+        mode = node.args[1]
+        return Reduce(name, self.expr(node.args[0], depth + 1), mode.id, self.place(mode), place=place)
+
     def no_function(self, name: str, node: ast.expr, message: str = "") -> ExpressionError:
         """The error about a call of what is no function here; with another message where it is written as `x.name`."""
         from difflib import get_close_matches
 
-        known = (*FUNCTIONS, "cast", "coord")
+        known = (*FUNCTIONS, *REDUCTIONS, "cast", "coord")
         if name in ABSENT:
             said, help = ABSENT[name]
             return ExpressionError(f"`{name}` {said}", self.place(node), help)
         near = get_close_matches(name[:80], known, 1)
         if message and name in known:
-            help = f"write it as `{name}(x)`"
+            help = f"write it as `{name}({'x, N' if name in REDUCTIONS else 'x'})`"
         else:
             help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
         return ExpressionError(message or f"unknown function `{name}`", self.place(node), help)
@@ -295,4 +313,4 @@ _OPS: dict[type, BinaryOp] = {
 
 
 def _available() -> str:
-    return "+ - * / **, comparisons, and, or, not, cast, coord, " + ", ".join(FUNCTIONS)
+    return "+ - * / **, comparisons, and, or, not, cast, coord, " + ", ".join((*FUNCTIONS, *REDUCTIONS))

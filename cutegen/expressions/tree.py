@@ -30,6 +30,8 @@ FUNCTIONS = {
     "floor": 1,
     "ceil": 1,
 }
+REDUCTIONS = ("sum", "mean", "max", "min")
+"""Functions of a value and a mode, which they make one of all values along that mode."""
 NO_NAMES = frozenset(FUNCTIONS) - {"gelu_tanh", "round", "floor", "ceil"}
 """Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
 TO_WHOLE = ("round", "floor", "ceil")  # to a whole number: the nearest (of two the even one), the one below, above
@@ -116,6 +118,24 @@ class Call(Node):
 
 
 @dataclass(frozen=True)
+class Reduce(Node):
+    """`sum(x, N)` and the like: all values along a mode as one, which broadcasts along it where it is used.
+
+    A mean is the sum divided by the size of the mode. Of sums the order is open. The extremes of values of which one is
+    NaN are NaN, as in torch.
+    """
+
+    function: str
+    x: Expr
+    mode: str
+    mode_place: Place = field(default=Place(), compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.x,)
+
+
+@dataclass(frozen=True)
 class Cast(Node):
     """A change of type to `dtype`. `explicit` ones were written by the user and round in the reference too.
 
@@ -146,7 +166,7 @@ class MatMul(Node):
     b_place: Place = field(default=Place(), compare=False, repr=False)
 
 
-Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Cast | MatMul
+Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Reduce | Cast | MatMul
 
 
 @dataclass(frozen=True)
@@ -200,6 +220,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
 def coords(expr: Expr) -> Iterator[Coord]:
     """The coordinates that an expression asks for."""
     return (node for node in walk(expr) if isinstance(node, Coord))
+
+
+def reductions(expr: Expr) -> Iterator[Reduce]:
+    """The reductions in an expression, outer ones before those in what they reduce."""
+    return (node for node in walk(expr) if isinstance(node, Reduce))
 
 
 def uses(expr: Expr) -> Iterator[tuple[str, Place]]:

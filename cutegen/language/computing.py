@@ -17,6 +17,7 @@ from cutegen.expressions.parsing import (
     coords,
     parse,
     product_place,
+    reductions,
     uses,
 )
 from cutegen.language.context import Context
@@ -35,6 +36,8 @@ def compute(ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Sc
     known = {t.name: t for t in tensors}
     statements = with_named_numbers(statements, {*known, *(s.name for s in scalars), *statements.targets})
     _check_names(ctx, statements, known, scalars)
+    if len(ctx.found) == before and not op.has_reductions:
+        _refuse_reduction(ctx, op, statements)
     if len(ctx.found) > before:
         return None
     _check_roles(ctx, statements, tensors, scalars)
@@ -88,6 +91,14 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
             if coord.mode not in modes:
                 message, help = f"`{shown(coord.mode)}` is not a mode here", f"modes: {', '.join(modes)}"
                 say(ctx, "CG116", message, number, coord.place, help)
+        for reduction in reductions(statement.value):
+            if reduction.mode not in modes:
+                message = f"{reduction.function} goes along a mode, and `{shown(reduction.mode)}` is none here"
+                help = f"modes: {', '.join(modes)}"
+                if reduction.function in ("max", "min"):
+                    side = "larger" if reduction.function == "max" else "smaller"
+                    help += f"; the {side} of two values is `{reduction.function}imum(x, y)`"
+                say(ctx, "CG116", message, number, reduction.mode_place, help)
         _check_target(ctx, statements, number, known, scalars, assigned)
         assigned.append(statement.target)
 
@@ -159,6 +170,14 @@ def _refuse_product(ctx: Context, op: Op, statements: Compute) -> None:
     for number, statement in enumerate(statements.statements):
         if statement.matmul:
             op.refuse_product(ctx, number, statement.matmul.place)
+            return
+
+
+def _refuse_reduction(ctx: Context, op: Op, statements: Compute) -> None:
+    for number, statement in enumerate(statements.statements):
+        for reduction in reductions(statement.value):
+            message = f"`{reduction.function}` is a reduction along a mode, and `op: {op.name}` has none"
+            say(ctx, "CG127", message, number, reduction.place, "`op: rowwise` has them")
             return
 
 

@@ -110,7 +110,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         elif kind == "scalar" and COMPILERS_OWN.fullmatch(name):
             message = f"the scalar cannot be named `{name}`: CuTeDSL uses that name itself in a branch of the kernel"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
-        elif lower in RESERVED_ARGUMENTS or name in RESERVED_ARGUMENTS:
+        elif {lower, name} & {*RESERVED_ARGUMENTS, *op_named(ctx.data["op"]).reserved}:
             message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif sources := derived_from(lower if kind == "tensor" else name, [n for n in named if n != name]):

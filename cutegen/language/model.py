@@ -354,13 +354,18 @@ class KernelSpec(Generic[S]):
 
     @property
     def output(self) -> Tensor:
-        """The first tensor that `compute` assigns to: its modes are the kernel's, and its majorness leads."""
+        """The first tensor that `compute` assigns to."""
         return self.outputs[0]
 
     @property
+    def lead(self) -> Tensor:
+        """The tensor whose modes are those that the kernel walks, in their order; its majorness leads."""
+        return self.operation.lead(self)
+
+    @property
     def modes(self) -> tuple[str, ...]:
-        """Every mode, in order of first appearance, those of the first output before the others."""
-        seen: dict[str, None] = dict.fromkeys(self.output.shape)
+        """Every mode, in order of first appearance, those of the leading tensor before the others."""
+        seen: dict[str, None] = dict.fromkeys(self.lead.shape)
         for tensor in self.tensors:
             seen |= dict.fromkeys(tensor.shape)
         return tuple(seen)

@@ -62,7 +62,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
 
 def _place(spec: KernelSpec, mode: str) -> Path:
     """A place of the spec that names a mode: in the tensor that is contiguous along it, where there is one."""
-    having = [t for t in (spec.output, *spec.tensors) if mode in t.shape]
+    having = [t for t in (spec.lead, *spec.tensors) if mode in t.shape]
     tensor = next((t for t in having if t.major == mode), having[0])
     return ("tensors", tensor.name, "shape", tensor.shape.index(mode))
 

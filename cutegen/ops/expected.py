@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.codegen.expected import Near, NearPrinter, exact_targets, is_exact, near_of
-from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import print_statements, without_copy
+from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Typed, coords, walk
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.ops.reference import broadcasts, coordinate_lines
+from cutegen.ops.reference import axes_of, broadcasts, coordinate_lines, squeezed
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}
@@ -74,10 +74,10 @@ def expected_of(
     tensors = frozenset(t.name for t in spec.tensors)
     variables = Variables(spec)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
-    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.output.shape if mode in modes}
+    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
     near = near_of(statements)
-    raw = TorchPrinter(names, tensors, None, WIDTH - 4, coordinates)
-    printer = NearPrinter(names, tensors, "product", WIDTH - 4, coordinates, raw=raw, near=near)
+    raw = TorchPrinter(names, tensors, None, WIDTH - 4, coordinates, axes_of(spec))
+    printer = NearPrinter(names, tensors, "product", WIDTH - 4, coordinates, axes_of(spec), raw=raw, near=near)
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(output) for output in outputs)
@@ -94,7 +94,11 @@ def expected_of(
         lines.append(f"product = {printer.object(f'*{text}', _of(node)).text}")
     lines += [*printer.raw_lines, *_lifts(printer)]
     lines += [line for output in outputs for line in output.statements]
-    lines += _returned([output.result for output in outputs], "value.double()" if near.integers else "value")
+    lines += _returned(
+        [output.result for output in outputs],
+        [squeezed(spec, output) for output in outputs],
+        "value.double()" if near.integers else "value",
+    )
     if any("device=device" in line for line in lines):
         lines.insert(0, f"device = {spec.output.argument}.device")
     return Expected(tuple(lines), replace(near, used=frozenset(printer.used)), summed)
@@ -159,9 +163,10 @@ def _groups(names: Sequence[str], widths: Sequence[int], most: int) -> list[list
     return groups
 
 
-def _returned(results: Sequence[str], value: str) -> list[str]:
-    if len(results) == 1:
-        return [f"return [({results[0]}.{value}, {results[0]}.error)]"]
+def _returned(results: Sequence[str], indices: Sequence[str], value: str) -> list[str]:
+    if len(results) == 1 or any(indices):
+        pairs = [f"({x}.{value}{i}, {x}.error{i})" for x, i in zip(results, indices, strict=True)]
+        return [call("return [", pairs, "]", 4)]
     each = f"(one.{value}, one.error) for one in"
     flat = f"return [{each} ({', '.join(results)})]"
     if 4 + len(flat) <= WIDTH:

@@ -41,6 +41,8 @@ class Op(ABC):
     summary: str = ""  # for the schema: what is special about the op's compute
     dtypes: tuple[Dtype, ...] | None = None  # that its tensors may have; None: all
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
+    reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
+    has_reductions: bool = False  # whether `sum(x, N)` and the like may
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
     )
@@ -63,6 +65,10 @@ class Op(ABC):
         """Modes of which a size of 0 may be listed to verify on: those that are summed over."""
         return ()
 
+    def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes of which torch takes no size of 0, so that nothing says what is right then."""
+        return ()
+
     def modes_that_follow(self, compute: Compute | None, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         """Modes whose sizes follow from the schedule, so that no shape may list them."""
         return ()
@@ -78,6 +84,10 @@ class Op(ABC):
         return expected_of(plan.spec, plan.statements)
 
     # --------------------------------------------------------------------------------------------------- reference
+
+    def lead(self, spec: KernelSpec) -> Tensor:
+        """The tensor whose modes are those that the kernel walks, in their order; its majorness leads."""
+        return spec.output
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that are computed away, as by a sum: those that no output has."""
@@ -102,13 +112,14 @@ class Op(ABC):
         return {}
 
     def elements(self, spec: KernelSpec, tensor: Tensor, values: torch.Tensor) -> Bounded:
-        """What the name of a tensor means in `compute`, for each element of the output, whose shape it broadcasts to.
+        """What the name of a tensor means in `compute`, for each element of the leading tensor, to whose shape it
+        broadcasts.
 
-        `values` is the whole tensor, as float64 or int64. Its elements stand where the output has the same coordinates.
+        `values` is the whole tensor, as float64 or int64. Its elements stand where that has the same coordinates.
         """
         from cutegen.reference.bounds import exactly, placed
 
-        return exactly(placed(values, tensor.shape, spec.output.shape), tensor.dtype)
+        return exactly(placed(values, tensor.shape, spec.lead.shape), tensor.dtype)
 
     # --------------------------------------------------------------------------------------------------- measuring
 
@@ -137,10 +148,10 @@ class Op(ABC):
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
         """The work of a kernel for the size of every mode. Raises KeyError for a mode that is left out.
 
-        For each element of the first output every function and every operator with two sides is one operation, in all
+        For each element of the leading tensor every function and every operator with two sides is one operation, in all
         statements together. Each tensor is moved once for reading and once for writing it.
         """
-        elements = prod(sizes[mode] for mode in spec.output.shape)
+        elements = prod(sizes[mode] for mode in spec.lead.shape)
         nodes = (node for value in spec.compute.values for node in walk(value))
         operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
         moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensor_layouts import Layout
 
 from cutegen import layouts
-from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.expressions.parsing import Name, Typed, walk
 from cutegen.language.model import KernelSpec
 from cutegen.ops.reference import Reference

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import TorchPrinter
 from cutegen.codegen.formatting import WIDTH, call
-from cutegen.codegen.statements import print_statements, without_copy
+from cutegen.codegen.statements import Stored, print_statements, without_copy
+from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import Name, Typed, coords, walk
+from cutegen.expressions.parsing import Coord, Local, Name, Reduce, Typed, coords, walk
 from cutegen.language.model import KernelSpec
 
 _DEVICE = "device=device"
@@ -19,9 +19,9 @@ _DEVICE = "device=device"
 class Reference:
     """Statements on the arguments of the generated function, and what then holds each output's values.
 
-    `results` are variables in the order of `spec.outputs`; that of a single one is `result`. In `statements` the scalar
-    arguments are tensors without modes, which `scalars` makes, by argument; `constants` are other calls there that make
-    such a tensor. Both kinds of calls, and the statements, may ask for `device`.
+    `results` are expressions in the order of `spec.outputs`; the variable of a single one is `result`. In `statements`
+    the scalar arguments are tensors without modes, which `scalars` makes, by argument; `constants` are other calls
+    there that make such a tensor. Both kinds of calls, and the statements, may ask for `device`.
     """
 
     statements: tuple[str, ...]
@@ -54,15 +54,28 @@ def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequenc
     tensors = frozenset(t.name for t in spec.tensors)
     variables = Variables(spec)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
-    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.output.shape if mode in modes}
-    printer = TorchPrinter(names, tensors, "product", WIDTH - 4, coordinates)
+    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
+    printer = TorchPrinter(names, tensors, "product", WIDTH - 4, coordinates, axes_of(spec))
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
     lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates), *product, *printed]
     scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
-    return Reference(tuple(lines), tuple(stored.result for stored in outputs), scalars, tuple(printer.constants))
+    results = [f"{stored.result}{squeezed(spec, stored)}" for stored in outputs]
+    return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
+
+
+def axes_of(spec: KernelSpec) -> dict[str, int]:
+    """The dimension of each mode in the tensors that `broadcasts` makes."""
+    return {mode: axis for axis, mode in enumerate(spec.lead.shape)}
+
+
+def squeezed(spec: KernelSpec, stored: Stored) -> str:
+    """The index that takes from what an output was computed as the modes that it lacks, along which that has size 1."""
+    index = [":" if mode in stored.tensor.shape else "0" for mode in spec.lead.shape]
+    with_modes = any(isinstance(node, Name | Local | Coord | Reduce) for node in walk(stored.value))
+    return f"[{', '.join(index)}]" if "0" in index and with_modes else ""
 
 
 def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
@@ -70,17 +83,17 @@ def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     lines = []
     for tensor in spec.tensors:
-        if tensor.name in read and len(tensor.shape) < len(spec.output.shape):
-            index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.output.shape)
+        if tensor.name in read and len(tensor.shape) < len(spec.lead.shape):
+            index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.lead.shape)
             lines.append(f"{tensor.argument} = {tensor.argument}[{index}]")
     return lines
 
 
 def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:
     """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for."""
-    lines, output = [], spec.output
+    lines, lead = [], spec.lead
     for mode, variable in coordinates.items():
-        items = [f"{output.argument}.shape[{output.shape.index(mode)}]", "dtype=torch.int32", "device=device"]
-        index = ", ".join(":" if other == mode else "None" for other in output.shape)
-        lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(output.shape) > 1 else ")", 4))
+        items = [f"{lead.argument}.shape[{lead.shape.index(mode)}]", "dtype=torch.int32", "device=device"]
+        index = ", ".join(":" if other == mode else "None" for other in lead.shape)
+        lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(lead.shape) > 1 else ")", 4))
     return lines

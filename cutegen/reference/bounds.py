@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
-from cutegen.language.model import KernelSpec
-from cutegen.reference import arithmetic
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.reference import arithmetic, sums
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -121,12 +121,20 @@ class Evaluator:
             source = self.spec.tensor(stored.id).shape
             if set(source) <= set(tensor.shape):
                 moved = placed(self.tensors[stored.id], source, tensor.shape).expand(shape).clone()
-        return Expected(computed.value.to(kind).expand(shape), computed.error.expand(shape), signed, moved)
+        value, error = (self._of_modes(x, tensor).expand(shape) for x in (computed.value.to(kind), computed.error))
+        return Expected(value, error, signed, moved)
+
+    def _of_modes(self, x: torch.Tensor, tensor: Tensor) -> torch.Tensor:
+        """Values with all modes without those that a tensor lacks, along which they have size 1."""
+        if x.dim() == 0:
+            return x
+        return x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
 
     def _signed(self, value: ex.Expr) -> bool:
-        """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of products, a minimum or a maximum."""
+        """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum."""
         nodes = tuple(ex.walk(value))
-        if any(isinstance(n, ex.MatMul) or (isinstance(n, ex.Call) and n.function in _UNSIGNED) for n in nodes):
+        open_ = (n for n in nodes if not isinstance(n, ex.Call) or n.function in _UNSIGNED)
+        if any(isinstance(n, ex.MatMul | ex.Reduce | ex.Call) for n in open_):
             return False
         return all(self.signed[n.id] for n in nodes if isinstance(n, ex.Local))
 
@@ -156,6 +164,8 @@ class Evaluator:
                 return arithmetic.invert(self.expr(node.x))
             case ex.Cast():
                 return cast(self.expr(node.x), dtype)
+            case ex.Reduce():
+                return self._reduce(node, dtype)
             case ex.Call():
                 return self._call(node, dtype)
             case ex.Binary(op="**", right=ex.Literal_(value=exponent)):
@@ -193,6 +203,15 @@ class Evaluator:
         result = arithmetic.function(node.function, arguments[0], dtype)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
+    def _reduce(self, node: ex.Reduce, dtype: Dtype) -> Bounded:
+        x, axis = self.expr(node.x), self.spec.lead.shape.index(node.mode)
+        if node.function in ("max", "min"):
+            return sums.extreme(x, axis, node.function)
+        total = sums.total(x, axis)
+        if node.function == "sum":
+            return total
+        return arithmetic.divide(total, self._number(self._size(node.mode), dtype), dtype)
+
     def _beside_pole(self, argument: ex.Expr, x: Bounded, result: Bounded) -> Bounded:
         """What has a pole at 0, of x: where that is a zero whose sign is open, either infinity may come."""
         import torch
@@ -229,7 +248,7 @@ class Evaluator:
         along = torch.arange(self._size(mode), dtype=torch.int64, device=self.device)
         if mode in self.coordinates:
             along = torch.tensor(self.coordinates[mode], dtype=torch.int64, device=self.device)
-        return exactly(placed(along, (mode,), self.spec.output.shape), dtype)
+        return exactly(placed(along, (mode,), self.spec.lead.shape), dtype)
 
     def _matmul(self, node: ex.MatMul, dtype: Dtype) -> Bounded:
         """The sum over the modes that both operands have and the output lacks, accumulated in `dtype`.
@@ -245,15 +264,15 @@ class Evaluator:
         left, right = self.spec.tensor(node.a), self.spec.tensor(node.b)
         a, b = _wide(self.tensors[node.a], left.dtype), _wide(self.tensors[node.b], right.dtype)
         modes = {m: chr(ord("a") + i) for i, m in enumerate(dict.fromkeys((*left.shape, *right.shape)))}
-        kept = [m for m in self.spec.output.shape if m in modes]
-        contracted = [m for m in left.shape if m in right.shape and m not in self.spec.output.shape]
+        kept = [m for m in self.spec.lead.shape if m in modes]
+        contracted = [m for m in left.shape if m in right.shape and m not in self.spec.lead.shape]
         terms = 1
         for mode in contracted:
             terms *= self.mode_sizes[mode]
         text = f"{_letters(left.shape, modes)},{_letters(right.shape, modes)}->{_letters(kept, modes)}"
 
         def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return placed(torch.einsum(text, x, y), tuple(kept), self.spec.output.shape)
+            return placed(torch.einsum(text, x, y), tuple(kept), self.spec.lead.shape)
 
         if not dtype.is_float:
             return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)

@@ -30,12 +30,12 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
         return math.inf
     nodes = [node for statement in spec.compute.statements for node in walk(statement.value)]
     calls = sum(isinstance(node, Call) and node.function != "where" for node in nodes)
-    covered = {mode: size if sizes[mode] else 0 for mode, size in spec.family.covered(plan).items()}
+    covered = spec.family.reached(plan, sizes)
     deep = {m: -(-sizes[m] // covered[m]) * covered[m] for m in spec.operation.contracted(spec) if covered[m]}
     blocks = spec.family.blocks(plan, sizes)
     one = _MULTIPLY_ADD if blocks * plan.threads > _LANES else 3 * _MULTIPLY_ADD
     block = _THREAD * plan.threads + one * spec.operation.multiply_adds(spec, {**covered, **deep})
     value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
-    block += value * prod(covered[mode] for mode in spec.output.shape)
-    results = prod(sizes[mode] for mode in spec.output.shape)
+    block += value * prod(covered[mode] for mode in spec.lead.shape)
+    results = prod(sizes[mode] for mode in spec.lead.shape)
     return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks

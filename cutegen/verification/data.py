@@ -48,8 +48,10 @@ def data_for(
         table = torch.tensor(_special(dtype), dtype=torch.float64).to(dtype)
         table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
         table = torch.cat([table, _nans(dtype)])
-    if kind != "special" or not values.numel():
+    if kind not in ("special", "rows") or not values.numel():
         return values
+    if kind == "rows":
+        return _telling_rows(values, table, summed, generator)
     if not summed:
         return torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
     return _rows(values, table, summed, generator)
@@ -93,6 +95,69 @@ def _large(dtype: torch.dtype) -> float:
     import torch
 
     return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2)) if dtype.is_floating_point else 2.0**6
+
+
+def _telling_rows(
+    values: torch.Tensor, table: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator
+) -> torch.Tensor:
+    """`values` whose rows along `summed` take turns in what reductions treat apart, the first at a random one.
+
+    Without such modes they are ordinary numbers: what scales rows should not hide them.
+    """
+    import torch
+
+    if not summed:
+        return values
+    last = tuple(range(-len(summed), 0))
+    moved = values.movedim(summed, last)
+    rows = moved.reshape(-1, math.prod(values.shape[i] for i in summed)).clone()
+    least, most = (torch.finfo if values.is_floating_point() else torch.iinfo)(values.dtype).min, table.max()
+    lowest = -math.inf if values.is_floating_point() else least
+    largest = math.inf if values.is_floating_point() else most
+    start = int(torch.randint(len(_ROWS), (), generator=generator))
+    places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
+    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
+        match _ROWS[(number + start) % len(_ROWS)]:
+            case "equal":
+                row.fill_(row[0].item())
+            case "lowest":
+                row.fill_(lowest)
+            case "lowest but one":
+                kept = row[place].item()
+                row.fill_(lowest)
+                row[place] = kept
+            case "lowest from there on":
+                row[place:] = lowest
+            case "one NaN" if values.is_floating_point():
+                row[place] = math.nan
+            case "one largest":
+                row[place] = largest
+            case "largest":
+                row.fill_(torch.finfo(values.dtype).max if values.is_floating_point() else largest)
+            case "large":
+                row.fill_(_large(values.dtype))
+            case "cancelling":
+                row[1::2] = -row[: len(row) // 2 * 2 : 2] if values.dtype is not torch.uint8 else 0
+            case "zero but one":
+                kept = row[place].item()
+                row.zero_()
+                row[place] = kept
+    return rows.reshape(moved.shape).movedim(last, summed)
+
+
+_ROWS = (
+    "ordinary",
+    "one NaN",
+    "lowest",
+    "lowest but one",
+    "equal",
+    "large",
+    "one largest",
+    "cancelling",
+    "zero but one",
+    "largest",
+    "lowest from there on",
+)
 
 
 def _rows(

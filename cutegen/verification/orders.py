@@ -21,7 +21,7 @@ def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     one_block, contracted = family.covered(plan), spec.operation.contracted(spec)
 
     def rank(case: Case) -> tuple[bool, int, bool, int]:
-        along = sum(case.sizes[mode] > one_block[mode] for mode in spec.output.shape)
+        along = sum(case.sizes[mode] > one_block[mode] for mode in spec.lead.shape)
         reused = any(case.sizes[mode] > (plan.stages or 1) * one_block[mode] for mode in contracted)
         return family.blocks(plan, case.sizes) == 1, -along, not reused, prod(case.sizes.values())
 

@@ -14,7 +14,7 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.scalars import Values, telling_scalars
 
 Layout = Literal["compact", "padded", "offset"]
-Data = Literal["random", "integers", "special"]
+Data = Literal["random", "integers", "special", "rows"]
 
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
@@ -114,7 +114,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         yield Wish(f"{layout} residue", why + ", a part of a tile in every mode", more, kind)
     yield from _many_tiles(plan, tile)
     yield from _special(plan, primes, below)
-    for mode in (m for m in spec.output.shape if m in free):
+    for mode in (m for m in spec.lead.shape if m in free and m not in op.without_reference(spec)):
         yield Wish(f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0})
 
 

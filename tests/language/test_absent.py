@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.expressions.absent import ABSENT, INSTEAD
-from cutegen.expressions.parsing import FUNCTIONS
+from cutegen.expressions.parsing import FUNCTIONS, REDUCTIONS
 from cutegen.language import SpecError
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.reader import read_specs
@@ -31,7 +31,7 @@ compute: Y = {compute}
 
 def said(compute: str, *, x: str = "shape: [M, N], dtype: f32") -> list[Diagnostic]:
     """Of a spec that computes this, without what is said of declarations that it does not use."""
-    op = "gemm" if "@" in compute else "elementwise"
+    op = "gemm" if "@" in compute else "rowwise" if re.search(r"\b(sum|mean|max|min)\(", compute) else "elementwise"
     lines = SPEC.format(op=op, x=x, compute=compute).splitlines()
     used = set(re.findall(r"\w+", compute))
     lines = [line for line in lines if not re.match(r"  [XZAB]:", line) or line.split(":")[0].strip() in used]
@@ -54,7 +54,7 @@ def test_what_is_to_be_written_instead_is_accepted(name: str) -> None:
 
 
 def test_each_name_is_told_of_in_a_sentence_of_its_own() -> None:
-    assert not {*ABSENT} & {*FUNCTIONS, "cast", "coord", "where"}
+    assert not {*ABSENT} & {*FUNCTIONS, *REDUCTIONS, "cast", "coord", "where"}
     for name in ("max", "clamp", "softmax", "sin", "pow", "sum", "mean", "gather", "dropout", "reshape"):
         for text in (f"{name}(X, 2)", f"X.{name}(2)", f"torch.{name}(X)"):
             (found,) = said(text)

@@ -100,12 +100,12 @@ def default_predication(spec: KernelSpec, report: Report, mode: str, tile: int) 
 def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operand:
     """How a thread accesses a tensor of the pointwise part; `read` says whether it loads what is there first.
 
-    A tensor that is contiguous as the first output is takes as many of `vector` elements at a time as its alignment and
+    A tensor that is contiguous as the leading one is takes as many of `vector` elements at a time as its alignment and
     128 bits allow; any other takes one.
     """
-    output = spec.output
-    lacks = tuple(mode for mode in output.shape if mode not in tensor.shape)
-    along = min(vector, aligned_elements(tensor)) if tensor.major == output.major else 1
+    lead = spec.lead
+    lacks = tuple(mode for mode in lead.shape if mode not in tensor.shape)
+    along = min(vector, aligned_elements(tensor)) if tensor.major == lead.major else 1
     return Operand(tensor, along, lacks, read, tensor in spec.outputs)
 
 

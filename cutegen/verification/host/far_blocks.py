@@ -54,7 +54,7 @@ def checks(host: Host) -> Iterator[Check]:
     float, touches what another block has, or what nobody has.
     """
     if host.executor.chooses_blocks:
-        for mode in (m for m in host.spec.output.shape if m not in host.spec.static):
+        for mode in (m for m in host.spec.lead.shape if m not in host.spec.static):
             if _affordable(host, _all(host, mode, 1)):
                 what = f"accepts as many tiles of {mode} as can be run"
                 yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
@@ -119,7 +119,7 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _C
     if spec.family.blocks(plan, _little(host, mode, several)) == 1:
         extent = several  # a tile for each thread
     sizes = _little(host, mode, (tiles - 1) * extent + 1)
-    others = prod(-(-sizes[m] // covered[m]) for m in spec.output.shape if m != mode)
+    others = prod(-(-sizes[m] // covered[m]) for m in spec.lead.shape if m != mode)
     call = _Call(mode, sizes, extent, others, ())
     if chosen is None:
         chosen = telling(call.tiles, 1 << 8, 1 << 16)

@@ -88,7 +88,7 @@ def _disagreeing(host: Host) -> Iterator[Check]:
 def _not_taken(host: Host) -> Iterator[Check]:
     """Sizes that are right for each mode alone, and that the family's host refuses together."""
     spec, sizes = host.spec, host.case.sizes
-    for mode in (m for m in spec.output.shape if m not in spec.static):
+    for mode in (m for m in spec.lead.shape if m not in spec.static):
         more = {**sizes, mode: sizes[mode] + max(1, spec.divisible.get(mode, 1))}
         refused = spec.family.refused(spec, more)
         if refused is not None:
@@ -108,7 +108,7 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
         for mode in modes:
             having = _having(spec, mode)
             sizes = {**host.case.sizes, mode: size}
-            if spec.family.refused(spec, sizes) is not None or not (size or mode in empty or mode in spec.output.shape):
+            if spec.family.refused(spec, sizes) is not None or not (size or mode in empty or mode in spec.lead.shape):
                 continue
             made = _made(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
@@ -134,7 +134,7 @@ def _limits(host: Host) -> Iterator[Check]:
     """Sizes at the limits of a launch and of coordinates, of memory that nobody touches: launched, or refused."""
     spec = host.spec
     covered = spec.family.covered(host.plan)
-    free = [mode for mode in spec.output.shape if mode not in spec.static]
+    free = [mode for mode in spec.lead.shape if mode not in spec.static]
     least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
 
     def rounded(mode: str, size: int) -> int:
@@ -147,7 +147,7 @@ def _limits(host: Host) -> Iterator[Check]:
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
     for mode, most in spec.family.largest(host.plan).items():
-        if mode not in spec.output.shape and mode not in spec.static:
+        if mode not in spec.lead.shape and mode not in spec.static:
             yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} beyond what a grid counts")
     if len(free) > 1:
         sizes = {**least, **{m: rounded(m, (_BLOCKS + 1) * covered[m]) for m in free[:2]}}

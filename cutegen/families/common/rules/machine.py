@@ -25,7 +25,7 @@ def unfilled_tiles(
     extent is decided at `tiler`, else at the `places`."""
     lost = {
         mode: 1 - spec.static[mode] / (-(-spec.static[mode] // plan.tile[mode]) * plan.tile[mode])
-        for mode in spec.output.shape
+        for mode in spec.lead.shape
         if mode in spec.static and mode in plan.tile
     }
     for mode, share in lost.items():
@@ -95,18 +95,18 @@ def needless_predicate(
 def small_grid(spec: KernelSpec, plan: Plan, smaller: Iterable[Candidate], *places: Path) -> Iterator[Finding]:
     """Where all sizes are fixed, every SM of the chip has a block. `smaller` has smaller tiles; their extents are
     decided at `tiler`, else at the `places`."""
-    if not all(mode in spec.static for mode in spec.output.shape):
+    if not all(mode in spec.static for mode in spec.lead.shape):
         return
     blocks = blocks_of(plan, spec.static)
     idle = [target for target in spec.targets if blocks < GPUS[target].sms]
     if not idle:
         return
-    sizes = ", ".join(f"{mode} = {spec.static[mode]}" for mode in spec.output.shape)
-    notes = [f"ceil({spec.static[m]} / {plan.tile[m]}) tiles along {m}" for m in spec.output.shape if m in plan.tile]
+    sizes = ", ".join(f"{mode} = {spec.static[mode]}" for mode in spec.lead.shape)
+    notes = [f"ceil({spec.static[m]} / {plan.tile[m]}) tiles along {m}" for m in spec.lead.shape if m in plan.tile]
     notes += [f"{GPUS[t].name} ({t}) has {GPUS[t].sms} SMs, of which {GPUS[t].sms - blocks} stay idle" for t in idle]
     yield Finding(
         f"a grid of {blocks} block{'s' * (blocks != 1)} for {sizes} is smaller than the GPU",
-        first_written(spec, ("schedule", "tiler"), *places, ("static", spec.output.shape[0])),
+        first_written(spec, ("schedule", "tiler"), *places, ("static", spec.lead.shape[0])),
         tuple(notes),
         max(1 - blocks / GPUS[t].sms for t in idle),
         smaller,

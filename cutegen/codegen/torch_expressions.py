@@ -1,0 +1,96 @@
+"""The typed tree of `compute` as Python text on torch tensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, is_number
+from cutegen.dtypes import Dtype
+from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
+
+
+@dataclass
+class TorchPrinter(Printer):
+    """Prints text on torch tensors; scalars are tensors without dimensions.
+
+    `constants` are the calls that make such tensors of numbers, as they stand in what was printed.
+    """
+
+    constants: list[str] = field(default_factory=list)
+
+    def negation(self, x: Text) -> Text:
+        return Text(f"~{x.inside(NEGATE)}", NEGATE)
+
+    def cast(self, node: Cast, x: Text) -> Text:
+        source, dtype = _of(node.x), _of(node)
+        x = x if x.strength == ATOM else self.name(x)
+        to = f".to(torch.{dtype.torch})"
+        if not node.saturates:
+            return Text(x.text + to)
+        low, high = dtype.range
+        wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
+        return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
+
+    def operands(self, node: Binary) -> tuple[Text, Text]:
+        """Torch multiplies by a reciprocal, which rounds once more, where it divides a number, and on a GPU where it
+        divides by one: there the number is a tensor, unless that makes no difference.
+        """
+        left, right = super().operands(node)
+        if node.op != "/" or is_number(node.left) and is_number(node.right):
+            return left, right
+        if is_number(node.left) and not _is_one(node.left):
+            left = Text(self.tensor(node.left, left))
+        if is_number(node.right) and not _is_power_of_two(node.right):
+            right = Text(self.tensor(node.right, right))
+        return left, right
+
+    def typed(self, x: Text, dtype: Dtype) -> Text:
+        return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))
+
+    def reduction(self, node: Reduce, x: Text) -> Text:
+        function = {"max": "amax", "min": "amin"}.get(node.function, node.function)
+        dtype = f", dtype=torch.{_of(node).torch}" if function == "sum" and _of(node).is_integer else ""
+        x = self.fit(x, self.width // 2)
+        return Text(f"torch.{function}({x.text}, {self.axes[node.mode]}, keepdim=True{dtype})")
+
+    def made(self, call: str) -> str:
+        self.constants.append(call)
+        return call
+
+    def tensor(self, node: Expr, printed: Text) -> str:
+        """A printed value as a tensor, since torch's functions take no bare numbers here."""
+        if is_number(node):
+            return self.typed(printed, _of(node)).text
+        return printed.text
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        name, parts = node.function, []
+        if name in ("sigmoid", "silu", "gelu_tanh"):
+            x = arguments[0]
+            if is_number(node.arguments[0]):
+                x = Text(self.tensor(node.arguments[0], x))
+            shared = self.common(name, x)
+            assert shared is not None
+            return shared
+        for child, text in zip(node.arguments, arguments, strict=True):
+            printed = Text(self.tensor(child, text))
+            parts.append(self.name(printed).text if len(printed.text) > self.width // 4 else printed.text)
+        match name:
+            case "gelu":  # torch's own gives NaN for infinity on some CPUs
+                x = self.name(Text(parts[0]))
+                return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
+        return Text(f"torch.{name}({', '.join(parts)})")
+
+
+def _is_one(node: Expr) -> bool:
+    return isinstance(node, Literal_) and abs(node.value) == 1
+
+
+def _is_power_of_two(node: Expr) -> bool:
+    return isinstance(node, Literal_) and abs(math.frexp(node.value)[0]) == 0.5
+
+
+def _of(node: Expr) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype

@@ -1,0 +1,21 @@
+"""What to run a row kernel on besides what breaks any: rows of values that reductions treat apart, and long rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.verification.wishes import Wish
+
+ROWS = 37  # more than there are kinds of rows
+
+
+def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """Cases besides those that follow for any family. `tiles` is what a block has at a time."""
+    row, held = plan.row, tiles[plan.row]
+    many = {plan.beside: ROWS} if plan.beside is not None else {}
+    why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
+    part = held // 3 + 1 if plan.walked else held
+    yield Wish("rows", why, {**many, row: part}, data="rows")
+    if plan.walked:
+        yield Wish("rows of two pieces", why, {**many, row: held + part}, "padded", data="rows")

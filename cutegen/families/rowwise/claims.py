@@ -1,0 +1,75 @@
+"""What is proved of a row kernel's plan: each element of a row exactly once, and no access out of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cutegen import layouts
+from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.words import count
+from cutegen.families.rowwise.plan import RowwisePlan
+
+
+def claims(plan: RowwisePlan) -> Iterator[Claim]:
+    """The claims on a plan: coverage of the tile, of the row, then the bounds of every mode."""
+    modes = ", ".join(plan.spec.lead.shape)
+    what = f"the threads of a block have each element of its tile ({modes}) exactly once"
+    path = ("schedule", "threads_per_row")
+    yield covered_once(what, plan.tv_layout, plan.tiler, path, plan.threads, _miscounted(plan))
+    yield _own_row(plan)
+    yield _whole_row(plan)
+    yield from _bounds(plan)
+
+
+def _miscounted(plan: RowwisePlan) -> Iterator[str]:
+    """How the kernel's own count of a thread's values differs from that of the layout, in words."""
+    values = layouts.mode_sizes(plan.tv_layout)[1]
+    if values != plan.values:
+        yield f"the kernel holds {count(plan.values, 'value')}"
+    if values % plan.vector:
+        yield f"{count(values, 'value')}: no whole number of accesses of {plan.vector}"
+    for output in plan.spec.outputs:
+        along = plan.row in output.shape
+        if along and not any(o.write and o.tensor.name == output.name for o in plan.operands):
+            yield f"the kernel does not store {output.name}"
+
+
+def _own_row(plan: RowwisePlan) -> Claim:
+    """The claim that all elements of a thread lie in the row that it reduces with the threads beside it."""
+    threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(plan.tv_layout))
+    axis = plan.spec.lead.shape.index(plan.row)
+    wrong = []
+    for thread, start in enumerate(threads):
+        for value in values:
+            at = layouts.coordinates(start + value, plan.tiler)
+            row = sum(x for i, x in enumerate(at) if i != axis)
+            if row != thread // plan.threads_per_row:
+                wrong.append(f"thread {thread} has an element of row {row}")
+                break
+    because = f"thread t has row t // {plan.threads_per_row} of {count(plan.rows, 'row')}"
+    text = f"every thread's elements lie in one row, which {count(plan.threads_per_row, 'thread')} share"
+    return Claim("coverage", text, (because, *wrong[:3]), not wrong, ("schedule", "threads_per_row"))
+
+
+def _whole_row(plan: RowwisePlan) -> Claim:
+    """The claim that every element of a row is reduced."""
+    held, row = plan.tile[plan.row], plan.row
+    if plan.walked:
+        because = f"ceil({row} / {held}) pieces, one after the other"
+        return Claim("coverage", f"pieces of {held} cover every row, once each", (because,), True, ("schedule", "keep"))
+    size = plan.spec.static.get(row)
+    because = f"{row} = {size}" if size is not None else f"the host takes {row} up to {held} only"
+    holds = size is None or size <= held
+    return Claim("coverage", f"one tile of {held} covers every row", (because,), holds, ("schedule", "tiler", row))
+
+
+def _bounds(plan: RowwisePlan) -> Iterator[Claim]:
+    axis = plan.spec.lead.shape.index(plan.row)
+    runs = are_runs(plan.tv_layout, plan.tiler, axis, plan.vector)
+    runs &= all(plan.vector % o.vector == 0 for o in plan.operands)
+    for mode, tile in zip(plan.spec.lead.shape, plan.tiler, strict=True):
+        width = plan.vector if mode == plan.row else 1
+        yield mode_in_bounds(plan.spec, "", mode, tile, mode in plan.masked, width, runs)
+
+
+__all__ = ["claims", "compact"]

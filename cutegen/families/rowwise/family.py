@@ -1,0 +1,126 @@
+"""The family of row kernels, as the rooms ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
+from cutegen.family import Family
+from cutegen.ops.rowwise import ROWWISE
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.claims import Claim
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.model import Tensor
+    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
+    from cutegen.verification.wishes import Wish
+
+
+class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
+    """Kernels that reduce each row of their tensors, and compute along it what follows from that."""
+
+    name = "rowwise"
+    op = ROWWISE
+    schedule = RowwiseSchedule
+
+    def check_schedule(
+        self, ctx: Context, schedule: RowwiseSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+    ) -> None:
+        from cutegen.families.rowwise.reading import check_schedule
+
+        check_schedule(ctx, schedule, tensors, compute)
+
+    def resolve(self, spec: Spec, report: Report) -> Spec:
+        from cutegen.families.rowwise.inference import resolve
+
+        return resolve(spec, report)
+
+    def is_sound(self, spec: Spec) -> bool:
+        from cutegen.families.rowwise.rows import is_sound
+
+        return is_sound(spec)
+
+    def plan(self, spec: Spec) -> RowwisePlan:
+        from cutegen.families.rowwise.planning import plan
+
+        return plan(spec)
+
+    def rules(self) -> tuple[Rule, ...]:
+        from cutegen.families.rowwise.rules import RULES
+
+        return RULES
+
+    def performance_rules(self) -> tuple[PerformanceRule, ...]:
+        from cutegen.families.rowwise.rules import PERFORMANCE_RULES
+
+        return PERFORMANCE_RULES
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]:
+        from cutegen.families.common.pointwise_text import templates
+
+        return {**super().templates, **templates()}
+
+    def kernel_parts(self, plan: RowwisePlan) -> KernelParts:
+        from cutegen.families.rowwise.text import kernel_parts
+
+        return kernel_parts(plan)
+
+    def accesses(self, plan: RowwisePlan) -> tuple[Access, ...]:
+        from cutegen.families.rowwise.accesses import accesses_of
+
+        return accesses_of(plan)
+
+    def claims(self, plan: RowwisePlan) -> Iterator[Claim]:
+        from cutegen.families.rowwise.claims import claims
+
+        return claims(plan)
+
+    def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
+        return prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
+
+    def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
+        found = {} if plan.walked else {plan.row: plan.tile[plan.row]}
+        if plan.most_tiles is not None:
+            found |= {mode: plan.most_tiles * size for mode, size in plan.tile.items() if mode != plan.row}
+        return found
+
+    def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        tile = plan.tile[plan.row]
+        return {**plan.tile, plan.row: max(1, -(-sizes[plan.row] // tile)) * tile if plan.walked else tile}
+
+    def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.rowwise.cases import more_wishes
+
+        return more_wishes(plan, tiles)
+
+    def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:
+        from cutegen.families.rowwise.pictures import figures
+
+        return figures(plan)
+
+    def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.rowwise.tuning import axes
+
+        return axes(specs)
+
+    def refinements(self, spec: Spec) -> Iterator[Choice]:
+        from cutegen.families.rowwise.tuning import refinements
+
+        return refinements(spec)
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
+        from cutegen.families.rowwise.inference import INFERRED_FROM
+
+        return INFERRED_FROM

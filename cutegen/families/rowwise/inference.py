@@ -1,0 +1,158 @@
+"""What was left out of a row kernel's schedule, and how it is inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cutegen.atoms.targets import WARP
+from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.rowwise.rows import (
+    along,
+    beside,
+    is_sound,
+    program,
+    row_of,
+    vector_of,
+    widest_tensor,
+    widest_vector,
+)
+from cutegen.families.rowwise.schedule import RowWalk, RowwiseSchedule, Spec
+from cutegen.planning.report import Report
+from cutegen.planning.sound import MAX_THREADS
+
+INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
+    "tiler": ("threads_per_row", "keep", "copy.bits"),
+    "threads_per_row": ("keep", "tiler", "copy.bits"),
+}
+THREADS = 128  # of a block, if a row needs no more
+HELD = 128  # registers of a thread that the values of a row may take
+PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
+LONG = 128  # threads of a row whose length is not known
+
+
+def resolve(spec: Spec, report: Report) -> Spec:
+    """The spec with every field of the schedule filled in."""
+    row = row_of(spec)
+    spec = resolve_tensors(spec, report, {t.name: row for t in spec.tensors if row in t.shape})
+    if not is_sound(spec):
+        return spec  # lint says why
+    spec = _infer_copy(spec, report)
+    spec = _infer_keep(spec, report)
+    spec = _infer_threads(spec, report)
+    spec = _infer_tiler(spec, report)
+    if not is_sound(spec):
+        return spec
+    schedule = spec.schedule
+    if schedule.scheduler.raster is None and (mode := beside(spec)) is not None:
+        spec = replace(spec, schedule=replace(schedule, scheduler=RowWalk(raster=mode)))
+        report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")
+    return _infer_predication(spec, report)
+
+
+def _infer_copy(spec: Spec, report: Report) -> Spec:
+    copy = spec.schedule.copy
+    if copy.atom is None:
+        copy = replace(copy, atom="universal")
+        report.infer("registers to and from global memory", "schedule", "copy", "atom")
+    if copy.bits is None:
+        vector = widest_vector(spec)
+        if (tiler := spec.schedule.tiler) and row_of(spec) in tiler:
+            share = tiler[row_of(spec)] // (spec.schedule.threads_per_row or 1)
+            vector = min(vector, max(1, share & -share))
+        copy = replace(copy, bits=vector * widest_tensor(spec).dtype.bits)
+        report.infer("the tensors' alignment, and the row's length", "schedule", "copy", "bits")
+    if copy.evict_priority is None:
+        copy = replace(copy, evict_priority="evict_normal")
+        report.infer("the hardware's own", "schedule", "copy", "evict_priority")
+    return replace(spec, schedule=replace(spec.schedule, copy=copy))
+
+
+def _infer_keep(spec: Spec, report: Report) -> Spec:
+    schedule = spec.schedule
+    if schedule.keep is not None:
+        return spec
+    row = row_of(spec)
+    size = spec.static.get(row)
+    if size is None:
+        keep, why = "reload", f"{row} may be of any length"
+    elif -(-size // MAX_THREADS) > _most_values(spec):
+        keep, why = "reload", f"a row of {size} is more than {MAX_THREADS} threads hold"
+    else:
+        keep, why = "registers", f"{MAX_THREADS} threads at most hold a row of {size}"
+    if (tiler := schedule.tiler or {}).get(row) is not None and size is not None and keep == "registers":
+        keep, why = ("registers", why) if tiler[row] >= size else ("reload", f"the tiler has {tiler[row]} of {size}")
+    report.infer(why, "schedule", "keep")
+    return replace(spec, schedule=replace(schedule, keep="registers" if keep == "registers" else "reload"))
+
+
+def _most_values(spec: Spec) -> int:
+    """Values of each element that a thread holds at most, where all that is read or computed of a row stays there, and
+    what is stored next comes to it.
+    """
+    held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
+    named = sum(len(walk.elements) for walk in program(replace(spec, schedule=_once(spec.schedule))).walks)
+    return max(vector_of(spec), HELD // (held + named + 1))
+
+
+def _once(schedule: RowwiseSchedule) -> RowwiseSchedule:
+    return replace(schedule, keep="registers")
+
+
+def _infer_threads(spec: Spec, report: Report) -> Spec:
+    """Of a row of fixed size as few threads as hold it, at least a warp where it has as many accesses."""
+    schedule, row = spec.schedule, row_of(spec)
+    if schedule.threads_per_row is not None:
+        return spec
+    length = (schedule.tiler or {}).get(row) or spec.static.get(row)
+    if length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
+        threads, why = LONG, f"{LONG // WARP} warps for rows of any length"
+    else:
+        accesses = -(-length // vector_of(spec))
+        threads = min(WARP, 1 << (accesses.bit_length() - 1)) if accesses else 1
+        while threads < MAX_THREADS and -(-length // threads) > _most_values(spec):
+            threads *= 2
+        if row in (schedule.tiler or {}):
+            while threads > 1 and length % (threads * vector_of(spec)):
+                threads //= 2
+        why = f"a thread holds {-(-length // threads)} of {length}"
+    report.infer(why, "schedule", "threads_per_row")
+    return replace(spec, schedule=replace(schedule, threads_per_row=threads))
+
+
+def _infer_tiler(spec: Spec, report: Report) -> Spec:
+    schedule, row = spec.schedule, row_of(spec)
+    threads = schedule.threads_per_row
+    assert threads is not None
+    tiler = dict(schedule.tiler or {})
+    for mode in spec.lead.shape:
+        if mode in tiler:
+            continue
+        if mode == row:
+            unit = threads * vector_of(spec)
+            if schedule.keep == "registers" and row in spec.static:
+                tiler[row], why = -(-spec.static[row] // unit) * unit, "the whole row"
+            else:
+                tiler[row], why = unit * PIECE, f"{PIECE} accesses of each thread"
+        elif mode == beside(spec):
+            tiler[mode] = max(1, THREADS // threads)
+            why = f"{tiler[mode] * threads} threads"
+        else:
+            tiler[mode], why = 1, "rows lie along the mode beside them"
+        report.infer(why, "schedule", "tiler", mode)
+    return replace(spec, schedule=replace(schedule, tiler={mode: tiler[mode] for mode in spec.lead.shape}))
+
+
+def _infer_predication(spec: Spec, report: Report) -> Spec:
+    schedule, row, vector = spec.schedule, row_of(spec), vector_of(spec)
+    assert schedule.tiler is not None
+    predication = dict(schedule.predication)
+    spec = require_divisible(spec, report, row, vector, f"accesses of {vector} elements along {row}")
+    for mode in spec.lead.shape:
+        tile = schedule.tiler[mode]
+        if mode not in predication:
+            predication[mode] = "none" if default_predication(spec, report, mode, tile) else "mask"
+        if predication[mode] == "none":
+            spec = require_divisible(spec, report, mode, tile, f"predication of {mode} is none and its tile is {tile}")
+    ordered = {mode: predication[mode] for mode in spec.lead.shape}
+    return replace(spec, schedule=replace(schedule, predication=ordered))

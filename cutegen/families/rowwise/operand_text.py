@@ -1,0 +1,85 @@
+"""The tensors along the rows of a kernel, as the templates print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Cast, Expr, Name
+from cutegen.families.common.pointwise import Operand
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.language.model import Tensor
+
+
+@dataclass(frozen=True)
+class OperandText:
+    """A tensor along the rows, as text."""
+
+    tensor: Tensor
+    variable: str
+    vector: str
+    predicate: list[str]
+    broadcast: tuple[str, ...]
+    strides: str
+    loading: list[str]
+    storing: list[str]
+    element: list[str]  # more arguments of a fragment
+    truth: str
+    converted: str  # to the type that all that is computed of it wants
+
+
+def operands_of(plan: RowwisePlan) -> dict[str, OperandText]:
+    """All of them, by name."""
+    converted = converted_tensors(plan)
+    return {o.tensor.name: _operand(plan, o, converted.get(o.tensor.name)) for o in plan.operands}
+
+
+def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandText:
+    lead, modes = plan.spec.lead.name, plan.spec.lead.shape
+    narrow = o.vector != plan.vector
+    predicate = f"pred=t{lead}p{lead}" + f"_{o.vector}" * narrow
+    strides = ["0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in modes]
+    byte = o.tensor.dtype in (Dtype.u8, Dtype.bool)
+    return OperandText(
+        tensor=o.tensor,
+        variable=o.tensor.argument,
+        vector=str(o.vector) if narrow else "VECTOR",
+        predicate=[predicate] if plan.masked else [],
+        broadcast=o.broadcast,
+        strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
+        loading=_atom(o, "CopyG2ROp"),
+        storing=_atom(o, "CopyR2GOp"),
+        element=["cutlass.Uint8"] if byte else [],
+        truth=" != 0" if o.tensor.dtype is Dtype.bool else "",
+        converted=f".to(cutlass.{converted.cutlass})" if converted else "",
+    )
+
+
+def converted_tensors(plan: RowwisePlan) -> dict[str, Dtype]:
+    """The tensors along the rows that are only used in the type that theirs is computed in, which is another."""
+    wanted: dict[str, set[Dtype | None]] = {}
+    for value in (value for one in plan.program.walks for value in one.values):
+        for name, dtype in _uses(value):
+            wanted.setdefault(name, set()).add(dtype)
+    return {name: dtype for name, (dtype, *others) in wanted.items() if dtype is not None and not others}
+
+
+def _uses(node: Expr) -> Iterator[tuple[str, Dtype | None]]:
+    """Every tensor that is read, with the type that it is computed in, or None where it is read as it is."""
+    if isinstance(node, Cast) and isinstance(node.x, Name) and node.x.dtype and node.x.dtype.compute is node.dtype:
+        yield node.x.id, node.dtype
+    elif isinstance(node, Name):
+        yield node.id, None
+    else:
+        for child in node.children:
+            yield from _uses(child)
+
+
+def _atom(o: Operand, special: str) -> list[str]:
+    """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
+    plain = o.evict_priority == "evict_normal"
+    op = "CopyUniversalOp" if plain else special
+    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={o.bits}"]
+    priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
+    return items if plain else [*items, priority]

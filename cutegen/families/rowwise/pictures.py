@@ -1,0 +1,37 @@
+"""The pictures of a row kernel: which thread holds what of a row, and how the threads' results become one."""
+
+from __future__ import annotations
+
+from cutegen.analysis.accesses import accesses
+from cutegen.analysis.claims import compact
+from cutegen.drawing.grids import images
+from cutegen.drawing.kernels import draw_threads
+from cutegen.drawing.model import Figure, Subject
+from cutegen.drawing.threads import partition
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import thread_values
+
+
+def figures(plan: RowwisePlan) -> tuple[Figure, ...]:
+    """The pictures of a row kernel, in the order of its page."""
+    return (_threads(plan),)
+
+
+def _threads(plan: RowwisePlan) -> Figure:
+    modes = plan.spec.lead.shape
+    sides = [tuple(int(i == j) for j in range(len(modes))) for i in range(len(modes))]
+    # The strides 1 along one mode and 0 along the others give the coordinate along that one.
+    coordinates = [images(thread_values(plan.spec, side)) for side in sides]
+    strides = compact(plan.tiler)
+    places = [sum(c * s for c, s in zip(at, strides, strict=True)) for at in zip(*coordinates, strict=True)]
+    found = partition(plan.threads, places, plan.tiler)
+    keys, names = ("threads_per_row", "tiler", "copy"), ("values of a thread", "thread-value layout", "tile")
+    whose = "a block's piece of its rows" if plan.walked else "a block's rows"
+    return draw_threads(
+        "threads",
+        f"Threads and values of {whose}",
+        found,
+        modes,
+        accesses(plan),
+        (*(Subject(("schedule", key)) for key in keys), *(Subject(name=name) for name in names)),
+    )

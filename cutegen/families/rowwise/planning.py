@@ -1,0 +1,83 @@
+"""The plan of a row kernel: what inference resolved, as the numbers that templates print."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from cutegen.analysis.claims import compact
+from cutegen.families.common.planning import names_read, operand
+from cutegen.families.common.pointwise import Operand
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import (
+    along,
+    beside,
+    program,
+    row_of,
+    rows_of,
+    statements_of,
+    thread_values,
+    threads_of,
+    values_of,
+    vector_of,
+)
+from cutegen.families.rowwise.schedule import Spec
+
+MOST_TILES = 2**31 - 1  # that 32 bits can number
+
+
+def plan(spec: Spec) -> RowwisePlan:
+    """The plan of a resolved spec that passed its checks."""
+    schedule, modes, row = spec.schedule, spec.lead.shape, row_of(spec)
+    assert schedule.tiler is not None and schedule.threads_per_row is not None and schedule.keep is not None
+    statements = statements_of(spec)
+    tiler = tuple(schedule.tiler[mode] for mode in modes)
+    read = names_read(statements)
+    counted = {mode: schedule.tiler[mode] for mode in modes if mode != row}
+    fixed = all(mode in spec.static for mode in counted)
+    few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= MOST_TILES
+    return RowwisePlan(
+        spec=spec,
+        threads=threads_of(spec),
+        tile={mode: schedule.tiler[mode] for mode in modes},
+        statements=statements,
+        smem_bytes=smem_bytes(spec),
+        row=row,
+        beside=beside(spec),
+        keep=schedule.keep,
+        tiler=tiler,
+        rows=rows_of(spec),
+        threads_per_row=schedule.threads_per_row,
+        values=values_of(spec),
+        vector=vector_of(spec),
+        tv_layout=thread_values(spec, compact(tiler)),
+        operands=tuple(_operand(spec, t.name, t.name in read) for t in along(spec)),
+        row_tensors=tuple(t.name for t in spec.tensors if t.name in read and row not in t.shape),
+        masked=tuple(mode for mode in modes if schedule.predication[mode] == "mask"),
+        tile_order=tuple(modes.index(mode) for mode in walk_order(spec)),
+        program=program(spec),
+        most_tiles=None if few else MOST_TILES,
+    )
+
+
+def walk_order(spec: Spec) -> tuple[str, ...]:
+    """The modes of rows in the order in which consecutive blocks walk them, fastest first."""
+    others = [mode for mode in reversed(spec.lead.shape) if mode != row_of(spec)]
+    raster = spec.schedule.scheduler.raster
+    return tuple(dict.fromkeys([*([raster] if raster in others else []), *others]))
+
+
+def smem_bytes(spec: Spec) -> int:
+    """Shared memory of the partial results of the warps that share a row, each reduction's from a multiple of 16 on."""
+    if (spec.schedule.threads_per_row or 1) <= 32:
+        return 0
+    warps = threads_of(spec) // 32
+    return sum(-(-warps * reduction.dtype.bytes // 16) * 16 for reduction in program(spec).reductions)
+
+
+def _operand(spec: Spec, name: str, read: bool) -> Operand:
+    """How a thread accesses a tensor along the rows. One that broadcasts is touched again, and stays in the cache."""
+    found = operand(spec, spec.tensor(name), vector_of(spec), read)
+    priority = spec.schedule.copy.evict_priority
+    assert priority is not None
+    return found if found.broadcast else replace(found, evict_priority=priority)

@@ -1,0 +1,154 @@
+"""Expressions of a row kernel as text: on the values of a thread, and on what is the same along a row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from cutegen.codegen.expressions import COMPARE, KernelPrinter, Text, is_number
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Call, Cast, Expr, Name
+from cutegen.families.rowwise.program import Function, Reduction
+
+_CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
+
+
+def identity(function: Function, dtype: Dtype) -> str:
+    """The text of the number that changes no result of a reduction."""
+    if function == "sum":
+        return "0.0" if dtype.is_float else "0"
+    if dtype.is_float:
+        return f'float("{"-inf" if function == "max" else "inf"}")'
+    low, high = dtype.range
+    return str(low if function == "max" else high)
+
+
+def combined(reduction: Reduction, x: str, y: str) -> str:
+    """The text of two partial results as one."""
+    if reduction.function == "sum":
+        return f"{x} + {y}"
+    if reduction.dtype is Dtype.f32:
+        return f"cute.arch.f{reduction.function}({x}, {y}, nan=True)"
+    return f"cutlass.{reduction.function}({x}, {y})"
+
+
+@dataclass
+class _Numbered(KernelPrinter):
+    """A printer whose temporaries have other names than those of the other one: `numbers` holds the next number."""
+
+    numbers: list[int] = field(default_factory=lambda: [0])
+
+    def name(self, printed: Text) -> Text:
+        self.next_number = self.numbers[0]
+        named = super().name(printed)
+        self.numbers[0] = self.next_number
+        return named
+
+
+@dataclass
+class ElementPrinter(_Numbered):
+    """Prints on tensors of a thread's values; what is the same along a row is a number among them.
+
+    `converted` are the tensors whose variables hold their values in the type that all uses want, by name.
+    """
+
+    converted: dict[str, Dtype] = field(default_factory=dict)
+
+    def print(self, node: Expr) -> Text:
+        if isinstance(node, Cast) and isinstance(node.x, Name) and self.converted.get(node.x.id) is node.dtype:
+            return Text(self.names[node.x.id])
+        return super().print(node)
+
+    def name_of(self, text: str) -> str:
+        """A variable that holds what is printed as `text`."""
+        return self.name(Text(text, COMPARE)).text
+
+    def taken_statements(self) -> list[str]:
+        """The statements that have been printed since, which are forgotten."""
+        lines, self.statements = self.statements, []
+        return lines
+
+    def folded(self, reduction: Reduction, x: str, variable: str, walked: bool) -> list[str]:
+        """The statements that make one value of a thread's values `x`, and add it to what came before, if `walked`."""
+        dtype = reduction.dtype
+        if not x.isidentifier() and len(x) + len(variable) + 60 > self.width:
+            x = self.name_of(x)
+        if reduction.function == "sum" or dtype.is_float:
+            operation = {"sum": "ADD", "max": "MAX", "min": "MIN"}[reduction.function]
+            neutral = identity(reduction.function, dtype)
+            x = x if x.isidentifier() or _CALL.fullmatch(x) else f"({x})"
+            one = f"cutlass.{dtype.cutlass}({x}.reduce(cute.ReductionOp.{operation}, {neutral}, 0))"
+        else:
+            one = f"{'largest' if reduction.function == 'max' else 'smallest'}({x})"
+        lines = self.taken_statements()
+        if walked:
+            whole = combined(reduction, variable, one)
+            if len(variable) + 3 + len(whole) > self.width:
+                named = self.name(Text(one)).text
+                lines += self.taken_statements()
+                whole = combined(reduction, variable, named)
+            one = whole
+        return [*lines, f"{variable} = {one}"]
+
+
+class RowPrinter(_Numbered):
+    """Prints on single numbers: selections are Python's own, of which CuTeDSL makes selections of the machine."""
+
+    def is_tensor(self, node: Expr) -> bool:
+        return False
+
+    def spread(self, node: Expr, printed: Text) -> str:
+        """A printed value with a type, as both sides of a selection need the same."""
+        text = self.typed(printed, _of(node)) if is_number(node) else printed
+        return self.name(text).text
+
+    def chosen(self, condition: str, one: str, other: str) -> Text:
+        return self.name(Text(f"{one} if {condition} else {other}", COMPARE - 1))
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        dtype = _of(node)
+        match node.function:
+            case "relu":
+                x = self.spread(node.arguments[0], arguments[0])
+                return self.chosen(f"{x} < 0", f"cutlass.{dtype.cutlass}(0)", x)
+            case "where" | "minimum" | "maximum":
+                return self.selection(node, arguments)
+        if is_number(node.arguments[0]):
+            arguments = [Text(self.spread(node.arguments[0], arguments[0]))]
+        return super().call(node, arguments)
+
+    def selection(self, node: Call, arguments: list[Text]) -> Text:
+        parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
+        if node.function == "where":
+            return self.chosen(*parts)
+        x, y = parts
+        if not _of(node).is_float:
+            return Text(f"cutlass.{node.function[:3]}({x}, {y})")
+        takes_y, takes_x = (">", "<=") if node.function == "minimum" else ("<", ">=")
+        other = self.chosen(f"{x} {takes_x} {y}", x, f"{x} + {y}")  # a NaN is on no side, and the sum is one
+        return self.chosen(f"{x} {takes_y} {y}", y, other.text)
+
+    def cast(self, node: Cast, x: Text) -> Text:
+        if not is_number(node.x):
+            return super().cast(node, x)
+        return super().cast(node, Text(self.spread(node.x, x)))
+
+    def saturated(self, node: Cast, x: Text) -> Text:
+        source, dtype = _of(node.x), _of(node)
+        low, high = dtype.range
+        value = self.spread(node.x, x)
+        if source.compute is not source:
+            value = self.name(Text(f"{value}.to(cutlass.{source.compute.cutlass})")).text
+        number = f"cutlass.{source.compute.cutlass}"
+        if low < 0:
+            value = self.chosen(f"{value} == {value}", value, f"{number}(0)").text
+        value = self.chosen(f"{value} > {low}", value, f"{number}({low})").text
+        to = f".to(cutlass.{dtype.cutlass})"
+        if dtype.bits < 32 or source is Dtype.f64:
+            return Text(self.chosen(f"{value} < {high}", value, f"{number}({high})").text + to)
+        return self.chosen(f"{value} < {high + 1}", f"{value}{to}", f"cutlass.{dtype.cutlass}({high})")
+
+
+def _of(node: Expr) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype

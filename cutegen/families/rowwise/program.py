@@ -1,0 +1,250 @@
+"""The statements of `compute` as walks over a row: what each walk computes, reduces and stores, and what follows it.
+
+A reduction that needs the result of another one comes in a later walk. What is the same along the whole row is computed
+once for it, after the walk that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from typing import Literal
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.spans import span
+from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
+
+Function = Literal["sum", "max", "min"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value with a name, by which `Local` means it: of each element, or of the row as a whole."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A value of the row, made of one of each element."""
+
+    name: str
+    function: Function
+    value: Expr
+
+    @property
+    def dtype(self) -> Dtype:
+        assert self.value.dtype is not None
+        return self.value.dtype
+
+
+@dataclass(frozen=True)
+class Store:
+    """A tensor and what is stored to it, in its type."""
+
+    tensor: str
+    value: Expr
+
+
+RowStep = Named | Store
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk over a row, and then what is the same along it: `reads` are the tensors along the row that it needs."""
+
+    reads: tuple[str, ...]
+    elements: tuple[Named, ...]
+    stores: tuple[Store, ...]
+    reductions: tuple[Reduction, ...]
+    after: tuple[RowStep, ...]
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """All that is computed of each element."""
+        steps: tuple[Named | Store | Reduction, ...] = (*self.elements, *self.reductions, *self.stores)
+        return tuple(step.value for step in steps)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of a row before its first walk, then the walks. The name of the row's mode stands for its size."""
+
+    before: tuple[RowStep, ...]
+    walks: tuple[Walk, ...]
+
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        return tuple(chain.from_iterable(one.reductions for one in self.walks))
+
+    @property
+    def rows(self) -> tuple[RowStep, ...]:
+        """All that is computed and stored of a row as a whole, in order."""
+        return (*self.before, *chain.from_iterable(one.after for one in self.walks))
+
+
+def program_of(
+    statements: Sequence[Typed], shapes: Mapping[str, tuple[str, ...]], row: str, size: int | None, once: bool
+) -> Program:
+    """The walks of typed statements over rows of the mode `row`, whose size is `size` if that is fixed.
+
+    `shapes` has the modes of each tensor. With `once` each element's values stay where they were computed first; else
+    every walk computes again what it needs of them.
+    """
+    return _Planner(statements, shapes, row, size).program(once)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A step before it is put into a walk: `level` is the number of walks that must have ended."""
+
+    step: Named | Reduction | Store
+    level: int
+    along: bool  # the row: it is one of each element
+
+
+class _Planner:
+    def __init__(
+        self, statements: Sequence[Typed], shapes: Mapping[str, tuple[str, ...]], row: str, size: int | None
+    ) -> None:
+        self.statements, self.row, self.size = statements, row, size
+        self.shapes = shapes
+        self.spans = {name: frozenset(shape) for name, shape in shapes.items()}
+        self.levels: dict[str, int] = {}
+        self.items: list[_Item] = []
+        self.known: dict[Expr, Local] = {}  # what has a name already
+        self.taken = {*shapes, *(typed.target for typed in statements)}
+        self.taken |= {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+
+    def program(self, once: bool) -> Program:
+        later = {node.id for typed in self.statements for node in walk(typed.value) if isinstance(node, Local)}
+        for typed in self.statements:
+            self._statement(typed, typed.target in later)
+        reductions = [i for i in self.items if isinstance(i.step, Reduction)]
+        stores = [i for i in self.items if isinstance(i.step, Store) and i.along]
+        walks = max((item.level + 1 for item in (*reductions, *stores)), default=0)
+        done: set[str] = set()
+        found = []
+        for number in range(walks):
+            found.append(self._walk(number, done))
+            if once:
+                done |= {named.name for named in found[-1].elements}
+        return Program(self._after(0), tuple(found))
+
+    def _walk(self, number: int, done: set[str]) -> Walk:
+        here = [item.step for item in self.items if item.level == number]
+        reductions = tuple(step for step in here if isinstance(step, Reduction))
+        stores = tuple(i.step for i in self.items if i.level == number and i.along and isinstance(i.step, Store))
+        ends: tuple[Reduction | Store, ...] = (*reductions, *stores)
+        wanted = {node.id for step in ends for node in walk(step.value) if isinstance(node, Local)}
+        elements: list[Named] = []
+        for item in reversed(self.items):
+            if isinstance(item.step, Named) and item.along and item.step.name in wanted - done:
+                elements.insert(0, item.step)
+                wanted |= {node.id for node in walk(item.step.value) if isinstance(node, Local)}
+        one = Walk((), tuple(elements), stores, reductions, self._after(number + 1))
+        names = {node.id for value in one.values for node in walk(value) if isinstance(node, Name)}
+        reads = tuple(name for name in self.shapes if name in names and self.row in self.shapes[name])
+        return replace(one, reads=reads)
+
+    def _after(self, level: int) -> tuple[RowStep, ...]:
+        """What is the same along the row and can be computed once so many walks have ended."""
+        steps = (item.step for item in self.items if item.level == level and not item.along)
+        return tuple(step for step in steps if not isinstance(step, Reduction))
+
+    def _statement(self, typed: Typed, later: bool) -> None:
+        stored, along = typed.stored, self._along(typed.value)
+        if isinstance(typed.value, Reduce):
+            value: Expr = self._reduced(typed.value, typed.target)
+        else:
+            value = self._split(typed.value, within_row=not along)
+        if (later or stored is None) and not (isinstance(value, Local) and value.id == typed.target):
+            value = self._name(typed.target, value, along)
+        self.spans[typed.target] = self._span(typed.value)
+        if stored is None:
+            return
+        if stored is typed.value:
+            stored = value
+        elif isinstance(stored, Cast) and stored.x is typed.value:
+            stored = replace(stored, x=value)
+        self.items.append(
+            _Item(Store(typed.target, stored), self._level(stored), self.row in self.shapes[typed.target])
+        )
+
+    def _name(self, name: str, value: Expr, along: bool) -> Local:
+        level = self._level(value)
+        self.items.append(_Item(Named(name, value), level, along))
+        self.levels[name] = level
+        local = Local(name, dtype=value.dtype, place=value.place)
+        self.spans[name] = frozenset([self.row] if along else [])
+        return local
+
+    def _split(self, node: Expr, within_row: bool) -> Expr:
+        """The expression with names for its reductions and, unless it is `within_row` itself, for what is the same
+        along the row.
+        """
+        if isinstance(node, Reduce):
+            return self._reduced(node)
+        if not node.children:
+            return node
+        if not within_row and not self._along(node) and not _is_constant(node):
+            if node not in self.known:
+                value = self._split(node, within_row=True)
+                self.known[node] = self._name(self._free("row_value"), value, along=False)
+            return self.known[node]
+
+        def part(child: Expr) -> Expr:
+            return self._split(child, within_row)
+
+        match node:
+            case Unary() | Cast():
+                return replace(node, x=part(node.x))
+            case Binary():
+                return replace(node, left=part(node.left), right=part(node.right))
+            case Call():
+                return replace(node, arguments=tuple(part(argument) for argument in node.arguments))
+        raise AssertionError(node)
+
+    def _reduced(self, node: Reduce, name: str | None = None) -> Local:
+        """The name of a reduction's result: `name`, or a new one. A mean is a sum that is divided by the row's size."""
+        if node in self.known:
+            return self.known[node]
+        assert node.dtype is not None
+        if node.function == "mean":
+            total = self._reduced(replace(node, function="sum"))
+            size: Expr = Cast(Name(self.row, dtype=Dtype.i32), dtype=node.dtype)
+            if self.size is not None:
+                size = Literal_(float(self.size), dtype=node.dtype)
+            mean = Binary("/", total, size, dtype=node.dtype, place=node.place)
+            self.known[node] = self._name(name or self._free("row_mean"), mean, along=False)
+            return self.known[node]
+        function: Function = "sum" if node.function == "sum" else "max" if node.function == "max" else "min"
+        value = self._split(node.x, within_row=False)
+        name = name or self._free(f"row_{function}")
+        level = self._level(value)
+        self.items.append(_Item(Reduction(name, function, value), level, along=False))
+        self.levels[name] = level + 1
+        self.spans[name] = frozenset()
+        self.known[node] = Local(name, dtype=node.dtype, place=node.place)
+        return self.known[node]
+
+    def _free(self, wanted: str) -> str:
+        name = next(n for n in chain([wanted], (f"{wanted}_{i}" for i in count(1))) if n not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def _span(self, node: Expr) -> frozenset[str]:
+        return span(node, self.spans)
+
+    def _along(self, node: Expr) -> bool:
+        return self.row in self._span(node)
+
+    def _level(self, node: Expr) -> int:
+        return max((self.levels.get(n.id, 0) for n in walk(node) if isinstance(n, Local)), default=0)
+
+
+def _is_constant(node: Expr) -> bool:
+    """Whether an expression is made of numbers alone."""
+    return all(isinstance(n, Literal_ | Unary | Binary | Cast | Call) for n in walk(node))

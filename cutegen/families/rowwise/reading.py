@@ -1,0 +1,36 @@
+"""What is wrong with a row kernel's schedule as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cutegen.expressions.tree import Compute
+from cutegen.families.rowwise.schedule import RowwiseSchedule
+from cutegen.language.context import Context
+from cutegen.language.model import Tensor
+from cutegen.ops.rowwise import leading, row_mode
+
+
+def check_schedule(
+    ctx: Context, schedule: RowwiseSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+) -> None:
+    """Says which modes there are not, and of which a block cannot have several."""
+    lead = leading(tensors.values())
+    if compute is None or lead is None:
+        return
+    modes, row = lead.shape, row_mode(compute)
+    ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
+    ctx.known_modes(schedule.predication, modes, "schedule", "predication")
+    others = tuple(mode for mode in modes if mode != row)
+    for mode, extent in (schedule.tiler or {}).items():
+        if mode in others[:-1] and extent > 1:
+            message = f"a block has rows that are neighbours along {others[-1]}, and the tiler has {extent} of {mode}"
+            ctx.say("CG203", message, "schedule", "tiler", mode, help=f"write `{mode}: 1`")
+    raster = schedule.scheduler.raster
+    if raster is not None and raster not in others:
+        if raster == row:
+            message = f"`{row}` is the mode of the rows, which blocks do not divide"
+            help = f"write one of {', '.join(others)}" if others else "remove `raster`"
+            ctx.say("CG203", message, "schedule", "scheduler", "raster", help=help)
+        else:
+            ctx.unknown_mode(raster, others, "schedule", "scheduler", "raster", key=False)

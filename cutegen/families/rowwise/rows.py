@@ -1,0 +1,118 @@
+"""Questions that inference, lint and plan ask of a row kernel's spec."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tensor_layouts import Layout
+
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.tree import Typed
+from cutegen.families.rowwise.program import Program, program_of
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.language.model import Tensor
+from cutegen.ops.rowwise import row_mode
+from cutegen.planning.promises import aligned_elements, whole_accesses
+from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
+
+
+def row_of(spec: Spec) -> str:
+    """The mode of the rows."""
+    return row_mode(spec.compute)
+
+
+def beside(spec: Spec) -> str | None:
+    """The mode along which a block may have several rows: the last one that is not the row's; None if there is none."""
+    return next((mode for mode in reversed(spec.lead.shape) if mode != row_of(spec)), None)
+
+
+def along(spec: Spec) -> list[Tensor]:
+    """The tensors that lie along the rows, with all other modes or without some."""
+    return [t for t in spec.tensors if row_of(spec) in t.shape]
+
+
+def whole_tensors(spec: Spec) -> list[Tensor]:
+    """Tensors with all modes: they are most of the traffic, and set the width of an access."""
+    return [t for t in spec.tensors if len(t.shape) == len(spec.lead.shape)]
+
+
+def widest_tensor(spec: Spec) -> Tensor:
+    """The tensor of the widest element type among `whole_tensors`: one access to it is `copy.bits` wide."""
+    return max(whole_tensors(spec), key=lambda t: t.dtype.bits)
+
+
+def widest_vector(spec: Spec) -> int:
+    """Elements that one access may move, for all whole tensors."""
+    by_alignment = min(aligned_elements(tensor) for tensor in whole_tensors(spec))
+    by_type = max(1, 128 // widest_tensor(spec).dtype.bits)
+    return min(by_alignment, by_type, whole_accesses(spec, row_of(spec)))
+
+
+def vector_of(spec: Spec) -> int:
+    """Elements of one access to a whole tensor."""
+    assert spec.schedule.copy.bits is not None
+    return max(1, spec.schedule.copy.bits // widest_tensor(spec).dtype.bits)
+
+
+def rows_of(spec: Spec) -> int:
+    """Rows of a block."""
+    tiler = spec.schedule.tiler or {}
+    return prod(extent for mode, extent in tiler.items() if mode != row_of(spec))
+
+
+def values_of(spec: Spec) -> int:
+    """Elements of a row that one thread holds at a time, rounded up; 0 if that is not known yet."""
+    tiler, threads = spec.schedule.tiler or {}, spec.schedule.threads_per_row
+    row = row_of(spec)
+    return -(-tiler[row] // threads) if threads and row in tiler else 0
+
+
+def threads_of(spec: Spec) -> int:
+    """Threads of a block; 0 if that is not known yet."""
+    return rows_of(spec) * (spec.schedule.threads_per_row or 0)
+
+
+def is_sound(spec: Spec) -> bool:
+    """Whether rows are contiguous and nothing is too large to count through; what is not filled in yet passes."""
+    threads, row = spec.schedule.threads_per_row or 1, row_of(spec)
+    if threads & (threads - 1) or any(tensor.major not in (None, row) for tensor in along(spec)):
+        return False
+    return threads_of(spec) <= MAX_THREADS and values_of(spec) <= MAX_VALUES
+
+
+def statements_of(spec: Spec) -> tuple[Typed, ...]:
+    """The statements with their types."""
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    return annotate(spec.compute, types)
+
+
+def program(spec: Spec) -> Program:
+    """The walks over a row."""
+    row = row_of(spec)
+    shapes = {t.name: t.shape for t in spec.tensors}
+    return program_of(statements_of(spec), shapes, row, spec.static.get(row), spec.schedule.keep == "registers")
+
+
+def thread_values(spec: Spec, strides: tuple[int, ...]) -> Layout:
+    """(thread, value) of a block's tile to a place, in a tensor with those strides along the lead's modes.
+
+    The threads of a row are the fastest; a thread has one access of neighbours, then the next `threads_per_row`
+    accesses further.
+    """
+    threads, vector = spec.schedule.threads_per_row or 1, vector_of(spec)
+    modes = spec.lead.shape
+    step = strides[modes.index(row_of(spec))]
+    shape, stride = [threads], [vector * step if threads > 1 else 0]
+    if (rows := rows_of(spec)) > 1:
+        mode = beside(spec)
+        assert mode is not None
+        shape, stride = [*shape, rows], [*stride, strides[modes.index(mode)]]
+    times = values_of(spec) // vector
+    values, steps = [vector], [step if vector > 1 else 0]
+    if times > 1:
+        values, steps = [*values, times], [*steps, vector * threads * step]
+    return Layout((_mode(shape), _mode(values)), (_mode(stride), _mode(steps)))
+
+
+def _mode(items: list[int]) -> int | tuple[int, ...]:
+    return items[0] if len(items) == 1 else tuple(items)

@@ -1,0 +1,30 @@
+"""The rules of row kernels, in the order of their codes; a file for each thing that they are about."""
+
+from __future__ import annotations
+
+from cutegen.families.rowwise.rules import accesses, advice, dealing, rows
+from cutegen.lint.rule import PerformanceRule, Rule
+
+RULES: tuple[Rule, ...] = (
+    Rule("CG231", dealing.threads, basic=True),
+    Rule("CG232", dealing.values, basic=True),
+    Rule("CG236", accesses.access),
+    Rule("CG238", accesses.aligned),
+    Rule("CG239", accesses.atom),
+    Rule("CG259", dealing.blocks),
+    Rule("CG260", dealing.warps, severity="warning"),
+    Rule("CG261", dealing.registers, severity="warning"),
+    Rule("CG281", dealing.power_of_two, basic=True),
+    Rule("CG282", rows.contiguous, basic=True),
+    Rule("CG283", rows.held),
+    Rule("CG284", rows.whole_accesses),
+)
+
+PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
+    PerformanceRule("CG271", advice.uncoalesced),
+    PerformanceRule("CG272", advice.narrow),
+    PerformanceRule("CG273", advice.unfilled_tiles),
+    PerformanceRule("CG274", advice.low_occupancy),
+    PerformanceRule("CG276", advice.needless_predicate),
+    PerformanceRule("CG277", advice.small_grid),
+)

@@ -1,0 +1,55 @@
+"""Rules about a row: how it lies in memory, and whether its threads hold it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cutegen.analysis.words import count
+from cutegen.families.common.rules.candidates import in_tiler
+from cutegen.families.rowwise.rows import along, row_of, vector_of
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.lint.rule import Say
+from cutegen.lint.trial import changed, first_that_works, first_written, written
+
+_KEEP = ("schedule", "keep")
+
+
+def contiguous(spec: Spec, say: Say) -> None:
+    """A row's elements are neighbours in memory."""
+    row = row_of(spec)
+    for tensor in along(spec):
+        if tensor.major not in (None, row):
+            say(
+                f"{tensor.name} is contiguous along {tensor.major}, and rows lie along {row}",
+                *("tensors", tensor.name, "major"),
+                notes=(f"a thread reads neighbours along {row}, which is what is reduced",),
+                help=f"write `major: {row}`, or copy the tensor before with a kernel that turns it",
+            )
+
+
+def held(spec: Spec, say: Say) -> None:
+    """A row that is kept in registers fits the tile."""
+    row, tiler = row_of(spec), spec.schedule.tiler or {}
+    size = spec.static.get(row)
+    if spec.schedule.keep != "registers" or size is None or size <= tiler[row]:
+        return
+    message = f"a row has {size} elements, and its threads hold {tiler[row]}"
+    again = (written("write `keep: reload`"), changed(spec, {"keep": "reload"}))
+    whole = (written(f"leave `{row}` out of the tiler"), changed(spec, {f"tiler.{row}": None}))
+    help = partial(first_that_works, say.code, [again, whole])
+    say(message, *first_written(spec, ("schedule", "tiler", row), _KEEP), notes=(f"{size} > {tiler[row]}",), help=help)
+
+
+def whole_accesses(spec: Spec, say: Say) -> None:
+    """The tile of a row is a whole number of accesses of each of its threads."""
+    row, threads, vector = row_of(spec), spec.schedule.threads_per_row or 1, vector_of(spec)
+    extent = (spec.schedule.tiler or {})[row]
+    unit = threads * vector
+    if extent % unit == 0:
+        return
+    say(
+        f"{count(threads, 'thread')} with accesses of {vector} do not divide the tiler's {extent} of {row}",
+        *first_written(spec, ("schedule", "tiler", row), ("schedule", "threads_per_row")),
+        notes=(f"{threads} * {vector} = {unit}", f"{extent} = {extent // unit} * {unit} + {extent % unit}"),
+        help=partial(first_that_works, say.code, [in_tiler(spec, row, -(-extent // unit) * unit)]),
+    )

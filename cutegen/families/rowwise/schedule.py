@@ -1,0 +1,68 @@
+"""The words of a row kernel's schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName, EvictPriority
+from cutegen.language.kinds import ByName, Choice, Integer, Record, Text, key
+from cutegen.language.model import KernelSpec, Schedule
+
+Keep = Literal["registers", "reload"]
+Predicate = Literal["none", "mask"]
+
+
+@dataclass(frozen=True)
+class RowCopy:
+    """How every tensor that lies along the rows moves."""
+
+    atom: CopyAtomName | None = key(Choice(COPY_ATOMS), COPY_ATOM_SAYS)
+    bits: int | None = key(
+        Choice(WIDTHS),
+        "Width of one access to the widest element type, in bits. Left out, as wide as sizes and alignment allow.",
+    )
+    evict_priority: EvictPriority | None = key(
+        Choice(get_args(EvictPriority)),
+        "What the L1 cache does with lines of tensors that have all modes: `no_allocate` for what is touched once. One "
+        "that broadcasts is read again, and stays `evict_normal`.",
+    )
+
+
+@dataclass(frozen=True)
+class RowWalk:
+    """The order in which thread blocks walk the rows."""
+
+    raster: str | None = key(Text(), "The mode along which consecutive thread blocks take neighbouring rows.")
+
+
+@dataclass(frozen=True)
+class RowwiseSchedule(Schedule):
+    """Schedule of a row kernel."""
+
+    tiler: Mapping[str, int] | None = key(
+        ByName(Integer(), "Elements along this mode.", least=1),
+        "What a thread block has at a time: along the row's mode the elements that its threads hold in registers, "
+        "along the last other mode the rows, each with threads of its own; 1 along all others.",
+    )
+    threads_per_row: int | None = key(Integer(), "Threads that share a row: a power of two, at most 1024.")
+    keep: Keep | None = key(
+        Choice(get_args(Keep)),
+        "Where a row waits between its reductions: `registers`: it is loaded once, whole; `reload`: it is walked in "
+        "pieces of the tiler, and read again for each reduction that needs an earlier one.",
+    )
+    copy: RowCopy = key(Record(RowCopy), "How every tensor along the rows moves.", factory=RowCopy)
+    predication: Mapping[str, Predicate] = key(
+        ByName(
+            Choice(get_args(Predicate)),
+            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
+            "past the end are left out, and a reduction takes its neutral element there.",
+        ),
+        "Guards by mode.",
+        factory=dict,
+    )
+    scheduler: RowWalk = key(Record(RowWalk), "The order in which rows are walked.", factory=RowWalk)
+
+
+Spec = KernelSpec[RowwiseSchedule]

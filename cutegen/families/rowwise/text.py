@@ -1,0 +1,153 @@
+"""What the templates of a row kernel print. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import log2
+from typing import Any
+
+from cutegen.atoms.targets import WARP
+from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.expressions.tree import coords
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.program import Store
+from cutegen.families.rowwise.walk_text import WalksText
+from cutegen.layouts import show
+
+DIVISOR = "cute.FastDivmodDivisorV2"
+COPY = "schedule.copy"
+
+
+def kernel_parts(plan: RowwisePlan) -> KernelParts:
+    """The parts of a module of one row kernel."""
+    divisors = _divisors(plan)
+    return KernelParts(
+        template="rowwise.py.j2",
+        constants=_constants(plan),
+        context=_context(plan),
+        parameters=("tv_layout: cute.Layout", *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
+        launched={d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)},
+        largest={} if plan.walked else {plan.row: f"TILER[{_axis(plan)}]"},
+        limits=_limits(plan),
+    )
+
+
+def _axis(plan: RowwisePlan) -> int:
+    return plan.spec.lead.shape.index(plan.row)
+
+
+def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
+    modes = ", ".join(plan.spec.lead.shape)
+    counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler")]
+    return (
+        Constant("TILER", python_tuple(plan.tiler), f"({modes}) of a thread block", "schedule.tiler"),
+        Constant("THREADS", str(plan.threads), "of a thread block", "schedule.threads_per_row"),
+        Constant("THREADS_PER_ROW", str(plan.threads_per_row), "", "schedule.threads_per_row"),
+        Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
+        Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
+        *counted,
+    )
+
+
+def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
+    """The number of tiles is one that 32 bits can count."""
+    if plan.most_tiles is None:
+        return ()
+    counts = []
+    for i, (mode, extent) in enumerate(zip(plan.spec.lead.shape, plan.tiler, strict=True)):
+        if mode != plan.row:
+            counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if extent > 1 else f'sizes["{mode}"]')
+    return (Limit("schedule.tiler", " * ".join(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+
+
+def _divisors(plan: RowwisePlan) -> list[str]:
+    """The names of the numbers that a block's number is divided by, in that order."""
+    return [f"tiles_{plan.spec.lead.shape[i]}" for i in plan.tile_order[:-1]]
+
+
+def _context(plan: RowwisePlan) -> dict[str, Any]:
+    texts, lead = WalksText(plan), plan.spec.lead
+    modes, axis = lead.shape, _axis(plan)
+    others = [mode for mode in modes if mode != plan.row]
+    reads = {name for walk in plan.program.walks for name in walk.reads}
+    return {
+        "lead": lead,
+        "L": lead.name,
+        "axis": axis,
+        "size_text": texts.size,
+        "pieces": f"cute.ceil_div({texts.size}, TILER[{axis}])",
+        "copy_path": COPY,
+        "mask_path": "schedule.predication",
+        "operands": list(texts.operands.values()),
+        "loaded": [operand for name, operand in texts.operands.items() if name in reads],
+        "stored": [texts.operands[t.name] for t in plan.spec.outputs if t.name in texts.operands],
+        "before": texts.before,
+        "walks": texts.walks,
+        "partials": texts.partials,
+        "across": texts.across,
+        "extremes": texts.extremes,
+        "warps_per_row": plan.warps_per_row,
+        "steps": int(log2(min(WARP, plan.threads_per_row))),
+        "coordinate": texts.coordinate,
+        "fit": partial(call, width=WIDTH - (4 if plan.walked else 0)),
+        "grid_tiles": " * ".join(f"tiles[{modes.index(m)}]" for m in others) or "1",
+        "others": others,
+        "tile_shape": show(plan.tiler),
+        **_place(plan, texts),
+        **_masks(plan),
+    }
+
+
+def _masks(plan: RowwisePlan) -> dict[str, Any]:
+    modes, lead = plan.spec.lead.shape, plan.spec.lead.name
+    checked = [i for i, mode in enumerate(modes) if mode in plan.masked]
+    sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{lead}.shape[{i}]" for i in checked))
+    widths = {o.vector for o in plan.operands} - {plan.vector}
+    return {
+        "masked": plan.masked,
+        "all_masked": len(plan.masked) == len(modes),
+        "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
+        "narrow_widths": [(v, plan.vector // v) for v in sorted(widths)],
+    }
+
+
+def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
+    """The texts of which rows a block has, and which of them a thread."""
+    modes, beside, lead = plan.spec.lead.shape, plan.beside, plan.spec.lead.name
+    tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else "0") for mode in modes]
+    stores = any(isinstance(step, Store) for step in plan.program.rows)
+    used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
+    has_row = ""
+    if beside is not None and beside in plan.masked and (stores or plan.row_tensors):
+        has_row = f"{texts.row_coordinates[beside]} < m{lead}.shape[{modes.index(beside)}]"
+    return {
+        "tile_walk": _tile_walk(plan),
+        "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
+        "tile": f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})",
+        "row_indices": _row_indices(plan, texts) if plan.row_tensors or stores or used else [],
+        "has_row": has_row,
+        "row_loads": [texts.row_load(name) for name in plan.row_tensors],
+    }
+
+
+def _tile_walk(plan: RowwisePlan) -> list[tuple[str, str, str]]:
+    """Quotient and remainder, what is divided, and by what: a block's number to its rows' tile."""
+    modes = [plan.spec.lead.shape[i] for i in plan.tile_order]
+    if len(modes) < 2:
+        return [(f"tile_{mode}", "bidx", "") for mode in modes]
+    steps, number = [], "bidx"
+    for mode, divisor in zip(modes, _divisors(plan), strict=False):
+        quotient = f"tile_{modes[-1]}" if mode == modes[-2] else "rest"
+        steps.append((f"{quotient}, tile_{mode}", number, divisor))
+        number = "rest"
+    return steps
+
+
+def _row_indices(plan: RowwisePlan, texts: WalksText) -> list[tuple[str, str]]:
+    """The coordinates of a thread's row, as variables and what they are."""
+    found = []
+    for mode, variable in texts.row_coordinates.items():
+        several = mode == plan.beside and plan.rows > 1
+        found.append((variable, f"tile_{mode}" + f" * {plan.rows} + tidx // THREADS_PER_ROW" * several))
+    return found

@@ -1,0 +1,239 @@
+"""What a row kernel computes, as text: the walks over a row, and what is the same along it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.variables import Variables
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import coords
+from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.printing import ElementPrinter, RowPrinter, combined, identity
+from cutegen.families.rowwise.program import Named, Reduction, RowStep, Store, Walk
+
+
+@dataclass(frozen=True)
+class StoreText:
+    """A tensor along the rows that a walk stores."""
+
+    operand: OperandText
+    statements: tuple[str, ...]
+    store: str  # into its registers
+
+
+@dataclass(frozen=True)
+class ReductionText:
+    """A reduction: what a thread has of it before and after a piece of the row, and what the row has in all."""
+
+    variable: str
+    start: str
+    statements: tuple[str, ...]
+    across: str
+    what: str  # for a comment
+
+
+@dataclass(frozen=True)
+class WalkText:
+    """One walk over the row."""
+
+    loads: list[OperandText]
+    coordinates: bool
+    in_row: bool  # whether elements beyond the row's end must be told
+    statements: tuple[str, ...]
+    stores: list[StoreText]
+    reductions: list[ReductionText]
+    after: list[str]
+
+
+@dataclass(frozen=True)
+class AcrossText:
+    """A function that makes one value of those of a row's threads."""
+
+    name: str
+    what: str
+    nan: str  # what becomes of a NaN
+    type: str
+    both: str  # two partial results, `x` and `other`, as one
+
+
+class WalksText:
+    """The texts of one plan's walks. Names are given out in the order of the kernel."""
+
+    def __init__(self, plan: RowwisePlan) -> None:
+        self.plan, self.spec, self.lead = plan, plan.spec, plan.spec.lead
+        variables = self.variables = Variables(plan.spec)
+        self.operands = operands_of(plan)
+        self.size = f"m{self.lead.name}.shape[{self.lead.shape.index(plan.row)}]"
+        self.coordinate = variables.free(f"coord_{plan.row}")
+        self.row_coordinates = {m: variables.free(f"row_{m}") for m in self.lead.shape if m != plan.row}
+        self.row_variables = {name: self.spec.tensor(name).argument for name in plan.row_tensors}
+        self.partials_of = {r: variables.free(f"partials_{i}") for i, r in enumerate(plan.program.reductions)}
+        along = {name: operand.variable for name, operand in self.operands.items()}
+        names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
+        coordinates, numbers = self.row_coordinates | {plan.row: self.coordinate}, [0]
+        taken = frozenset({*names.values(), *along.values(), *coordinates.values()})
+        self.row_printer = RowPrinter(names, frozenset(), None, WIDTH - 4, coordinates, taken=taken, numbers=numbers)
+        self.element_printer = ElementPrinter(
+            names | along,
+            frozenset(along),
+            None,
+            WIDTH - (8 if plan.walked else 4),
+            coordinates,
+            taken=taken,
+            numbers=numbers,
+            converted=converted_tensors(plan),
+        )
+        self.before = [line for step in plan.program.before for line in self._row_step(step)]
+        self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
+
+    # ------------------------------------------------------------------------------------------------------ of a row
+
+    def row_load(self, name: str) -> tuple[str, str, str]:
+        """Variable, tensor and text of a value that is the same along the row."""
+        tensor = self.spec.tensor(name)
+        index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
+        text = f"m{name}[{index}]"
+        if tensor.dtype is Dtype.bool:
+            text += " != 0"
+        if self.plan.beside in self.plan.masked:
+            none = "False" if tensor.dtype is Dtype.bool else "0.0" if tensor.dtype.is_float else "0"
+            text = f"{text} if has_row else cutlass.{tensor.dtype.cutlass}({none})"
+        return self.row_variables[name], name, text
+
+    def _row_step(self, step: RowStep) -> list[str]:
+        """The statements of what is computed or stored of a row as a whole."""
+        if isinstance(step, Named):
+            variable = self._variable(step.name)
+            lines = self.row_printer.keep(step.value, step.name, variable)
+            self._known(step.name, self.row_printer.locals[step.name])
+            return lines
+        tensor = self.spec.tensor(step.tensor)
+        target = self.variables.free(f"result_{step.tensor}")
+        lines = self.row_printer.run(step.value, target)
+        held = lines[-1].removeprefix(f"{target} = ")
+        if held.isidentifier():
+            lines, target = lines[:-1], held
+        index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
+        terms = ["tidx % THREADS_PER_ROW == 0"] if self.plan.threads_per_row > 1 else []
+        terms += ["has_row"] if self.plan.beside in self.plan.masked else []
+        assign = f"m{step.tensor}[{index}] = {target}"
+        return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
+
+    def _variable(self, name: str) -> str:
+        tensor = next((t for t in self.spec.tensors if t.name == name), None)
+        return self.variables.free(f"new_{tensor.argument}" if tensor else name, f"{name}_value")
+
+    def _known(self, name: str, variable: str) -> None:
+        """Both printers know a value of the row by its variable."""
+        self.row_printer.locals[name] = self.element_printer.locals[name] = variable
+
+    # -------------------------------------------------------------------------------------------------- of its elements
+
+    def _walk(self, number: int, one: Walk) -> WalkText:
+        plan, printer = self.plan, self.element_printer
+        coordinates = any(node.mode == plan.row for value in one.values for node in coords(value))
+        first = plan.walked or number == 0
+        reads = one.reads if plan.walked else self._all_reads() if number == 0 else ()
+        held = [self.operands[name].variable for name in one.reads] or [
+            self.operands[name].variable for name in self._all_reads() if not plan.walked
+        ]
+        printer.anchor = next(iter(held), self.coordinate if coordinates else None)
+        lines: list[str] = []
+        for named in one.elements:
+            variable = printer.locals.get(named.name) or self._variable(named.name)
+            lines += printer.keep(named.value, named.name, variable)
+        reductions = [self._reduction(reduction) for reduction in one.reductions]
+        stores = [self._store(store) for store in one.stores]
+        after = [line for step in one.after for line in self._row_step(step)]
+        masked = plan.row in plan.masked and bool(one.reductions)
+        return WalkText(
+            loads=[self.operands[name] for name in reads],
+            coordinates=coordinates and first or (coordinates and not self._had_coordinates(number)),
+            in_row=masked and (plan.walked or number == self._first_reducing()),
+            statements=tuple(lines),
+            stores=stores,
+            reductions=reductions,
+            after=after,
+        )
+
+    def _all_reads(self) -> tuple[str, ...]:
+        """The tensors along the rows that any walk needs: kept in registers they are all loaded at once."""
+        walks = self.plan.program.walks
+        return tuple(name for name in self.operands if any(name in one.reads for one in walks))
+
+    def _had_coordinates(self, number: int) -> bool:
+        walks = self.plan.program.walks[:number]
+        values = (value for one in walks for value in one.values)
+        return any(node.mode == self.plan.row for value in values for node in coords(value))
+
+    def _first_reducing(self) -> int:
+        return next((i for i, one in enumerate(self.plan.program.walks) if one.reductions), -1)
+
+    def _reduction(self, reduction: Reduction) -> ReductionText:
+        plan, printer, dtype = self.plan, self.element_printer, reduction.dtype
+        variable = self._variable(reduction.name)
+        text = printer.print(reduction.value)
+        whole = printer.spread(reduction.value, text)
+        neutral = identity(reduction.function, dtype)
+        if plan.row in plan.masked:
+            whole = printer.name_of(whole)
+            whole = f"cute.where(in_row, {whole}, cute.full_like({whole}, {neutral}))"
+        statements = [*printer.taken_statements(), *printer.folded(reduction, whole, variable, plan.walked)]
+        self._known(reduction.name, variable)
+        printer.tensor_locals.discard(reduction.name)
+        across = ""
+        if plan.threads_per_row > 1:
+            partials = [self.partials_of[reduction]] if plan.warps_per_row > 1 else []
+            across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 4)
+        what = f"{reduction.function} along {plan.row}"
+        return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), across, what)
+
+    def _store(self, store: Store) -> StoreText:
+        printer, operand = self.element_printer, self.operands[store.tensor]
+        fragment = f"t{self.lead.name}r{store.tensor}_out"
+        text = printer.print(store.value)
+        statements = printer.taken_statements()
+        result = text.text
+        is_tensor = printer.is_tensor(store.value)
+        if operand.tensor.dtype is Dtype.bool:
+            result = f"({result}).to(cutlass.Uint8)" if not result.isidentifier() else f"{result}.to(cutlass.Uint8)"
+        if not is_tensor:
+            return StoreText(operand, tuple(statements), f"{fragment}.fill({result})")
+        if not result.isidentifier():
+            target = self.variables.free(f"result_{store.tensor}")
+            statements = [*statements, f"{target} = {result}"]
+            result = target
+        return StoreText(operand, tuple(statements), f"{fragment}.store({result}.reshape({fragment}.shape))")
+
+    # ----------------------------------------------------------------------------------------------- across its threads
+
+    @property
+    def partials(self) -> list[tuple[str, str]]:
+        """The tensors in shared memory for partial results of the warps of a row: variables and types."""
+        if self.plan.warps_per_row == 1:
+            return []
+        return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
+
+    @property
+    def extremes(self) -> list[tuple[str, str]]:
+        """The functions that find the largest or smallest of a thread's integers, and of two of them."""
+        used = {r.function for r in self.plan.program.reductions if not r.dtype.is_float}
+        names = {"max": "largest", "min": "smallest"}
+        return [(name, f"cutlass.{function}") for function, name in names.items() if function in used]
+
+    @property
+    def across(self) -> list[AcrossText]:
+        """The reductions over a row's threads, each once."""
+        found = {}
+        for reduction in self.plan.program.reductions if self.plan.threads_per_row > 1 else ():
+            name, dtype = _across(reduction), reduction.dtype
+            what = {"sum": "sum", "max": "largest", "min": "smallest"}[reduction.function]
+            nan = ", NaN if one is" if reduction.function != "sum" and dtype.is_float else ""
+            found[name] = AcrossText(name, what, nan, f"cutlass.{dtype.cutlass}", combined(reduction, "x", "other"))
+        return list(found.values())
+
+
+def _across(reduction: Reduction) -> str:
+    return f"row_{reduction.function}_{reduction.dtype.value}"

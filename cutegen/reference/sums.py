@@ -1,0 +1,78 @@
+"""Reductions along an axis, on `Bounded` values. Those that are reduced have all elements along the axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.reference.rounding import PRECISION, Bounded, overflow, settle, settle_integer, unit
+
+if TYPE_CHECKING:
+    import torch
+
+
+def total(x: Bounded, axis: int) -> Bounded:
+    """The sum along an axis, in any order and with products fused or not, accumulated in the type of x.
+
+    |s' - s| <= gamma(n - 1) sum |x'| with gamma(n) = n u / (1 - n u), of n terms that are not 0: adding 0 does not
+    round. Source: Higham, section 3.1. The reference's own float64 sum adds the same with its u. Whole numbers whose
+    sizes come to 2^p at most stay whole at every step. An infinity or NaN is known where no partial sum of what is
+    finite can overflow; where a product overflowed that may be fused, nothing is known unless all are of one sign.
+    """
+    import torch
+
+    dtype = x.dtype
+    error = x.error.expand_as(x.value)
+    if not dtype.is_float:
+        return settle_integer(x.value.sum(axis, True), error.sum(axis, True), dtype)
+    value, finite = x.value.sum(axis, True), x.value.masked_fill(~x.value.isfinite(), 0.0)
+    magnitude = (finite.abs() + error).sum(axis, True)
+    terms = ((finite != 0) | (error != 0)).sum(axis, True)
+    gamma = _gamma((terms - 1).clamp_min(0), unit(dtype))
+    propagated = error.sum(axis, True)
+    whole = (finite == finite.trunc()).all(axis, True) & (propagated == 0) & (magnitude <= 2.0 ** PRECISION[dtype])
+    rounds = (gamma + _gamma(terms, unit(Dtype.f64))) * magnitude
+    bound = propagated + torch.where(whole | (terms <= 1), 0.0, rounds)
+    stays = magnitude * (1 + gamma) < overflow(dtype)
+    one_sign = (x.value + error <= 0).all(axis, True) | (x.value - error >= 0).all(axis, True)
+    surely = value.isfinite() & one_sign & (value.abs() - bound >= overflow(dtype))
+    bound = torch.where(stays | surely, bound, torch.inf)
+    if x.overflowed is not None:
+        fused = x.overflowed.expand_as(x.value).any(axis, True) & ~one_sign
+        bound = torch.where(fused, torch.inf, bound)
+    nan = (x.value.isnan() & (error == 0)).any(axis, True)
+    opposite = (x.value == torch.inf).any(axis, True) & (x.value == -torch.inf).any(axis, True)
+    known = stays & bound.isfinite()
+    certain = value.isnan() & (nan | (opposite & known)) | value.isinf() & known
+    return settle(value, bound, torch.zeros_like(bound), dtype, certain)
+
+
+def extreme(x: Bounded, axis: int, function: str) -> Bounded:
+    """The largest or smallest along an axis, between those of the ends that bounds leave open.
+
+    Of no elements it is the infinity, or the end of the integers, that any other would replace. NaN wins.
+    """
+    import torch
+
+    if not x.value.shape[axis]:
+        shape = [1 if i == axis else size for i, size in enumerate(x.value.shape)]
+        low, high = (-torch.inf, torch.inf) if x.dtype.is_float else x.dtype.range
+        none = torch.full(shape, low if function == "max" else high, dtype=x.value.dtype, device=x.value.device)
+        return Bounded(none, torch.zeros(shape, dtype=torch.float64, device=x.value.device), x.dtype)
+    pick = torch.amax if function == "max" else torch.amin
+    value = pick(x.value, axis, True)
+    least, most = pick(x.value - x.error, axis, True), pick(x.value + x.error, axis, True)
+    error = torch.where(
+        (x.error == 0).expand_as(x.value).all(axis, True), 0.0, torch.maximum(most - value, value - least)
+    )
+    nan = (x.value.isnan() & (x.error == 0)).any(axis, True)
+    unknown = (x.error == torch.inf).expand_as(x.value).any(axis, True)
+    error = torch.where(unknown, torch.inf, error.double().nan_to_num(torch.inf, torch.inf))
+    return Bounded(value, torch.where(nan, 0.0, error), x.dtype)
+
+
+def _gamma(terms: torch.Tensor, u: float) -> torch.Tensor:
+    import torch
+
+    nu = terms * u
+    return torch.where(nu < 0.5, nu / (1 - nu), torch.inf)
