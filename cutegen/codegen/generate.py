@@ -51,12 +51,18 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
     Raises `SpecError` with all errors and warnings if any of its kernels has an error.
     """
     planned: list[tuple[KernelSpec, Report]] = []
+    read: list[tuple[KernelSpec, KernelSpec, Report]] = []  # without its name, resolved, and what was said
     for spec in read_specs(text, path):
-        report = Report(spec.source)
-        resolved = resolve(spec, report)
-        if not report.failed:
-            check(resolved, report, performance=performance)
-        planned.append((resolved, report))
+        nameless = replace(spec, kernel="", summary="")
+        alike = next((known for known in read if known[0] == nameless), None)
+        if alike is None:  # a matrix may have many kernels that differ in name only
+            report = Report(spec.source)
+            resolved = resolve(spec, report)
+            if not report.failed:
+                check(resolved, report, performance=performance)
+            alike = (nameless, resolved, report)
+            read.append(alike)
+        planned.append((replace(alike[1], kernel=spec.kernel, summary=spec.summary), alike[2]))
     found = _said_of_some(planned)
     if has_errors(found):
         raise SpecError(found)

@@ -1,4 +1,4 @@
-"""The op `rowwise`: statements on elements of one coordinate, and reductions along the mode of a row."""
+"""The op `rowwise`: statements on elements of one coordinate, reductions along the mode of a row, and over the rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.spans import span, spans_of
-from cutegen.expressions.tree import Assignment, Compute, reductions
+from cutegen.expressions.tree import Assignment, Compute, Expr, Reduce, reductions
 from cutegen.language.computing import check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -23,7 +23,8 @@ ROWS = (1024, 8192, 65536)  # elements of a row, where a kernel is measured and 
 class Rowwise(Op):
     """Statements whose reductions go along one mode, the row's; tensors broadcast along the modes that they lack.
 
-    One tensor at least has all modes. An output has the modes of what is assigned to it, or more.
+    One tensor at least has all modes. An output has the modes of what is assigned to it, or more; or it has the row's
+    mode alone, and is all that is reduced over the rows.
     """
 
     name = "rowwise"
@@ -65,21 +66,7 @@ targets: [sm_80, sm_90a]
                     say(ctx, "CG127", message, number, reduction.place, f"reduce what has the mode {reduction.mode}")
                     return
             _check_target(ctx, number, statement, tensors, span(statement.value, spans))
-        self._check_rows(ctx, compute, lead)
-
-    def _check_rows(self, ctx: Context, compute: Compute, lead: Tensor) -> None:
-        """All reductions go along one mode, which is contiguous in memory."""
-        found = [(i, r) for i, statement in enumerate(compute.statements) for r in reductions(statement.value)]
-        if not found:
-            help = "write `op: elementwise`"
-            say(ctx, "CG127", "a rowwise kernel reduces along a mode", 0, compute.statements[0].value.place, help)
-            return
-        row = found[0][1].mode
-        for number, reduction in found:
-            if reduction.mode != row:
-                message = f"`{row}` is the mode of the rows, and {reduction.function} goes along `{reduction.mode}`"
-                say(ctx, "CG127", message, number, reduction.place, "write a kernel for each mode that is reduced")
-                return
+        _check_reductions(ctx, compute, tensors, lead)
 
     def lead(self, spec: KernelSpec) -> Tensor:
         """The first tensor that has all modes."""
@@ -92,14 +79,16 @@ targets: [sm_80, sm_90a]
         return ()
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
-        return (row_mode(spec.compute),)
+        return tuple(dict.fromkeys(r.mode for value in spec.compute.values for r in reductions(value)))
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        return () if _has_extremes(compute) else (row_mode(compute),)
+        extremes = _of_extremes(compute)
+        reduced = dict.fromkeys(r.mode for value in compute.values for r in reductions(value))
+        return tuple(mode for mode in reduced if mode not in extremes)
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
-        """The row's mode, where its largest or smallest is asked for: torch has none of no numbers."""
-        return (row_mode(spec.compute),) if _has_extremes(spec.compute) else ()
+        """Modes of which the largest or smallest is asked for: torch has none of no numbers."""
+        return _of_extremes(spec.compute)
 
     def reference(self, plan: Plan) -> Reference:
         from cutegen.ops.reference import reference_of
@@ -108,7 +97,7 @@ targets: [sm_80, sm_90a]
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """Rows of several lengths, as many of each as come to about `ELEMENTS`; other modes than two are 1."""
-        row = row_mode(spec.compute)
+        row = row_mode(spec.compute, spec.tensors)
         others = [mode for mode in spec.modes if mode != row and mode not in spec.static]
         found = []
         for length in (spec.static[row],) if row in spec.static else ROWS:
@@ -125,13 +114,88 @@ def leading(tensors: Iterable[Tensor]) -> Tensor | None:
     return next((tensor for tensor in tensors if len(tensor.shape) == len(every)), None)
 
 
-def row_mode(compute: Compute) -> str:
-    """The mode that the statements' reductions go along."""
-    return next(reduction.mode for value in compute.values for reduction in reductions(value))
+def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
+    """The mode of the rows: that which reductions go along whose results are used again.
+
+    Where nothing is used again it is the one along which the leading tensor is contiguous.
+    """
+    for statement in compute.statements:
+        last = outermost(statement)
+        inner = last[-1].x if last else statement.value
+        for reduction in reductions(inner):
+            return reduction.mode
+        if last and any(statement.target in other.names() for other in compute.statements):
+            return last[-1].mode
+    lead = leading(tensors)
+    assert lead is not None
+    return lead.major or lead.shape[-1]
 
 
-def _has_extremes(compute: Compute) -> bool:
-    return any(r.function in ("max", "min") for value in compute.values for r in reductions(value))
+def outermost(statement: Assignment) -> tuple[Reduce, ...]:
+    """The reductions that a statement ends with, outer ones first: both of `s = sum(sum(x, M), B)`."""
+    found: list[Reduce] = []
+    node: Expr = statement.value
+    while isinstance(node, Reduce):
+        found.append(node)
+        node = node.x
+    return tuple(found)
+
+
+def over_rows(statement: Assignment, row: str) -> tuple[Reduce, ...]:
+    """The reductions over the rows, outer ones first, that a statement ends with; none where it ends with another."""
+    found = outermost(statement)
+    return found if found and all(reduction.mode != row for reduction in found) else ()
+
+
+def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:
+    """Reductions go along the row, but for those that make an output of one element for each column."""
+    found = [(i, r) for i, statement in enumerate(compute.statements) for r in reductions(statement.value)]
+    if not found:
+        help = "write `op: elementwise`"
+        say(ctx, "CG127", "a rowwise kernel reduces along a mode", 0, compute.statements[0].value.place, help)
+        return
+    row = row_mode(compute, tensors.values())
+    for number, statement in enumerate(compute.statements):
+        last = over_rows(statement, row)
+        for reduction in reductions(statement.value):
+            if reduction.mode != row and reduction not in last:
+                message = f"`{row}` is the mode of the rows, and {reduction.function} goes along `{reduction.mode}`"
+                help = f"what is reduced over the rows is an output, of one element for each {row}, and used no more"
+                say(ctx, "CG127", message, number, reduction.place, help)
+                return
+        others = {mode for mode in lead.shape if mode != row}
+        if not last:
+            _check_rows_apart(ctx, number, statement, tensors, others)
+            continue
+        place = statement.value.place
+        if statement.target not in tensors or any(statement.target in other.names() for other in compute.statements):
+            message = f"`{statement.target}` is reduced over the rows, and used again"
+            say(ctx, "CG127", message, number, place, "assign it to an output, and use that in a kernel of its own")
+        elif len(functions := {reduction.function for reduction in last}) > 1:
+            message = f"the rows are reduced by {' and by '.join(sorted(functions))}"
+            say(ctx, "CG127", message, number, place, "reduce them along each mode by the same function")
+        elif {reduction.mode for reduction in last} != others or tensors[statement.target].shape != (row,):
+            message = f"what is reduced over the rows has one element for each {row}, and is reduced along all else"
+            wanted = statement.value
+            text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{row}]`"
+            say(ctx, "CG127", message, number, wanted.place, text)
+
+
+def _check_rows_apart(
+    ctx: Context, number: int, statement: Assignment, tensors: Mapping[str, Tensor], others: set[str]
+) -> None:
+    """Every row has elements of its own of each output."""
+    if statement.target in tensors and (lacks := others - set(tensors[statement.target].shape)):
+        mode = min(lacks)
+        message = f"`{statement.target}` lacks {mode}, and every row along that would write it"
+        help = f"give {statement.target} the mode {mode}, or reduce over all rows"
+        say(ctx, "CG129", message, number, statement.target_place, help)
+
+
+def _of_extremes(compute: Compute) -> tuple[str, ...]:
+    """The modes along which the largest or smallest is asked for."""
+    found = (r for value in compute.values for r in reductions(value))
+    return tuple(dict.fromkeys(r.mode for r in found if r.function in ("max", "min")))
 
 
 def _check_target(

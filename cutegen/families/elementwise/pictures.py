@@ -28,10 +28,8 @@ def _threads(plan: ElementwisePlan) -> Figure:
     modes = plan.spec.output.shape
     sides = [[int(i == j) for j in range(len(modes))] for i in range(len(modes))]
     # The strides 1 along one mode and 0 along the others give the coordinate along that one.
-    coordinates = [images(thread_values(plan, side)) for side in sides]
-    shape = tuple(1 + max(along) for along in coordinates)
-    strides = compact(shape)
-    places = [sum(c * s for c, s in zip(coords, strides, strict=True)) for coords in zip(*coordinates, strict=True)]
+    shape = tuple(1 + max(images(thread_values(plan, side))) for side in sides)
+    places = images(thread_values(plan, compact(shape)))
     found = partition(plan.threads, places, shape)
     whose = "the first block's tiles" if plan.partition == "inner" else "a block's tile"
     keys = ("thread_layout", "value_layout", "threads", "copy")

@@ -19,12 +19,7 @@ def figures(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 def _threads(plan: RowwisePlan) -> Figure:
     modes = plan.spec.lead.shape
-    sides = [tuple(int(i == j) for j in range(len(modes))) for i in range(len(modes))]
-    # The strides 1 along one mode and 0 along the others give the coordinate along that one.
-    coordinates = [images(thread_values(plan.spec, side)) for side in sides]
-    strides = compact(plan.tiler)
-    places = [sum(c * s for c, s in zip(at, strides, strict=True)) for at in zip(*coordinates, strict=True)]
-    found = partition(plan.threads, places, plan.tiler)
+    found = partition(plan.threads, images(thread_values(plan.spec, compact(plan.tiler))), plan.tiler)
     keys, names = ("threads_per_row", "tiler", "copy"), ("values of a thread", "thread-value layout", "tile")
     whose = "a block's piece of its rows" if plan.walked else "a block's rows"
     return draw_threads(

@@ -48,6 +48,21 @@ class Store:
     value: Expr
 
 
+@dataclass(frozen=True)
+class Column:
+    """An output of one element for each place of a row, made of those of all rows; a `mean` divides by their number."""
+
+    tensor: str
+    function: Function
+    mean: bool
+    value: Expr
+
+    @property
+    def dtype(self) -> Dtype:
+        assert self.value.dtype is not None
+        return self.value.dtype
+
+
 RowStep = Named | Store
 
 
@@ -59,12 +74,14 @@ class Walk:
     elements: tuple[Named, ...]
     stores: tuple[Store, ...]
     reductions: tuple[Reduction, ...]
+    columns: tuple[Column, ...]
     after: tuple[RowStep, ...]
 
     @property
     def values(self) -> tuple[Expr, ...]:
         """All that is computed of each element."""
-        steps: tuple[Named | Store | Reduction, ...] = (*self.elements, *self.reductions, *self.stores)
+        steps: tuple[Named | Store | Reduction | Column, ...]
+        steps = (*self.elements, *self.reductions, *self.stores, *self.columns)
         return tuple(step.value for step in steps)
 
 
@@ -78,6 +95,10 @@ class Program:
     @property
     def reductions(self) -> tuple[Reduction, ...]:
         return tuple(chain.from_iterable(one.reductions for one in self.walks))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(chain.from_iterable(one.columns for one in self.walks))
 
     @property
     def rows(self) -> tuple[RowStep, ...]:
@@ -100,7 +121,7 @@ def program_of(
 class _Item:
     """A step before it is put into a walk: `level` is the number of walks that must have ended."""
 
-    step: Named | Reduction | Store
+    step: Named | Reduction | Store | Column
     level: int
     along: bool  # the row: it is one of each element
 
@@ -122,9 +143,10 @@ class _Planner:
         later = {node.id for typed in self.statements for node in walk(typed.value) if isinstance(node, Local)}
         for typed in self.statements:
             self._statement(typed, typed.target in later)
-        reductions = [i for i in self.items if isinstance(i.step, Reduction)]
-        stores = [i for i in self.items if isinstance(i.step, Store) and i.along]
-        walks = max((item.level + 1 for item in (*reductions, *stores)), default=0)
+        ends = [
+            i for i in self.items if isinstance(i.step, Reduction | Column) or isinstance(i.step, Store) and i.along
+        ]
+        walks = max((item.level + 1 for item in ends), default=0)
         done: set[str] = set()
         found = []
         for number in range(walks):
@@ -137,14 +159,15 @@ class _Planner:
         here = [item.step for item in self.items if item.level == number]
         reductions = tuple(step for step in here if isinstance(step, Reduction))
         stores = tuple(i.step for i in self.items if i.level == number and i.along and isinstance(i.step, Store))
-        ends: tuple[Reduction | Store, ...] = (*reductions, *stores)
+        columns = tuple(step for step in here if isinstance(step, Column))
+        ends: tuple[Reduction | Store | Column, ...] = (*reductions, *stores, *columns)
         wanted = {node.id for step in ends for node in walk(step.value) if isinstance(node, Local)}
         elements: list[Named] = []
         for item in reversed(self.items):
             if isinstance(item.step, Named) and item.along and item.step.name in wanted - done:
                 elements.insert(0, item.step)
                 wanted |= {node.id for node in walk(item.step.value) if isinstance(node, Local)}
-        one = Walk((), tuple(elements), stores, reductions, self._after(number + 1))
+        one = Walk((), tuple(elements), stores, reductions, columns, self._after(number + 1))
         names = {node.id for value in one.values for node in walk(value) if isinstance(node, Name)}
         reads = tuple(name for name in self.shapes if name in names and self.row in self.shapes[name])
         return replace(one, reads=reads)
@@ -152,10 +175,13 @@ class _Planner:
     def _after(self, level: int) -> tuple[RowStep, ...]:
         """What is the same along the row and can be computed once so many walks have ended."""
         steps = (item.step for item in self.items if item.level == level and not item.along)
-        return tuple(step for step in steps if not isinstance(step, Reduction))
+        return tuple(step for step in steps if isinstance(step, Named | Store))
 
     def _statement(self, typed: Typed, later: bool) -> None:
         stored, along = typed.stored, self._along(typed.value)
+        if isinstance(typed.value, Reduce) and typed.value.mode != self.row:
+            self._column(typed)
+            return
         if isinstance(typed.value, Reduce):
             value: Expr = self._reduced(typed.value, typed.target)
         else:
@@ -172,6 +198,16 @@ class _Planner:
         self.items.append(
             _Item(Store(typed.target, stored), self._level(stored), self.row in self.shapes[typed.target])
         )
+
+    def _column(self, typed: Typed) -> None:
+        """An output that is reduced over the rows; a mean over several modes is one over all of them together."""
+        value, functions = typed.value, []
+        while isinstance(value, Reduce):
+            functions.append(value.function)
+            value = value.x
+        value = self._split(value, within_row=False)
+        function: Function = "max" if functions[0] == "max" else "min" if functions[0] == "min" else "sum"
+        self.items.append(_Item(Column(typed.target, function, "mean" in functions, value), self._level(value), True))
 
     def _name(self, name: str, value: Expr, along: bool) -> Local:
         level = self._level(value)

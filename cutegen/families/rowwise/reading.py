@@ -18,7 +18,7 @@ def check_schedule(
     lead = leading(tensors.values())
     if compute is None or lead is None:
         return
-    modes, row = lead.shape, row_mode(compute)
+    modes, row = lead.shape, row_mode(compute, tensors.values())
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     others = tuple(mode for mode in modes if mode != row)

@@ -18,7 +18,7 @@ from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 def row_of(spec: Spec) -> str:
     """The mode of the rows."""
-    return row_mode(spec.compute)
+    return row_mode(spec.compute, spec.tensors)
 
 
 def beside(spec: Spec) -> str | None:
