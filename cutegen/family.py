@@ -190,6 +190,12 @@ class Family(ABC, Generic[S, P]):
         """
         return {mode: size if sizes[mode] else 0 for mode, size in self.covered(plan).items()}
 
+    def threads_beside(self, plan: P, sizes: Mapping[str, int]) -> int:
+        """How many threads a call starts for the size of every mode, besides those of the kernel that the plan tells
+        of.
+        """
+        return 0
+
     def wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish] | None:
         """The cases that the kernel is verified on, in their order, instead of those that follow for any family.
 

@@ -43,16 +43,21 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Global memory that a call allocates besides its tensors: a kernel of its own writes it, and the main one reads
-    it. The size of each mode is rounded up to a multiple."""
+    """Global memory that a call allocates besides its tensors, through which one kernel passes something to another.
+
+    The size of each mode is rounded up to a multiple; `copies` are of that size.
+    """
 
     tensor: str  # that it holds another way
     rounded: tuple[tuple[str, int], ...]  # modes, and what the size of each is rounded up to a multiple of
     element: int  # bytes
+    copies: int = 1
 
     def bytes(self, sizes: Mapping[str, int]) -> int:
         """Its size in bytes, for the size of every mode."""
-        return prod(-(-sizes[mode] // multiple) * multiple for mode, multiple in self.rounded) * self.element
+        return (
+            prod(-(-sizes[mode] // multiple) * multiple for mode, multiple in self.rounded) * self.element * self.copies
+        )
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ def _scratch(proof: Proof) -> Iterator[str]:
     given = {tuple(r.sizes.items()): r.sizes for r in proof.rooflines}
     for x in proof.scratch:
         sides = [f"({mode} rounded up to {n})" if n > 1 else mode for mode, n in x.rounded]
-        yield f"    {x.tensor}: {' * '.join(sides)} * {count(x.element, 'byte')}"
+        times = f" * {x.copies}" if x.copies > 1 else ""
+        yield f"    {x.tensor}: {' * '.join(sides)} * {count(x.element, 'byte')}{times}"
         for sizes in given.values():
             at = " ".join(f"{mode}={size}" for mode, size in sizes.items())
             yield f"       {at}: {count(x.bytes(sizes), 'byte')}, moved twice, which the roofline leaves out"

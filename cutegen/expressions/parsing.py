@@ -244,7 +244,9 @@ class _Parser:
 
     def call(self, node: ast.Call, depth: int, place: Place) -> Expr:
         if isinstance(node.func, ast.Attribute):
-            raise self.no_function(node.func.attr, node.func, f"`{node.func.attr}` is called by its name alone")
+            name = node.func.attr
+            message = f"`{name}` is called by its name alone: only named functions can be called"
+            raise self.no_function(name, node.func, message)
         if not isinstance(node.func, ast.Name):
             raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
         name = node.func.id

@@ -31,7 +31,10 @@ class Rowwise(Op):
     summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `min`, and what is made of them"
     has_reductions = True
     reserved = frozenset(
-        ("THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece", "pieces", "smallest")
+        (
+            *("BLOCKS", "THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece"),
+            *("pieces", "row_count", "row_tile", "row_tiles", "smallest"),
+        )
     )
     starter = """\
 summary: Softmax of every row.

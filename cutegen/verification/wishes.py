@@ -133,8 +133,9 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
     def blocks(mode: str, bits: int) -> Wish:
         sizes = {**little, **dict.fromkeys(empty, 0), mode: 2**bits * tile[mode] + 1}
-        name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(empty)} = 0" * bool(empty)
-        what = "nothing to sum" if empty else "little to do"
+        others = [m for m in empty if m != mode]
+        name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(others)} = 0" * bool(others)
+        what = "nothing to sum" if others else "little to do"
         return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")
 
     def banded(mode: str, count: int) -> Wish:

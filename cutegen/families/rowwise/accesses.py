@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.proof import Scratch
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import thread_values
@@ -23,3 +25,10 @@ def _operand(plan: RowwisePlan, operand: Operand, kind: Literal["read", "write"]
     path = ("schedule", "threads_per_row")
     layout = thread_values(plan.spec, strides)
     return Access(name, tensor.name, tensor.dtype, "global", kind, operand.vector, layout, path, plan.threads)
+
+
+def scratch(plan: RowwisePlan) -> Iterator[Scratch]:
+    """What each block has of the outputs that are reduced over the rows, for each of the rows that it has at a time."""
+    for column in plan.program.columns:
+        rounded = ((plan.row, plan.tile[plan.row]),)
+        yield Scratch(column.tensor, rounded, column.dtype.bytes, (plan.blocks or 1) * plan.rows)

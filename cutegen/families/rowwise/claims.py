@@ -28,8 +28,9 @@ def _miscounted(plan: RowwisePlan) -> Iterator[str]:
         yield f"the kernel holds {count(plan.values, 'value')}"
     if values % plan.vector:
         yield f"{count(values, 'value')}: no whole number of accesses of {plan.vector}"
+    columns = {column.tensor for column in plan.program.columns}
     for output in plan.spec.outputs:
-        along = plan.row in output.shape
+        along = plan.row in output.shape and output.name not in columns
         if along and not any(o.write and o.tensor.name == output.name for o in plan.operands):
             yield f"the kernel does not store {output.name}"
 

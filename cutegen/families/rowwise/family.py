@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -88,7 +89,13 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return claims(plan)
 
     def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
-        return prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
+        tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
+        return tiles if plan.blocks is None else min(tiles, plan.blocks)
+
+    def scratch(self, plan: RowwisePlan) -> Iterator[Scratch]:
+        from cutegen.families.rowwise.accesses import scratch
+
+        return scratch(plan)
 
     def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
         found = {} if plan.walked else {plan.row: plan.tile[plan.row]}
@@ -98,7 +105,14 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
     def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         tile = plan.tile[plan.row]
-        return {**plan.tile, plan.row: max(1, -(-sizes[plan.row] // tile)) * tile if plan.walked else tile}
+        reached = {**plan.tile, plan.row: max(1, -(-sizes[plan.row] // tile)) * tile if plan.walked else tile}
+        if plan.blocks is not None and plan.beside is not None:
+            tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
+            reached[plan.beside] *= -(-tiles // plan.blocks)
+        return reached
+
+    def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
+        return -(-sizes[plan.row] // 32) * 1024 * len(plan.program.columns)
 
     def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.rowwise.cases import more_wishes

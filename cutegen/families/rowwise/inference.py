@@ -17,7 +17,7 @@ from cutegen.families.rowwise.rows import (
     widest_tensor,
     widest_vector,
 )
-from cutegen.families.rowwise.schedule import RowWalk, RowwiseSchedule, Spec
+from cutegen.families.rowwise.schedule import Kind, RowwiseSchedule, Spec
 from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS
 
@@ -28,6 +28,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 THREADS = 128  # of a block, if a row needs no more
 HELD = 128  # registers of a thread that the values of a row may take
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
+BLOCKS = 264  # of a persistent kernel
 LONG = 128  # threads of a row whose length is not known
 
 
@@ -43,11 +44,27 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
         return spec
-    schedule = spec.schedule
-    if schedule.scheduler.raster is None and (mode := beside(spec)) is not None:
-        spec = replace(spec, schedule=replace(schedule, scheduler=RowWalk(raster=mode)))
+    return _infer_predication(_infer_scheduler(spec, report), report)
+
+
+def _infer_scheduler(spec: Spec, report: Report) -> Spec:
+    walk = spec.schedule.scheduler
+    if walk.kind is None:
+        columns = program(spec).columns
+        kind: Kind = "persistent" if columns or walk.blocks is not None else "grid"
+        why = "no block has to know of other rows"
+        if kind == "persistent":
+            why = f"{columns[0].tensor} is reduced over the rows" if columns else "`blocks` says how many there are"
+        walk = replace(walk, kind=kind)
+        report.infer(why, "schedule", "scheduler", "kind")
+    if walk.kind == "persistent" and walk.blocks is None:
+        walk = replace(walk, blocks=BLOCKS)
+        why = "two for each multiprocessor of an H200; the same on every GPU, so that sums are"
+        report.infer(why, "schedule", "scheduler", "blocks")
+    if walk.raster is None and (mode := beside(spec)) is not None:
+        walk = replace(walk, raster=mode)
         report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")
-    return _infer_predication(spec, report)
+    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))
 
 
 def _infer_copy(spec: Spec, report: Report) -> Spec:

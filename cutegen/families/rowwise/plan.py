@@ -30,12 +30,18 @@ class RowwisePlan(Plan):
     masked: tuple[str, ...]
     tile_order: tuple[int, ...]  # modes but the row's, in the order in which blocks walk them
     program: Program
+    blocks: int | None  # that walk all tiles; None: one for each tile
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
 
     @property
     def walked(self) -> bool:
         """Whether a row is walked in pieces."""
         return self.keep != "registers"
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a block walks several tiles of rows."""
+        return self.blocks is not None
 
     @property
     def warps_per_row(self) -> int:

@@ -33,6 +33,8 @@ def plan(spec: Spec) -> RowwisePlan:
     statements = statements_of(spec)
     tiler = tuple(schedule.tiler[mode] for mode in modes)
     read = names_read(statements)
+    planned = program(spec)
+    columns = {column.tensor for column in planned.columns}
     counted = {mode: schedule.tiler[mode] for mode in modes if mode != row}
     fixed = all(mode in spec.static for mode in counted)
     few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= MOST_TILES
@@ -51,11 +53,12 @@ def plan(spec: Spec) -> RowwisePlan:
         values=values_of(spec),
         vector=vector_of(spec),
         tv_layout=thread_values(spec, compact(tiler)),
-        operands=tuple(_operand(spec, t.name, t.name in read) for t in along(spec)),
+        operands=tuple(_operand(spec, t.name, t.name in read) for t in along(spec) if t.name not in columns),
         row_tensors=tuple(t.name for t in spec.tensors if t.name in read and row not in t.shape),
         masked=tuple(mode for mode in modes if schedule.predication[mode] == "mask"),
         tile_order=tuple(modes.index(mode) for mode in walk_order(spec)),
-        program=program(spec),
+        program=planned,
+        blocks=schedule.scheduler.blocks,
         most_tiles=None if few else MOST_TILES,
     )
 

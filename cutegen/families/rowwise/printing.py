@@ -25,11 +25,16 @@ def identity(function: Function, dtype: Dtype) -> str:
 
 def combined(reduction: Reduction, x: str, y: str) -> str:
     """The text of two partial results as one."""
-    if reduction.function == "sum":
+    return combined_texts(reduction.function, reduction.dtype, x, y)
+
+
+def combined_texts(function: Function, dtype: Dtype, x: str, y: str) -> str:
+    """The same for any reduction of numbers of a type."""
+    if function == "sum":
         return f"{x} + {y}"
-    if reduction.dtype is Dtype.f32:
-        return f"cute.arch.f{reduction.function}({x}, {y}, nan=True)"
-    return f"cutlass.{reduction.function}({x}, {y})"
+    if dtype is Dtype.f32:
+        return f"cute.arch.f{function}({x}, {y}, nan=True)"
+    return f"cutlass.{function}({x}, {y})"
 
 
 @dataclass

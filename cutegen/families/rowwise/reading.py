@@ -26,6 +26,9 @@ def check_schedule(
         if mode in others[:-1] and extent > 1:
             message = f"a block has rows that are neighbours along {others[-1]}, and the tiler has {extent} of {mode}"
             ctx.say("CG203", message, "schedule", "tiler", mode, help=f"write `{mode}: 1`")
+    if schedule.scheduler.kind == "grid" and schedule.scheduler.blocks is not None:
+        message = "`blocks` does not apply to the kind grid, which has one for each tile of rows"
+        ctx.say("CG203", message, "schedule", "scheduler", "blocks", key=True, help="remove `blocks`")
     raster = schedule.scheduler.raster
     if raster is not None and raster not in others:
         if raster == row:

@@ -12,6 +12,7 @@ from cutegen.language.model import KernelSpec, Schedule
 
 Keep = Literal["registers", "reload"]
 Predicate = Literal["none", "mask"]
+Kind = Literal["grid", "persistent"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,14 @@ class RowCopy:
 
 @dataclass(frozen=True)
 class RowWalk:
-    """The order in which thread blocks walk the rows."""
+    """Which thread blocks there are, and the order in which they walk the rows."""
 
+    kind: Kind | None = key(
+        Choice(get_args(Kind)),
+        "`grid`: as many blocks as there are tiles of rows; `persistent`: `blocks` of them, which walk all tiles. What "
+        "is reduced over the rows is summed by each block, then over the blocks, in an order that `blocks` decides.",
+    )
+    blocks: int | None = key(Integer(), "Thread blocks of a persistent kernel.")
     raster: str | None = key(Text(), "The mode along which consecutive thread blocks take neighbouring rows.")
 
 

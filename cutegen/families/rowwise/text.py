@@ -7,9 +7,10 @@ from math import log2
 from typing import Any
 
 from cutegen.atoms.targets import WARP
-from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.formatting import call, python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
+from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.program import Store
 from cutegen.families.rowwise.walk_text import WalksText
@@ -26,11 +27,19 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         template="rowwise.py.j2",
         constants=_constants(plan),
         context=_context(plan),
-        parameters=("tv_layout: cute.Layout", *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
-        launched={d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)},
+        parameters=("tv_layout: cute.Layout", *_walking(plan), *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
+        launched={d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
+        | {column.workspace: f"space_{column.name}" for column in columns_of(plan)},
+        workspaces=workspaces(plan),
         largest={} if plan.walked else {plan.row: f"TILER[{_axis(plan)}]"},
         limits=_limits(plan),
     )
+
+
+def _walking(plan: RowwisePlan) -> list[str]:
+    """The parameters of a kernel whose blocks walk all tiles of rows."""
+    spaces = [f"{column.workspace}: cute.Tensor" for column in columns_of(plan)]
+    return ["row_tiles: cutlass.Int32", *spaces] if plan.persistent else []
 
 
 def _axis(plan: RowwisePlan) -> int:
@@ -46,6 +55,7 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         Constant("THREADS_PER_ROW", str(plan.threads_per_row), "", "schedule.threads_per_row"),
         Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
         Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
+        *([Constant("BLOCKS", str(plan.blocks), "that walk all rows, at most", PATH)] if plan.persistent else []),
         *counted,
     )
 
@@ -70,6 +80,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
     texts, lead = WalksText(plan), plan.spec.lead
     modes, axis = lead.shape, _axis(plan)
     others = [mode for mode in modes if mode != plan.row]
+    count = "cutlass.Float64" if is_double(plan) else "cutlass.Float32"
     reads = {name for walk in plan.program.walks for name in walk.reads}
     return {
         "lead": lead,
@@ -90,13 +101,39 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "warps_per_row": plan.warps_per_row,
         "steps": int(log2(min(WARP, plan.threads_per_row))),
         "coordinate": texts.coordinate,
-        "fit": partial(call, width=WIDTH - (4 if plan.walked else 0)),
+        "fit": partial(call, width=texts.width + 4 - (4 if plan.walked else 0)),
         "grid_tiles": " * ".join(f"tiles[{modes.index(m)}]" for m in others) or "1",
+        "columns": columns_of(plan),
+        "column_parameters": [
+            *(f"{column.workspace}: cute.Tensor" for column in columns_of(plan)),
+            *(f"m{column.name}: cute.Tensor" for column in columns_of(plan)),
+            "rows: cutlass.Int32",
+            f"row_count: {count}",
+        ],
+        "column_arguments": [
+            *(column.workspace for column in columns_of(plan)),
+            *(f"m{column.name}" for column in columns_of(plan)),
+            f"grid * {plan.rows}",
+            " * ".join(f"{count}(m{lead.name}.shape[{modes.index(m)}])" for m in others),
+        ],
+        "columns_path": PATH,
+        "space_layout": _space_layout(plan),
+        "turn": plan.persistent and plan.warps_per_row > 1 and len(plan.program.reductions) == 1,
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
         **_masks(plan),
     }
+
+
+def _space_layout(plan: RowwisePlan) -> tuple[str, str]:
+    """The shape and the strides with which a workspace, `space`, has the lead's modes: rows of blocks, and columns."""
+    shape, strides = [], []
+    for mode in plan.spec.lead.shape:
+        axis = {plan.beside: 0, plan.row: 1}.get(mode)
+        shape.append("1" if axis is None else f"space.shape[{axis}]")
+        strides.append("0" if axis is None else f"space.stride[{axis}]")
+    return python_tuple(shape), python_tuple(strides)
 
 
 def _masks(plan: RowwisePlan) -> dict[str, Any]:
@@ -119,24 +156,32 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     stores = any(isinstance(step, Store) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
     has_row = ""
-    if beside is not None and beside in plan.masked and (stores or plan.row_tensors):
+    if beside is not None and beside in plan.masked and (stores or plan.row_tensors or plan.program.columns):
         has_row = f"{texts.row_coordinates[beside]} < m{lead}.shape[{modes.index(beside)}]"
     return {
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
         "tile": f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})",
-        "row_indices": _row_indices(plan, texts) if plan.row_tensors or stores or used else [],
+        "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
+        "row_indices": _row_indices(plan, texts) if plan.row_tensors or stores or used or has_row else [],
         "has_row": has_row,
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
 
 
+def _own_tile(plan: RowwisePlan) -> list[str]:
+    """The coordinates of a block's tile of a workspace."""
+    piece = "piece" if plan.walked else "0"
+    return [{plan.beside: "bidx", plan.row: piece}.get(mode, "0") for mode in plan.spec.lead.shape]
+
+
 def _tile_walk(plan: RowwisePlan) -> list[tuple[str, str, str]]:
     """Quotient and remainder, what is divided, and by what: a block's number to its rows' tile."""
     modes = [plan.spec.lead.shape[i] for i in plan.tile_order]
+    number = "row_tile" if plan.persistent else "bidx"
     if len(modes) < 2:
-        return [(f"tile_{mode}", "bidx", "") for mode in modes]
-    steps, number = [], "bidx"
+        return [(f"tile_{mode}", number, "") for mode in modes]
+    steps = []
     for mode, divisor in zip(modes, _divisors(plan), strict=False):
         quotient = f"tile_{modes[-1]}" if mode == modes[-2] else "rest"
         steps.append((f"{quotient}, tile_{mode}", number, divisor))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import coords
+from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import ElementPrinter, RowPrinter, combined, identity
-from cutegen.families.rowwise.program import Named, Reduction, RowStep, Store, Walk
+from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class WalkText:
     in_row: bool  # whether elements beyond the row's end must be told
     statements: tuple[str, ...]
     stores: list[StoreText]
+    columns: list[ColumnText]
     reductions: list[ReductionText]
     after: list[str]
 
@@ -74,12 +76,13 @@ class WalksText:
         names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
         coordinates, numbers = self.row_coordinates | {plan.row: self.coordinate}, [0]
         taken = frozenset({*names.values(), *along.values(), *coordinates.values()})
-        self.row_printer = RowPrinter(names, frozenset(), None, WIDTH - 4, coordinates, taken=taken, numbers=numbers)
+        self.width = WIDTH - (8 if plan.persistent else 4)  # of a line of what is the same along a row
+        self.row_printer = RowPrinter(names, frozenset(), None, self.width, coordinates, taken=taken, numbers=numbers)
         self.element_printer = ElementPrinter(
             names | along,
             frozenset(along),
             None,
-            WIDTH - (8 if plan.walked else 4),
+            self.width - (4 if plan.walked else 0),
             coordinates,
             taken=taken,
             numbers=numbers,
@@ -146,6 +149,7 @@ class WalksText:
             lines += printer.keep(named.value, named.name, variable)
         reductions = [self._reduction(reduction) for reduction in one.reductions]
         stores = [self._store(store) for store in one.stores]
+        columns = [self._column(column) for column in one.columns]
         after = [line for step in one.after for line in self._row_step(step)]
         masked = plan.row in plan.masked and bool(one.reductions)
         return WalkText(
@@ -154,6 +158,7 @@ class WalksText:
             in_row=masked and (plan.walked or number == self._first_reducing()),
             statements=tuple(lines),
             stores=stores,
+            columns=columns,
             reductions=reductions,
             after=after,
         )
@@ -186,7 +191,7 @@ class WalksText:
         across = ""
         if plan.threads_per_row > 1:
             partials = [self.partials_of[reduction]] if plan.warps_per_row > 1 else []
-            across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 4)
+            across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 0, self.width)
         what = f"{reduction.function} along {plan.row}"
         return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), across, what)
 
@@ -206,6 +211,14 @@ class WalksText:
             statements = [*statements, f"{target} = {result}"]
             result = target
         return StoreText(operand, tuple(statements), f"{fragment}.store({result}.reshape({fragment}.shape))")
+
+    def _column(self, column: Column) -> ColumnText:
+        """What a piece of a row adds to an output that is reduced over the rows."""
+        printer = self.element_printer
+        text = printer.spread(column.value, printer.print(column.value))
+        one = printer.name_of(text)
+        texts = ColumnText.of(self.plan, column)
+        return replace(texts, statements=tuple(printer.taken_statements()), update=_both(column, texts.so_far, one))
 
     # ----------------------------------------------------------------------------------------------- across its threads
 
@@ -233,6 +246,18 @@ class WalksText:
             nan = ", NaN if one is" if reduction.function != "sum" and dtype.is_float else ""
             found[name] = AcrossText(name, what, nan, f"cutlass.{dtype.cutlass}", combined(reduction, "x", "other"))
         return list(found.values())
+
+
+def _both(column: Column, so_far: str, one: str) -> str:
+    """The text of what was so far, in registers, and one more of each value."""
+    if column.function == "sum":
+        return f"{so_far}.load() + {one}"
+    if not column.dtype.is_float:
+        return f"cute.math.{column.function}({so_far}.load(), {one})"
+    relation, opposite = (">", "<=") if column.function == "max" else ("<", ">=")
+    before = f"{so_far}.load()"
+    other = f"cute.where({before} {opposite} {one}, {one}, {before} + {one})"  # a NaN is on no side
+    return f"cute.where({before} {relation} {one}, {before}, {other})"
 
 
 def _across(reduction: Reduction) -> str:

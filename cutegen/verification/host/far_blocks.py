@@ -54,10 +54,17 @@ def checks(host: Host) -> Iterator[Check]:
     float, touches what another block has, or what nobody has.
     """
     if host.executor.chooses_blocks:
-        for mode in (m for m in host.spec.lead.shape if m not in host.spec.static):
+        for mode in (m for m in host.spec.lead.shape if m not in host.spec.static and _has_blocks(host, m)):
             if _affordable(host, _all(host, mode, 1)):
                 what = f"accepts as many tiles of {mode} as can be run"
                 yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
+
+
+def _has_blocks(host: Host, mode: str) -> bool:
+    """Whether more tiles of a mode take more blocks; else each block walks all of them."""
+    one = {m: host.spec.static.get(m, extent) for m, extent in host.spec.family.covered(host.plan).items()}
+    more = {**one, mode: 3 * one[mode]}
+    return host.spec.family.blocks(host.plan, more) > host.spec.family.blocks(host.plan, one)
 
 
 def _wrong_with_many(host: Host, mode: str) -> str:

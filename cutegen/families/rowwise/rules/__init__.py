@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG282", rows.contiguous, basic=True),
     Rule("CG283", rows.held),
     Rule("CG284", rows.whole_accesses),
+    Rule("CG285", rows.summed),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

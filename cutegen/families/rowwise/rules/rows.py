@@ -6,7 +6,7 @@ from functools import partial
 
 from cutegen.analysis.words import count
 from cutegen.families.common.rules.candidates import in_tiler
-from cutegen.families.rowwise.rows import along, row_of, vector_of
+from cutegen.families.rowwise.rows import along, program, row_of, vector_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
@@ -52,4 +52,17 @@ def whole_accesses(spec: Spec, say: Say) -> None:
         *first_written(spec, ("schedule", "tiler", row), ("schedule", "threads_per_row")),
         notes=(f"{threads} * {vector} = {unit}", f"{extent} = {extent // unit} * {unit} + {extent % unit}"),
         help=partial(first_that_works, say.code, [in_tiler(spec, row, -(-extent // unit) * unit)]),
+    )
+
+
+def summed(spec: Spec, say: Say) -> None:
+    """What is reduced over the rows is summed by blocks that walk them."""
+    columns = program(spec).columns
+    if spec.schedule.scheduler.kind == "persistent" or not columns:
+        return
+    say(
+        f"{columns[0].tensor} is reduced over the rows, and every block has rows of its own",
+        *("schedule", "scheduler", "kind"),
+        notes=("each block sums its own rows, and what all blocks have is added up in a fixed order",),
+        help="write `kind: persistent`, or leave it out",
     )

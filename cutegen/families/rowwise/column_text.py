@@ -1,0 +1,92 @@
+"""Outputs that are reduced over the rows, as text: each block has its own sums, which a kernel of their own adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.codegen.parts import Workspace, Workspaces
+from cutegen.dtypes import Dtype
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.printing import combined_texts, identity
+from cutegen.families.rowwise.program import Column
+
+PATH = "schedule.scheduler"
+
+
+@dataclass(frozen=True)
+class ColumnText:
+    """The texts of one such output. `statements` and `update` are those of the walk that computes it."""
+
+    name: str
+    type: str  # of its sums
+    neutral: str
+    vector: int  # elements of one access to the workspace
+    bits: int
+    so_far: str  # a thread's sums, in registers
+    memory: str  # where they are in the workspace
+    both: str  # two partial results, `x` and `other`, as one
+    result: str  # of the sum `x`, what is stored
+    fill: str  # of a fragment
+    statements: tuple[str, ...] = ()
+    update: str = ""
+
+    @property
+    def workspace(self) -> str:
+        return f"workspace_{self.name}"
+
+    @staticmethod
+    def of(plan: RowwisePlan, column: Column) -> ColumnText:
+        """The texts that do not depend on the walk."""
+        dtype, out, lead = column.dtype, plan.spec.tensor(column.tensor).dtype, plan.spec.lead.name
+        vector = min(plan.vector, 16 // dtype.bytes)
+        mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
+        converted = f"({mean})" if column.mean else mean
+        result = mean if out is dtype else f"{converted}.to(cutlass.{out.cutlass})"
+        return ColumnText(
+            name=column.tensor,
+            type=f"cutlass.{dtype.cutlass}",
+            neutral=identity(column.function, dtype),
+            vector=vector,
+            bits=vector * dtype.bits,
+            so_far=f"t{lead}r{column.tensor}",
+            memory=f"t{lead}g{column.tensor}",
+            both=combined_texts(column.function, dtype, "x", "other"),
+            result=result,
+            fill=identity(column.function, dtype),
+        )
+
+
+def columns_of(plan: RowwisePlan) -> list[ColumnText]:
+    """All of them, in the order of the statements."""
+    return [ColumnText.of(plan, column) for column in plan.program.columns]
+
+
+def workspaces(plan: RowwisePlan) -> Workspaces | None:
+    """What the host prints of the memory for the blocks' sums; None where nothing is reduced over the rows."""
+    each = tuple(_workspace(plan, column) for column in plan.program.columns)
+    return Workspaces(PATH, "column_space.j2", each) if each else None
+
+
+def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
+    lead, tile, argument = plan.spec.lead, plan.tile[plan.row], plan.spec.tensor(column.tensor).argument
+    unit = 16 // column.dtype.bytes
+    columns = f"cute.sym_int(divisibility={tile})"
+    if plan.row in plan.spec.static:
+        columns = str(max(1, -(-plan.spec.static[plan.row] // tile)) * tile)
+    return Workspace(
+        path=PATH,
+        parameter=f"workspace_{column.tensor}",
+        memory=f"_column_space({lead.argument}, torch.{column.dtype.torch})",
+        fake=(
+            f"cutlass.{column.dtype.cutlass}",
+            ("(", [str((plan.blocks or 1) * plan.rows), columns], ")"),
+            ("(", [f"cute.sym_int64(divisibility={unit})", "1"], ")"),
+            "assumed_align=16",
+        ),
+        documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
+    )
+
+
+def is_double(plan: RowwisePlan) -> bool:
+    """Whether the number of rows is divided by in f64."""
+    return any(column.mean and column.dtype is Dtype.f64 for column in plan.program.columns)
