@@ -253,9 +253,12 @@ class KernelPrinter(Printer):
         def chosen(condition: str, otherwise: int) -> Text:
             return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
 
-        if low < 0:  # else the comparison with 0 does that
-            x = self.name(chosen(f"== {x.text}", 0))  # a NaN is not
-        x = self.name(chosen(f"> {low}", low))
+        if low < 0:  # else what is not above 0 becomes 0, NaN among it
+            below = f"cute.full_like({x.text}, {low}), cute.full_like({x.text}, 0)"
+            below = self.name(Text(f"cute.where({x.text} <= {low}, {below})")).text
+            x = self.name(Text(f"cute.where({x.text} > {low}, {x.text}, {below})"))
+        else:
+            x = self.name(chosen(f"> {low}", low))
         to = f".to(cutlass.{dtype.cutlass})"
         if dtype.bits < 32 or source is Dtype.f64:
             return Text(self.name(chosen(f"< {high}", high)).text + to)

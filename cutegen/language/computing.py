@@ -215,6 +215,7 @@ def check_fits(ctx: Context, tensor: Tensor, output: Tensor) -> None:
         ctx.say("CG129", message, *path, modes.index(extra[0]), notes=notes)
     elif modes != [mode for mode in out if mode in modes]:
         good = ", ".join(mode for mode in out if mode in modes)
-        message = f"the modes of `{tensor.name}` are in another order than those of the output `{output.name}`"
+        what = "the output " if output.writes else ""
+        message = f"the modes of `{tensor.name}` are in another order than those of {what}`{output.name}`"
         help = f"write `shape: [{good}]` and say which mode is contiguous with `major:`"
         ctx.say("CG129", message, *path, notes=(f"{output.name} is {shown_out}",), help=help)

@@ -36,7 +36,7 @@ def check_kernel_name(ctx: Context) -> None:
     if problem:
         help = "the name becomes a module and a function, like `sgemm_mmajor`"
         ctx.say("CG110", f"the kernel name `{shown(name)}` {problem}", "kernel", help=help)
-    elif name in RESERVED:
+    elif name in RESERVED or name in op_named(ctx.data["op"]).reserved:
         help = f"add what is special about it, like `{name}_rows`"
         why = "its module uses that name itself"
         if name in MODULES:

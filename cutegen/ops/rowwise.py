@@ -34,6 +34,7 @@ class Rowwise(Op):
         (
             *("BLOCKS", "THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece"),
             *("pieces", "row_count", "row_tile", "row_tiles", "smallest"),
+            *(f"row_{function}_{dtype}" for function in ("sum", "max", "min") for dtype in ("f32", "f64", "i32")),
         )
     )
     starter = """\
@@ -61,6 +62,10 @@ targets: [sm_80, sm_90a]
             return
         for tensor in tensors.values():
             check_fits(ctx, tensor, lead)
+        for number, statement in enumerate(compute.statements):
+            if statement.matmul:
+                self.refuse_product(ctx, number, statement.matmul.place)
+                return
         spans = spans_of(compute, {t.name: t.shape for t in tensors.values()})
         for number, statement in enumerate(compute.statements):
             for reduction in reductions(statement.value):
@@ -68,7 +73,8 @@ targets: [sm_80, sm_90a]
                     message = f"what {reduction.function} goes over is the same along all of {reduction.mode}"
                     say(ctx, "CG127", message, number, reduction.place, f"reduce what has the mode {reduction.mode}")
                     return
-            _check_target(ctx, number, statement, tensors, span(statement.value, spans))
+            if not _check_target(ctx, number, statement, tensors, span(statement.value, spans)):
+                return
         _check_reductions(ctx, compute, tensors, lead)
 
     def lead(self, spec: KernelSpec) -> Tensor:
@@ -203,10 +209,10 @@ def _of_extremes(compute: Compute) -> tuple[str, ...]:
 
 def _check_target(
     ctx: Context, number: int, statement: Assignment, tensors: Mapping[str, Tensor], modes: frozenset[str]
-) -> None:
-    """A tensor that is assigned to has the modes of what it is assigned."""
+) -> bool:
+    """Whether a tensor that is assigned to has the modes of what it is assigned; where not, that is said."""
     if statement.target not in tensors:
-        return
+        return True
     tensor = tensors[statement.target]
     for mode in modes - set(tensor.shape):
         message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and what is assigned to it differs along {mode}"
@@ -214,7 +220,8 @@ def _check_target(
         wanted = ", ".join(m for m in whole if m in modes or m in tensor.shape)
         help = f"reduce it along {mode}, or write `shape: [{wanted}]` for {tensor.name}"
         say(ctx, "CG129", message, number, statement.value.place, help)
-        return
+        return False
+    return True
 
 
 ROWWISE = Rowwise()

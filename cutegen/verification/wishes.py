@@ -133,7 +133,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
     def blocks(mode: str, bits: int) -> Wish:
         sizes = {**little, **dict.fromkeys(empty, 0), mode: 2**bits * tile[mode] + 1}
-        others = [m for m in empty if m != mode]
+        others = [m for m in empty if m != mode and m in free]
         name = f"more than {2**bits} tiles of {mode}" + f", {', '.join(others)} = 0" * bool(others)
         what = "nothing to sum" if others else "little to do"
         return Wish(name, f"blocks that no {bits} bits count, each with {what}", sizes, data="integers")

@@ -54,6 +54,26 @@ INNER: Spec = ELEMENTWISE | {
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
+ROWWISE: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "rowwise",
+    "tensors": {
+        "X": {"shape": ["M", "N"], "dtype": "f32"},
+        "Y": {"shape": ["M", "N"], "dtype": "f32", "role": "out"},
+    },
+    "compute": "Y = X * rsqrt(sum(X * X, N))",
+    "schedule": {
+        "tiler": {"M": 4, "N": 512},
+        "threads_per_row": 32,
+        "keep": "registers",
+        "copy": {"atom": "universal", "bits": 128},
+        "predication": {"M": "mask", "N": "mask"},
+    },
+    "targets": ["sm_80"],
+    "static": {"N": 500},
+}
+WALKING: Spec = ROWWISE | {"schedule": {"scheduler": {"kind": "persistent", "blocks": 8}}}
 GEMM: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -216,6 +236,30 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (GEMM, "schedule.predication.M", "none", TEXT),
         (GEMM, "schedule.predication.K", "none", TEXT),
         (GEMM, "schedule.predication.K", "mask", REFUSED),
+    ],
+    "rowwise_schedule.tiler": [
+        (ROWWISE, "schedule.tiler", {"M": 2, "N": 512}, TEXT),
+        (ROWWISE, "schedule.tiler.N", 384, REFUSED),
+    ],
+    "rowwise_schedule.threads_per_row": [
+        (ROWWISE, "schedule.threads_per_row", 64, TEXT),
+        (ROWWISE, "schedule.threads_per_row", 48, REFUSED),
+    ],
+    "rowwise_schedule.keep": [(ROWWISE, "schedule.keep", "reload", TEXT)],
+    "rowwise_schedule.copy": [(ROWWISE, "schedule.copy", {"bits": 64}, TEXT)],
+    "rowwise_schedule.copy.atom": [(ROWWISE, "schedule.copy.atom", "cp_async", REFUSED)],
+    "rowwise_schedule.copy.bits": [
+        (ROWWISE, "schedule.copy.bits", 64, TEXT),
+        (ROWWISE, "schedule.copy.bits", 16, REFUSED),
+    ],
+    "rowwise_schedule.copy.evict_priority": [(ROWWISE, "schedule.copy.evict_priority", "no_allocate", TEXT)],
+    "rowwise_schedule.predication": [(ROWWISE, "schedule.predication.M", "none", TEXT)],
+    "rowwise_schedule.scheduler": [(ROWWISE, "schedule.scheduler", {"kind": "persistent"}, TEXT)],
+    "rowwise_schedule.scheduler.kind": [(WALKING, "schedule.scheduler.kind", "grid", REFUSED)],
+    "rowwise_schedule.scheduler.blocks": [(WALKING, "schedule.scheduler.blocks", 16, TEXT)],
+    "rowwise_schedule.scheduler.raster": [
+        (ROWWISE, "schedule.scheduler", {"raster": "N"}, REFUSED),
+        (ROWWISE, "schedule.scheduler", {"raster": "K"}, REFUSED),
     ],
     "probe_schedule.tv_layout": [(PROBE, "schedule.tv_layout", "((2,2),(3,2)):((2,12),(4,1))", TEXT)],
     "probe_schedule.tiler": [(PROBE, "schedule.tiler", {"M": 12, "N": 2}, TEXT)],

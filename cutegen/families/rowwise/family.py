@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.family import Family
 from cutegen.ops.rowwise import ROWWISE
@@ -112,7 +112,7 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return reached
 
     def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
-        return -(-sizes[plan.row] // 32) * 1024 * len(plan.program.columns)
+        return -(-sizes[plan.row] // 32) * 32 * COLUMN_WARPS * len(plan.program.columns)
 
     def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.rowwise.cases import more_wishes

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.rows import (
     along,
     beside,
@@ -26,7 +27,8 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "threads_per_row": ("keep", "tiler", "copy.bits"),
 }
 THREADS = 128  # of a block, if a row needs no more
-HELD = 128  # registers of a thread that the values of a row may take
+HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
+VALUES = 64  # of each tensor that a thread holds at most
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
 BLOCKS = 264  # of a persistent kernel
 LONG = 128  # threads of a row whose length is not known
@@ -93,7 +95,7 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
     size = spec.static.get(row)
     if size is None:
         keep, why = "reload", f"{row} may be of any length"
-    elif -(-size // MAX_THREADS) > _most_values(spec):
+    elif -(-size // MAX_THREADS) > _most_values(spec, MAX_THREADS):
         keep, why = "reload", f"a row of {size} is more than {MAX_THREADS} threads hold"
     else:
         keep, why = "registers", f"{MAX_THREADS} threads at most hold a row of {size}"
@@ -103,13 +105,14 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(schedule, keep="registers" if keep == "registers" else "reload"))
 
 
-def _most_values(spec: Spec) -> int:
-    """Values of each element that a thread holds at most, where all that is read or computed of a row stays there, and
-    what is stored next comes to it.
+def _most_values(spec: Spec, threads: int) -> int:
+    """Values of each element that a thread of so many holds at most: all that is read or computed of a row stays there,
+    and what is stored next takes some more.
     """
     held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
     named = sum(len(walk.elements) for walk in program(replace(spec, schedule=_once(spec.schedule))).walks)
-    return max(vector_of(spec), HELD // (held + named + 1))
+    room = min(HELD, register_limit(max(threads, THREADS)) * 3 // 4)
+    return max(vector_of(spec), min(VALUES, 2 * room // (2 * (held + named) + 1)))
 
 
 def _once(schedule: RowwiseSchedule) -> RowwiseSchedule:
@@ -127,7 +130,7 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     else:
         accesses = -(-length // vector_of(spec))
         threads = min(WARP, 1 << (accesses.bit_length() - 1)) if accesses else 1
-        while threads < MAX_THREADS and -(-length // threads) > _most_values(spec):
+        while threads < MAX_THREADS and -(-length // threads) > _most_values(spec, threads):
             threads *= 2
         if row in (schedule.tiler or {}):
             while threads > 1 and length % (threads * vector_of(spec)):

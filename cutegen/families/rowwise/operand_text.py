@@ -25,8 +25,8 @@ class OperandText:
     loading: list[str]
     storing: list[str]
     element: list[str]  # more arguments of a fragment
-    truth: str
-    converted: str  # to the type that all that is computed of it wants
+    is_bool: bool
+    held: str  # the values of its registers, in the type that all that is computed of them wants
 
 
 def operands_of(plan: RowwisePlan) -> dict[str, OperandText]:
@@ -51,8 +51,20 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         loading=_atom(o, "CopyG2ROp"),
         storing=_atom(o, "CopyR2GOp"),
         element=["cutlass.Uint8"] if byte else [],
-        truth=" != 0" if o.tensor.dtype is Dtype.bool else "",
-        converted=f".to(cutlass.{converted.cutlass})" if converted else "",
+        is_bool=o.tensor.dtype is Dtype.bool,
+        held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),
+    )
+
+
+def _held(values: str, dtype: Dtype, converted: Dtype | None) -> str:
+    """The text of values that were loaded, as truths if they are, in another type if there is one to convert to."""
+    truths = f"{values} != 0" if dtype is Dtype.bool else values
+    if converted is None:
+        return truths
+    return (
+        f"({truths}).to(cutlass.{converted.cutlass})"
+        if truths != values
+        else f"{values}.to(cutlass.{converted.cutlass})"
     )
 
 

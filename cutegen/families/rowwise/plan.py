@@ -11,6 +11,8 @@ from cutegen.families.rowwise.program import Program
 from cutegen.families.rowwise.schedule import Keep
 from cutegen.planning.plan import Plan
 
+COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowwisePlan(Plan):

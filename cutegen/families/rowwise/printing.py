@@ -145,9 +145,10 @@ class RowPrinter(_Numbered):
         if source.compute is not source:
             value = self.name(Text(f"{value}.to(cutlass.{source.compute.cutlass})")).text
         number = f"cutlass.{source.compute.cutlass}"
-        if low < 0:
-            value = self.chosen(f"{value} == {value}", value, f"{number}(0)").text
-        value = self.chosen(f"{value} > {low}", value, f"{number}({low})").text
+        below = f"{number}({low})"
+        if low < 0:  # a NaN is on neither side, and becomes 0
+            below = self.chosen(f"{value} <= {low}", below, f"{number}(0)").text
+        value = self.chosen(f"{value} > {low}", value, below).text
         to = f".to(cutlass.{dtype.cutlass})"
         if dtype.bits < 32 or source is Dtype.f64:
             return Text(self.chosen(f"{value} < {high}", value, f"{number}({high})").text + to)

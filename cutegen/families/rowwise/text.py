@@ -11,7 +11,7 @@ from cutegen.codegen.formatting import call, python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
-from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.layouts import show
@@ -117,6 +117,8 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
             " * ".join(f"{count}(m{lead.name}.shape[{modes.index(m)}])" for m in others),
         ],
         "columns_path": PATH,
+        "column_warps": COLUMN_WARPS,
+        "column_threads": str(COLUMN_WARPS * WARP),
         "space_layout": _space_layout(plan),
         "turn": plan.persistent and plan.warps_per_row > 1 and len(plan.program.reductions) == 1,
         "others": others,
@@ -128,11 +130,9 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
 
 def _space_layout(plan: RowwisePlan) -> tuple[str, str]:
     """The shape and the strides with which a workspace, `space`, has the lead's modes: rows of blocks, and columns."""
-    shape, strides = [], []
-    for mode in plan.spec.lead.shape:
-        axis = {plan.beside: 0, plan.row: 1}.get(mode)
-        shape.append("1" if axis is None else f"space.shape[{axis}]")
-        strides.append("0" if axis is None else f"space.stride[{axis}]")
+    axes = [{plan.beside: 0, plan.row: 1}.get(mode) for mode in plan.spec.lead.shape]
+    shape = ["1" if axis is None else f"space.shape[{axis}]" for axis in axes]
+    strides = ["0" if axis is None else f"space.stride[{axis}]" for axis in axes]
     return python_tuple(shape), python_tuple(strides)
 
 
@@ -158,12 +158,17 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     has_row = ""
     if beside is not None and beside in plan.masked and (stores or plan.row_tensors or plan.program.columns):
         has_row = f"{texts.row_coordinates[beside]} < m{lead}.shape[{modes.index(beside)}]"
+    wanted = {m for name in plan.row_tensors for m in plan.spec.tensor(name).shape} | used
+    wanted |= set(texts.row_coordinates) if stores else {str(beside)} if has_row else set()
+    indices = [(v, text) for m, v, text in _row_indices(plan, texts) if m in wanted]
     return {
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
         "tile": f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})",
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
-        "row_indices": _row_indices(plan, texts) if plan.row_tensors or stores or used or has_row else [],
+        "row_indices": indices,
+        "uses_tidx": any("tidx" in text for text in (*texts.row_lines, *(text for _, text in indices))),
+        "uses_bidx": bool(plan.tile_order),
         "has_row": has_row,
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
@@ -189,10 +194,12 @@ def _tile_walk(plan: RowwisePlan) -> list[tuple[str, str, str]]:
     return steps
 
 
-def _row_indices(plan: RowwisePlan, texts: WalksText) -> list[tuple[str, str]]:
-    """The coordinates of a thread's row, as variables and what they are."""
+def _row_indices(plan: RowwisePlan, texts: WalksText) -> list[tuple[str, str, str]]:
+    """The coordinates of a thread's row: modes, variables and what they are."""
     found = []
     for mode, variable in texts.row_coordinates.items():
         several = mode == plan.beside and plan.rows > 1
-        found.append((variable, f"tile_{mode}" + f" * {plan.rows} + tidx // THREADS_PER_ROW" * several))
+        text = f"tile_{mode}" + f" * {plan.rows} + tidx // THREADS_PER_ROW" * several
+        divided = len(texts.row_coordinates) > 1  # what `divmod` gives is no number of CuTeDSL's types
+        found.append((mode, variable, f"cutlass.Int32({text})" if divided else text))
     return found

@@ -91,6 +91,11 @@ class WalksText:
         self.before = [line for step in plan.program.before for line in self._row_step(step)]
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
 
+    @property
+    def row_lines(self) -> list[str]:
+        """The statements about what is the same along a row."""
+        return [*self.before, *(line for walk in self.walks for line in walk.after)]
+
     # ------------------------------------------------------------------------------------------------------ of a row
 
     def row_load(self, name: str) -> tuple[str, str, str]:

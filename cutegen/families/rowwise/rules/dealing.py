@@ -14,7 +14,7 @@ from cutegen.families.rowwise.planning import plan
 from cutegen.families.rowwise.rows import beside, row_of, rows_of, threads_of, values_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
-from cutegen.lint.trial import changed, first_that_works, first_written, written
+from cutegen.lint.trial import as_written, changed, first_that_works, first_written, written
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 _THREADS = ("schedule", "threads_per_row")
@@ -29,7 +29,8 @@ def threads(spec: Spec, say: Say) -> None:
     message = f"a block of {rows * own} threads, and the most is {MAX_THREADS}"
     notes = (f"{count(rows, 'row')} * {count(own, 'thread')} = {rows * own} > {MAX_THREADS}",)
     if own > MAX_THREADS or mode is None:
-        say(message, *_THREADS, notes=notes, help=f"write `threads_per_row: {MAX_THREADS}`")
+        fits = 1 << ((MAX_THREADS // min(rows, MAX_THREADS)).bit_length() - 1)
+        say(message, *_THREADS, notes=notes, help=f"write `threads_per_row: {fits}`")
     else:
         help = f"write `{mode}: {MAX_THREADS // own}` in the tiler"
         say(message, *first_written(spec, (*_TILER, mode), _THREADS), notes=notes, help=help)
@@ -107,5 +108,13 @@ def _roomier(spec: Spec, code: str) -> str | None:
         for threads in (2 * own, 4 * own, 8 * own)
         if threads <= MAX_THREADS
     ]
-    again = (written("write `keep: reload`"), changed(spec, {"keep": "reload", f"tiler.{row_of(spec)}": None}))
+    row = row_of(spec)
+    words = f"leave `{row}` out of the tiler"
+    if spec.schedule.keep != "reload":
+        words = (
+            f"write `keep: reload`, and {words}"
+            if row in (as_written(spec).schedule.tiler or {})
+            else "write `keep: reload`"
+        )
+    again = (written(words), changed(spec, {"keep": "reload", f"tiler.{row}": None}))
     return first_that_works(code, [*more, again])

@@ -1,0 +1,251 @@
+"""What is inferred of a row kernel: who holds a row, in how many pieces, behind which guards; and that it holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from claims_kit import failing, quick
+from hypothesis import event, given
+from hypothesis import strategies as st
+from planning_specs import document
+
+from cutegen.codegen import generate
+from cutegen.dtypes import Dtype
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.language import SpecError, read_specs, write_spec
+from cutegen.lint import check
+from cutegen.planning import make_plan, resolve
+from cutegen.planning.report import Report
+
+UNIT = """\
+cutegen: 1
+kernel: unit_rows
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * rsqrt(sum(X * X, N))
+"""
+
+
+def inferred(text: str) -> RowwisePlan:
+    """The plan of a spec that has nothing to complain about."""
+    found = generate(text, "x.yaml")
+    assert found.warnings == ()
+    (module,) = found.modules
+    assert isinstance(module.plan, RowwisePlan)
+    return module.plan
+
+
+def of_rows(size: int | None, dtype: str = "f32", more: str = "") -> RowwisePlan:
+    fixed = "" if size is None else f"static: {{N: {size}}}\n"
+    return inferred(UNIT.replace("f32", dtype) + fixed + more)
+
+
+@pytest.mark.parametrize(
+    ("size", "threads", "rows", "extent", "vector"),
+    [
+        (1, 1, 128, 1, 1),
+        (4, 1, 128, 4, 4),
+        (7, 4, 32, 8, 1),
+        (24, 4, 32, 32, 4),
+        (100, 16, 8, 128, 4),
+        (128, 32, 4, 128, 4),
+        (1000, 32, 4, 1024, 4),
+        (4096, 64, 2, 4096, 4),
+        (8192, 128, 1, 8192, 4),
+    ],
+)
+def test_a_row_of_fixed_size_is_held_by_few_threads_and_loaded_once(
+    size: int, threads: int, rows: int, extent: int, vector: int
+) -> None:
+    plan = of_rows(size)
+    assert (plan.keep, plan.walked) == ("registers", False)
+    assert (plan.threads_per_row, plan.rows, plan.tile["N"], plan.vector) == (threads, rows, extent, vector)
+    assert ("N" in plan.masked) == (extent != size) and ("M" in plan.masked) == (rows > 1)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i32", "i8", "u8"])
+@pytest.mark.parametrize("size", [1, 3, 16, 31, 48, 333, 1024, 5000, 16384])
+def test_whoever_holds_a_row_holds_it_whole_with_few_values_each(dtype: str, size: int) -> None:
+    text = UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype)
+    plan = inferred(text + f"static: {{N: {size}}}\n")
+    assert plan.keep == "registers" and plan.tile["N"] >= size
+    assert plan.tile["N"] - size < plan.threads_per_row * plan.vector, "no access of all threads is idle"
+    assert plan.values * plan.threads_per_row == plan.tile["N"] and plan.values % plan.vector == 0
+    bytes_each = Dtype[dtype].bytes
+    assert plan.vector * bytes_each <= 16 and size % plan.vector == 0
+    assert plan.vector == 16 // bytes_each or size % (2 * plan.vector), "as wide as the size allows"
+    assert plan.values <= 64 and (plan.rows * plan.threads_per_row == 128 or plan.threads_per_row > 128)
+    assert plan.threads_per_row <= 32 or plan.values > 16, "no more than a warp, unless it is full"
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i8"])
+def test_a_row_of_any_length_is_walked_again_by_four_warps(dtype: str) -> None:
+    plan = inferred(UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype))
+    vector = 16 // Dtype[dtype].bytes
+    assert (plan.keep, plan.threads_per_row, plan.rows, plan.vector) == ("reload", 128, 1, vector)
+    assert plan.tile == {"M": 1, "N": 4 * 128 * vector} and plan.masked == ("N",)
+    assert plan.spec.divisible["N"] == vector, "whole accesses, which the host asks for"
+
+
+def test_a_row_that_no_block_holds_is_walked_again() -> None:
+    sizes = {size: of_rows(size).keep for size in (4096, 16384, 131072, 10**6)}
+    assert list(sizes.values()) == sorted(sizes.values()) and sizes[4096] == "registers"
+    assert sizes[131072] == sizes[10**6] == "reload"
+
+
+def test_the_more_a_row_needs_the_more_threads_share_it() -> None:
+    few = inferred(UNIT + "static: {N: 2048}\n")
+    more = UNIT.replace("compute: Y = X *", "  Z: {shape: [M, N], dtype: f32}\n  V: {shape: [M, N], dtype: f32}\n"
+                        "compute: Y = Z * V * X *")  # fmt: skip
+    many = inferred(more + "static: {N: 2048}\n")
+    assert few.threads_per_row < many.threads_per_row and few.values > many.values
+
+
+def test_threads_of_a_row_never_fall_as_it_grows() -> None:
+    found = [of_rows(4 * n).threads_per_row for n in (1, 2, 3, 5, 8, 13, 32, 100, 500, 1000, 2000, 4000, 8000)]
+    assert found == sorted(found) and found[0] == 1 and found[-1] > 128
+
+
+def test_what_is_written_is_left_as_it_is() -> None:
+    schedule = "schedule: {threads_per_row: 16, tiler: {M: 2, N: 256}, keep: reload, predication: {N: mask}}\n"
+    plan = of_rows(1000, more=schedule)
+    assert (plan.threads_per_row, plan.tile, plan.keep) == (16, {"M": 2, "N": 256}, "reload")
+    assert plan.masked == ("M", "N") and plan.values == 16
+
+
+def test_a_tiler_that_does_not_hold_the_row_makes_it_be_walked() -> None:
+    assert of_rows(1000, more="schedule: {tiler: {N: 512}}\n").keep == "reload"
+    assert of_rows(1000, more="schedule: {tiler: {N: 1024}}\n").keep == "registers"
+
+
+def test_a_narrow_alignment_makes_narrow_accesses() -> None:
+    plan = inferred(UNIT.replace("dtype: f32, role", "dtype: f32, align: 8, role"))
+    assert plan.vector == 2 and plan.spec.divisible["N"] == 2
+    odd = inferred(UNIT.replace("dtype: f32", "dtype: f32, align: 4"))
+    assert odd.vector == 1 and odd.spec.divisible.get("N", 1) == 1
+
+
+def test_a_row_alone_and_rows_of_several_modes() -> None:
+    alone = inferred(UNIT.replace("[M, N]", "[N]"))
+    assert alone.beside is None and alone.rows == 1 and alone.tile_order == () and alone.most_tiles is None
+    deep = inferred(UNIT.replace("[M, N]", "[P, M, N]") + "static: {N: 16}\n")
+    assert deep.beside == "M" and deep.tile["P"] == 1 and deep.tile["M"] == 128 // deep.threads_per_row
+    assert deep.tile_order == (1, 0) and "P" not in deep.masked
+    turned = inferred(UNIT.replace("[M, N]", "[P, M, N]") + "schedule: {scheduler: {raster: P}}\n")
+    assert turned.tile_order == (0, 1)
+
+
+def test_the_row_may_be_any_mode_that_is_contiguous() -> None:
+    text = UNIT.replace(", N))", ", M))").replace("dtype: f32", "dtype: f32, major: M") + "static: {M: 32}\n"
+    plan = inferred(text)
+    assert (plan.row, plan.beside) == ("M", "N") and plan.tile["M"] == 32 and plan.rows == plan.tile["N"] == 16
+
+
+def test_of_each_reduction_every_warp_has_its_partial_result() -> None:
+    text = UNIT.replace("rsqrt(sum(X * X, N))", "sum(X, N) + max(X, N)") + "static: {N: 8192}\n"
+    plan = inferred(text)
+    assert plan.warps_per_row > 1 and len(plan.program.reductions) == 2
+    assert plan.smem_bytes == 2 * -(-plan.rows * plan.warps_per_row * 4 // 16) * 16
+    assert of_rows(128).smem_bytes == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- properties
+
+KINDS = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+COMPUTE = [
+    ["Y = cast(sum(X, N) + B, f32)"],
+    ["d = X - mean(X, N)", "Y = cast(d * mean(d * d, N) * B, f32)"],
+    ["Y = cast(X - max(X, N), f32)", "s = min(X * B, N) + coord(N) * 0 + max(X, N)"],
+]
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> str:
+    """Few fields of a schedule, of a kernel of any modes, types, sizes and promises."""
+    modes = ["P", "M", "N"][draw(st.integers(0, 2)) :]
+    shapes = {"X": modes, "B": ["N"], "Y": modes}
+    if len(modes) > 1 and draw(st.booleans()):
+        shapes["B"] = modes[:-1]
+    tensors: dict[str, Any] = {}
+    for name, shape in shapes.items():
+        kind = "f32" if name == "Y" else draw(st.sampled_from(sorted(set(KINDS) - {"bool"})))
+        tensors[name] = {"shape": shape, "dtype": kind}
+        if draw(st.booleans()):
+            tensors[name]["align"] = draw(st.sampled_from([a for a in (1, 2, 4, 8, 16) if a >= KINDS[kind]]))
+    tensors["Y"]["role"] = "out"
+    compute = draw(st.sampled_from(COMPUTE[:2]))
+    schedule: dict[str, Any] = {}
+    if draw(st.integers(0, 2)) == 0:
+        schedule["threads_per_row"] = 1 << draw(st.integers(0, 8))
+    if draw(st.integers(0, 2)) == 0:
+        schedule["keep"] = "reload"
+    if len(modes) > 1 and draw(st.integers(0, 2)) == 0:
+        schedule["tiler"] = {modes[-2]: draw(st.sampled_from([1, 2, 3, 4]))}
+    more: dict[str, Any] = {}
+    sizes = st.one_of(st.integers(1, 70), st.sampled_from([96, 100, 1000, 1024, 4097, 8192, 100_000, 131_072]))
+    if draw(st.booleans()):
+        more["static"] = {mode: draw(sizes if mode == "N" else st.integers(1, 300)) for mode in modes if draw(
+            st.booleans())}  # fmt: skip
+    if draw(st.booleans()) and "N" not in more.get("static", {}):
+        more["divisible"] = {"N": draw(st.sampled_from([1, 2, 3, 6, 8, 24, 512]))}
+    return document("rowwise", tensors, compute, schedule, **more)  # type: ignore[arg-type]
+
+
+def resolved(text: str) -> tuple[Spec, Report]:
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    return resolve(spec, report), report
+
+
+@quick
+@given(specs())
+def test_what_is_inferred_is_right_and_proved(text: str) -> None:
+    spec, report = resolved(text)
+    if report.failed:
+        assert "divisible" in text or "static" in text, report.diagnostics
+        event("promises that clash")
+        return
+    check(spec, report, advise=False)
+    assert not report.failed or "threads_per_row" in text, report.diagnostics
+    if report.failed:
+        event("too many threads")
+        return
+    plan = make_plan(spec)
+    assert isinstance(plan, RowwisePlan) and not failing(plan), failing(plan)
+    event(plan.keep)
+    assert plan.threads == plan.rows * plan.threads_per_row <= 1024
+    assert plan.walked or plan.tile["N"] >= spec.static["N"]
+
+
+@quick
+@given(specs())
+def test_a_resolved_spec_resolves_to_itself(text: str) -> None:
+    spec, report = resolved(text)
+    if report.failed:
+        return
+    again, second = resolved(write_spec(spec))
+    assert replace(again, source=spec.source) == spec
+    assert not second.inferred, "nothing is left to infer"
+
+
+@quick
+@given(specs())
+def test_everything_that_was_inferred_says_why(text: str) -> None:
+    spec, report = resolved(text)
+    if report.failed:
+        return
+    for field in ("keep", "threads_per_row"):
+        assert (("schedule", field) in report.inferred) == (field not in text)
+    assert all(report.inferred.values())
+    assert set(spec.schedule.tiler or {}) == set(spec.lead.shape)
+
+
+def test_a_schedule_that_is_not_sound_is_left_to_lint() -> None:
+    for wrong in ("threads_per_row: 3", "threads_per_row: 2048", "tiler: {M: 4096}"):
+        with pytest.raises(SpecError):
+            generate(UNIT + f"schedule: {{{wrong}}}\n", "x.yaml")

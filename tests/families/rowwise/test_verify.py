@@ -1,0 +1,184 @@
+"""Row kernels on the emulator: right ones pass, and each of several plausible mistakes in their text is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.report import CaseReport
+from cutegen.verification.runner import verify_case, verify_kernel
+
+pytest.importorskip("cutlass")
+pytest.importorskip("torch")
+
+LANES = """\
+cutegen: 1
+kernel: lanes
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - Y = e * (1 / sum(e, N))
+schedule: {threads_per_row: 4, tiler: {M: 8}}
+static: {M: 20, N: 24}
+targets: [sm_80]
+"""
+WARPS = """\
+cutegen: 1
+kernel: warps
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16, align: 2}
+  Y: {shape: [M, N], dtype: f16, align: 2, role: out}
+  s: {shape: [M], dtype: f32, role: out}
+compute:
+  - s = max(X, N)
+  - d = X - mean(X, N)
+  - Y = d * rsqrt(mean(d * d, N) + 0.01)
+schedule: {threads_per_row: 64, tiler: {M: 2}}
+static: {N: 117}
+targets: [sm_80]
+"""
+AGAIN = """\
+cutegen: 1
+kernel: again
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32, align: 4}
+  w: {shape: [N], dtype: f32}
+  r: {shape: [M], dtype: f32}
+  s: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: f32, align: 4, role: out}
+compute:
+  - s = sum(X * w, N) + r
+  - Y = (X - max(X, N)) * r
+schedule: {threads_per_row: 8, tiler: {M: 4, N: 16}}
+targets: [sm_80]
+"""
+WHOLE = """\
+cutegen: 1
+kernel: whole
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: i8}
+  P: {shape: [M, N], dtype: bool}
+  c: {shape: [M], dtype: i32, role: out}
+  q: {shape: [M], dtype: bool, role: out}
+  Y: {shape: [M, N], dtype: i32, role: out}
+compute:
+  - c = sum(where(P, X, 0), N)
+  - q = max(P, N) > 0
+  - Y = max(X, N) - min(X, N) + X
+schedule: {threads_per_row: 4, tiler: {M: 8}}
+static: {N: 20}
+targets: [sm_80]
+"""
+DEEP = """\
+cutegen: 1
+kernel: deep
+op: rowwise
+tensors:
+  X: {shape: [P, M, N], dtype: bf16, align: 2}
+  b: {shape: [P, N], dtype: f32}
+  Y: {shape: [P, M], dtype: f32, role: out}
+compute: Y = min(X + b, N) * coord(M)
+schedule: {threads_per_row: 4, tiler: {M: 8, N: 12}}
+static: {N: 11}
+targets: [sm_80]
+"""
+TEXTS = {"lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
+TELLING = ("rows", "rows of two pieces", "tile", "primes", "special values", "offset residue", "M = 0", "N = 0")
+"""The cases that are run of most kernels: all that rows are apart by, and a few of any kernel's."""
+
+
+@lru_cache
+def module_of(name: str) -> Module:
+    (module,) = generate(TEXTS[name], "x.yaml").modules
+    return module
+
+
+@dataclass(frozen=True)
+class Written:
+    """A module's text in a file, and the text of another in place of parts of it."""
+
+    name: str
+    path: Path
+
+    def cases(self) -> list[Case]:
+        return [case for case in derive_cases(module_of(self.name).plan) if case.name in TELLING]
+
+    def reports(self) -> Iterator[CaseReport]:
+        loaded = load_module(self.path)
+        for case in sorted(self.cases(), key=lambda case: TELLING.index(case.name)):
+            yield verify_case(module_of(self.name).spec, case, loaded, EmulatorExecutor())
+
+
+def written(name: str, folder: Path, changes: dict[str, str] | None = None) -> Written:
+    text = module_of(name).text
+    for old, new in (changes or {}).items():
+        assert old in text, f"{old} is not in the module: adapt the change"
+        text = text.replace(old, new)
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    return Written(name, path)
+
+
+def test_rows_of_a_few_lanes_are_verified_whole_with_their_host(tmp_path: Path) -> None:
+    plan = module_of("lanes").plan
+    assert plan.threads_per_row == 4 and plan.keep == "registers" and plan.masked == ("M", "N")
+    report = verify_kernel(plan, written("lanes", tmp_path).path, EmulatorExecutor())
+    assert report.ok and report.complete, (report.failures, report.error)
+    assert any(case.name == "rows" or case.orders > 1 for case in report.cases) and report.host_checks
+
+
+@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep"])
+def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_path: Path) -> None:
+    found = list(written(name, tmp_path).reports())
+    assert len(found) >= 5 and {"rows", "special values"} <= {report.name for report in found}
+    assert ("rows of two pieces" in {report.name for report in found}) == (name == "again")
+    assert [(report.name, report.message) for report in found if report.status != "passed"] == []
+    outputs = [report for report in found if report.elements]
+    assert all(report.unbounded < report.elements for report in outputs), "most elements are judged"
+
+
+ONE_MORE = "i in cutlass.range_constexpr(1, 2)"
+MUTANTS = [
+    ("warps", "warps do not wait for each other", {"    cute.arch.sync_threads()\n": ""}),
+    ("warps", "one exchange of lanes less", {"for step in cutlass.range_constexpr(5)": "for step in range(4)"}),
+    ("warps", "the last warp is left out", {ONE_MORE: "i in cutlass.range_constexpr(1, 1)"}),
+    ("warps", "two reductions share their memory", {"(row_sum, partials_1)": "(row_sum, partials_0)"}),
+    ("warps", "a reduction uses the memory of the one before", {"(row_sum_1, partials_2)": "(row_sum_1, partials_1)"}),
+    ("warps", "the largest begins at 0", {'cute.full_like(x, float("-inf"))': "cute.full_like(x, 0.0)"}),
+    ("warps", "a NaN is no largest", {", nan=True": ""}),
+    ("warps", "what is beyond the row is summed", {"cute.where(in_row, x2, cute.full_like(x2, 0.0))": "x2"}),
+    ("warps", "a mean of the whole tile", {"/ 117.0": "/ 128.0"}),
+    ("warps", "rows that there are not", {" and has_row": ""}),
+    ("warps", "rows of one block share a partial result", {
+        "partials[tidx // 32 % 2, tidx // THREADS_PER_ROW] = x": "partials[tidx // 32 % 2, 0] = x",
+    }),
+    ("again", "one piece too few", {"cute.ceil_div(mX.shape[1], TILER[1])": "mX.shape[1] // TILER[1]"}),
+    ("again", "only the last piece is summed", {"row_sum = row_sum + cutlass": "row_sum = cutlass"}),
+    ("again", "a NaN of an earlier piece is forgotten", {
+        "cute.arch.fmax(row_max, x3, nan=True)": "cute.arch.fmax(row_max, x3)",
+    }),
+    ("again", "a value of another row is loaded", {"r = mr[row_M] if has_row": "r = mr[tile_M * 4] if has_row"}),
+    ("again", "a value of no row is loaded", {"mr[row_M] if has_row else cutlass.Float32(0.0)": "mr[row_M]"}),
+    ("again", "each lane stores what it has", {"row_sum = row_sum_f32(row_sum)": "row_sum = row_sum"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "what", "changes"), MUTANTS, ids=[f"{name}: {what}" for name, what, _ in MUTANTS])
+def test_a_plausible_mistake_is_found(name: str, what: str, changes: dict[str, str], tmp_path: Path) -> None:
+    """By the first of the cases that shows it, and as what it is: a wrong result or a fault, no error of the trial."""
+    failed = next((r for r in written(name, tmp_path, changes).reports() if r.status == "failed"), None)
+    assert failed is not None, f"{what}: all cases pass"
+    assert "raised" not in failed.message or "FaultError" in failed.message, failed.message
