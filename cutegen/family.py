@@ -215,7 +215,7 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def accepted(self, spec: KernelSpec[S], sizes: dict[str, int]) -> dict[str, int] | None:
-        """The sizes, enlarged as little as what `refused` asks for; None if fixed sizes leave no way."""
+        """The sizes, changed as little as what `refused` asks for; None if fixed sizes leave no way."""
         return sizes
 
     # ---------------------------------------------------------------------------------------------------- drawing

@@ -13,7 +13,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Typed, coords, walk
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.ops.reference import axes_of, broadcasts, coordinate_lines, squeezed
+from cutegen.ops.reference import axes_of, broadcasts, coordinate_lines, shaped_names, squeezed
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}
@@ -96,7 +96,7 @@ def expected_of(
     lines += [line for output in outputs for line in output.statements]
     lines += _returned(
         [output.result for output in outputs],
-        [squeezed(spec, output) for output in outputs],
+        [squeezed(spec, output, shaped_names(spec, statements)) for output in outputs],
         "value.double()" if near.integers else "value",
     )
     if any("device=device" in line for line in lines):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import Coord, Local, Name, Reduce, Typed, coords, walk
+from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
 from cutegen.language.model import KernelSpec
 
 _DEVICE = "device=device"
@@ -62,7 +62,8 @@ def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequenc
     printed = [line for stored in outputs for line in stored.statements]
     lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates), *product, *printed]
     scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
-    results = [f"{stored.result}{squeezed(spec, stored)}" for stored in outputs]
+    shaped = shaped_names(spec, statements)
+    results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in outputs]
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
 
 
@@ -71,11 +72,31 @@ def axes_of(spec: KernelSpec) -> dict[str, int]:
     return {mode: axis for axis, mode in enumerate(spec.lead.shape)}
 
 
-def squeezed(spec: KernelSpec, stored: Stored) -> str:
-    """The index that takes from what an output was computed as the modes that it lacks, along which that has size 1."""
+def shaped_names(spec: KernelSpec, statements: Sequence[Typed]) -> frozenset[str]:
+    """The names of tensors, and of what is computed of a tensor or of coordinates: all that has dimensions."""
+    found = {tensor.name for tensor in spec.tensors if tensor.reads}
+    for typed in statements:
+        if _is_shaped(typed.value, found):
+            found.add(typed.target)
+        else:
+            found.discard(typed.target)
+    return frozenset(found)
+
+
+def _is_shaped(value: Expr, names: Collection[str]) -> bool:
+    return any(
+        isinstance(node, Coord | Reduce) or (isinstance(node, Name | Local) and node.id in names)
+        for node in walk(value)
+    )
+
+
+def squeezed(spec: KernelSpec, stored: Stored, shaped: Collection[str]) -> str:
+    """The index that takes from what an output was computed as the modes that it lacks, along which that has size 1.
+
+    `shaped` are the names of what has dimensions.
+    """
     index = [":" if mode in stored.tensor.shape else "0" for mode in spec.lead.shape]
-    with_modes = any(isinstance(node, Name | Local | Coord | Reduce) for node in walk(stored.value))
-    return f"[{', '.join(index)}]" if "0" in index and with_modes else ""
+    return f"[{', '.join(index)}]" if "0" in index and _is_shaped(stored.value, shaped) else ""
 
 
 def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:

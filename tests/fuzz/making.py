@@ -14,6 +14,7 @@ from tests.fuzz.chance import Chance
 from tests.fuzz.elementwise import elementwise
 from tests.fuzz.gemm import gemm
 from tests.fuzz.probe import probe
+from tests.fuzz.rowwise import rowwise
 from tests.fuzz.spoiling import spoil, spoil_text
 from tests.fuzz.writing import text_of
 
@@ -22,6 +23,7 @@ MAKERS: Mapping[str, Callable[[Chance, bool], dict[str, Any]]] = {
     "elementwise": elementwise,
     "gemm": gemm,
     "probe": probe,
+    "rowwise": rowwise,
 }
 KERNELS = (
     "SPACE_A",
@@ -38,7 +40,7 @@ KERNELS = (
     "class",
     "é",
 )
-OPS = {"elementwise": 6.0, "gemm": 4.0, "probe": 1.5}
+OPS = {"elementwise": 6.0, "gemm": 4.0, "probe": 1.5, "rowwise": 6.0}
 
 
 @dataclass(frozen=True)

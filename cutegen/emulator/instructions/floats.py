@@ -115,7 +115,7 @@ def _extreme(kind: Type, largest: bool, nan: bool, xorsign: bool) -> Function:
 def build_extreme(reader: InstructionReader) -> PureOp:
     """Builds min and max of floats, for which -0 is less than +0.
 
-    One NaN operand is passed over; with `.NaN` it makes the result NaN.
+    One NaN operand is passed over; with `.NaN` it makes the result NaN. From sm_100 on there may be three operands.
     """
     kind = reader.type("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
     nan = kind.name != "f64" and reader.flag("NaN")
@@ -125,6 +125,8 @@ def build_extreme(reader: InstructionReader) -> PureOp:
     ftz = kind.element.name in ("f16", "f32") and reader.flag("ftz")
     core = _extreme(kind.element, reader.instruction.opcode == "max", nan, xorsign)
     core = with_modifiers(core, kind.element, ftz, False, False)
+    if kind.name == "f32" and not xorsign and len(reader.instruction.operands) == 4:
+        return reader.operation(lambda a, b, c: core(core(a, b), c), [kind], [kind] * 3)
     return reader.operation(_packed(core, kind), [kind], [kind] * 2)
 
 

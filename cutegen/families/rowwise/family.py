@@ -119,6 +119,20 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return more_wishes(plan, tiles)
 
+    def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
+        from cutegen.families.rowwise.rows import most_of_row, row_of
+
+        row, most = row_of(spec), most_of_row(spec)
+        return (
+            f"{row} is {sizes[row]}, and a row has {most} at most" if most is not None and sizes[row] > most else None
+        )
+
+    def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
+        from cutegen.families.rowwise.rows import most_of_row, row_of
+
+        row, most = row_of(spec), most_of_row(spec)
+        return sizes if most is None or sizes[row] <= most else {**sizes, row: most}
+
     def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:
         from cutegen.families.rowwise.pictures import figures
 

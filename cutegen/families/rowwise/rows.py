@@ -80,6 +80,15 @@ def is_sound(spec: Spec) -> bool:
     return threads_of(spec) <= MAX_THREADS and values_of(spec) <= MAX_VALUES
 
 
+def most_of_row(spec: Spec) -> int | None:
+    """The longest row that a kernel takes which holds a row whole, of a size that the host accepts; None: any."""
+    row, tiler = row_of(spec), spec.schedule.tiler or {}
+    if spec.schedule.keep != "registers" or row not in tiler or row in spec.static:
+        return None
+    step = spec.divisible.get(row, 1)
+    return tiler[row] // step * step
+
+
 def statements_of(spec: Spec) -> tuple[Typed, ...]:
     """The statements with their types."""
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}

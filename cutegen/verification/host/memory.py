@@ -86,7 +86,7 @@ def _windows(host: Host) -> Iterator[Check]:
 
 def _large(host: Host) -> Iterator[Check]:
     """Each output of 2^32 bytes, which 32 bits take for 0, with another tensor that starts inside of it."""
-    spec = host.spec
+    spec, covered = host.spec, host.spec.family.covered(host.plan)
     least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
     for out, other in _pairs(spec):
         free = [m for m in reversed(out.shape) if m not in spec.static]
@@ -99,6 +99,8 @@ def _large(host: Host) -> Iterator[Check]:
         most = spec.family.largest(host.plan)
         if any(size % least[m] or size > min(COORDINATES, most.get(m, COORDINATES)) for m, size in sizes.items()):
             continue
+        if math.prod(-(-size // covered[m]) for m, size in sizes.items() if m in spec.lead.shape) >= COORDINATES:
+            continue  # too many tiles, which is another thing to be told
         if (views := _untouched(host, out, other, sizes)) is not None:
             what = f"overlaps {other.argument}, as one of 2^32 bytes"
             yield Check(out.argument, what, partial(_taken, host, views, (out.argument, other.argument)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 _ELEMENTS = 1 << 16  # of the largest tensor of a call
+_SCRATCH = 1 << 34  # bytes that a call allocates itself, of which each is one of this machine
 _COORDINATES = 1 << 31  # that 32 bits do not number
 _ADDRESSES = 1 << 45  # bytes from the first element of a tensor to its last
 _BLOCKS = 65535  # of a grid's second and third extent (CUDA C++ Programming Guide, table of compute capabilities)
@@ -92,8 +93,9 @@ def _not_taken(host: Host) -> Iterator[Check]:
         more = {**sizes, mode: sizes[mode] + max(1, spec.divisible.get(mode, 1))}
         refused = spec.family.refused(spec, more)
         if refused is not None:
-            names = [t.name for t in _having(spec, mode)]
-            yield host.refuses(spec.output.argument, refused, _made(host, names, more))
+            names, arguments = ([getattr(t, key) for t in _having(spec, mode)] for key in ("name", "argument"))
+            arguments += [spec.output.argument] * (spec.output.argument not in arguments)
+            yield host.refuses(spec.output.argument, refused, _made(host, names, more), arguments)
             return
 
 
@@ -142,7 +144,7 @@ def _limits(host: Host) -> Iterator[Check]:
 
     for mode in free:
         most = _BLOCKS * covered[mode] // least[mode] * least[mode]
-        if most < _COORDINATES - (1 << 22):
+        if most <= spec.family.largest(host.plan).get(mode, _COORDINATES) and most < _COORDINATES - (1 << 22):
             yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
@@ -179,6 +181,10 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     spec = host.spec
     accepted = spec.family.accepted(spec, dict(sizes))
     if accepted is None or max(accepted.values()) > 2 * max(sizes.values()):
+        return
+    if taken is False and accepted != dict(sizes):
+        accepted = dict(sizes)  # it is to be refused
+    if sum(scratch.bytes(accepted) for scratch in spec.family.scratch(host.plan)) > _SCRATCH:
         return
     made = {}
     for tensor in spec.tensors:

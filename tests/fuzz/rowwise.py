@@ -1,0 +1,145 @@
+"""Rowwise specs by chance, near to what is valid: reductions along the last or another mode, and over the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fuzz import declarations as declare
+from tests.fuzz.chance import Chance
+from tests.fuzz.statements import Writer
+
+FUNCTIONS = ("sum", "mean", "max", "min")
+
+
+def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
+    """The document of one; `small` ones are cheap to compile and run, and expect nothing of the compiler."""
+    rank = chance.weighted({1: 1, 2: 7, 3: 2, 4: 0.7})
+    modes = list(chance.choice(declare.MODES)[:rank])
+    row = modes[-1] if chance.odds(0.85) else chance.choice(modes)
+    inputs, outputs = _tensors(chance, modes, row, small)
+    scalars = declare.scalars(chance, 2)
+    document: dict[str, Any] = {"op": "rowwise", "tensors": {**inputs, **outputs}}
+    document |= {"scalars": scalars} if scalars else {}
+    document["compute"] = _compute(chance, inputs, outputs, scalars, modes, row, small)
+    schedule, promised = _schedule(chance, modes, row, small)
+    if schedule and chance.odds(0.8):
+        document["schedule"] = schedule
+    document |= {key: value for key, value in promised.items() if value}
+    document |= declare.targets(chance, small) | declare.shapes(chance, modes, promised, small)
+    if not small and chance.odds(0.1):
+        document |= declare.expect(chance)
+    if not small and chance.odds(0.1):
+        document["tune"] = {"schedule.threads_per_row": [16, 64], "schedule.keep": ["reload", "registers"]}
+    return document
+
+
+def _tensors(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs, of which the first has all modes; outputs of each element, of each row and of each column."""
+    others = [mode for mode in modes if mode != row]
+    inputs, outputs = {}, {}
+    names = chance.sample(declare.INPUTS, chance.weighted({1: 40, 2: 40, 3: 20}))
+    for number, name in enumerate(names):
+        shape = modes if number == 0 or chance.odds(0.4) else chance.part(modes, 1)
+        inputs[name] = _tensor(chance, shape, row, small)
+    for name in chance.sample(declare.OUTPUTS, chance.weighted({1: 60, 2: 30, 3: 10})):
+        shape = chance.weighted({"elements": 6, "rows": 3 * bool(others), "columns": 1.5 * bool(others)})
+        modes_of = {"elements": modes, "rows": others, "columns": [row]}[shape]
+        role = "inout" if shape == "elements" and chance.odds(0.15) else "out"
+        outputs[name] = _tensor(chance, modes_of, row, small) | {"role": role}
+    return inputs, outputs
+
+
+def _tensor(chance: Chance, shape: list[str], row: str, small: bool) -> dict[str, Any]:
+    found = declare.tensor(chance, shape, declare.dtype_of(chance), small)
+    if row in shape and chance.odds(0.95):
+        found |= {"major": row}
+    return found
+
+
+def _compute(
+    chance: Chance,
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    scalars: dict[str, str],
+    modes: list[str],
+    row: str,
+    small: bool,
+) -> list[str]:
+    along = {name: t["dtype"] for name, t in inputs.items() if row in t["shape"]}
+    once = {name: t["dtype"] for name, t in inputs.items() if row not in t["shape"]} | scalars
+    others = [mode for mode in modes if mode != row]
+    elements = Writer(chance, {**along, **once}, modes, plain=small)
+    rows = Writer(chance, dict(once), others or modes, plain=small)
+    statements = []
+
+    def reduced(depth: int = 2) -> str:
+        """A reduction along the row of what lies along it."""
+        elements.used.clear()
+        x = elements.number(depth)
+        if not any(name in x.replace("(", " ").replace(")", " ").split() for name in along):
+            x = f"({x} + {chance.choice(list(along))})" if along else x
+        return f"{chance.choice(FUNCTIONS)}({x}, {row})"
+
+    for number in range(chance.choice([1, 1, 2, 3])):
+        name = f"r{number}"
+        statements.append(f"{name} = {reduced()}" if number == 0 or chance.odds(0.6) else f"{name} = {rows.number()}")
+        elements.types[name] = rows.types[name] = "f32"
+        if chance.odds(0.3):
+            statements.append(f"v{number} = {elements.number()}")
+            elements.types[f"v{number}"] = "f32"
+            along[f"v{number}"] = "f32"
+    unused = {*inputs, *scalars, *(s.split(" = ")[0] for s in statements)}
+    unused -= {
+        word
+        for s in statements
+        for word in s.partition(" = ")[2].replace("(", " ").replace(")", " ").replace(",", " ").split()
+    }
+    for name, own in outputs.items():
+        dtype = own["dtype"]
+        if own["shape"] == [row] and others and row not in others:
+            x = elements.number(2) + f" + {chance.choice(list(along))}"
+            function = chance.choice(FUNCTIONS)
+            for mode in others:
+                x = f"{function}({x}, {mode})"
+            statements.append(f"{name} = {x}")
+            continue
+        writer = elements if row in own["shape"] else rows
+        before = dict(writer.types)
+        if own["role"] == "inout":
+            writer.types = {**before, name: dtype}
+            writer.used.discard(name)
+        writer.used |= {used for used in writer.types if used not in unused and used != name}
+        statements.append(f"{name} = {writer.stored(dtype, last=True)}")
+        unused -= writer.used
+        writer.types = before
+    return statements
+
+
+def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A schedule, and the promises about sizes that go with it."""
+    threads = chance.choice([1, 2, 4, 8, 16, 32, 64, 128] + ([] if small else [256, 1024, 24]))
+    schedule: dict[str, Any] = chance.some(
+        {"threads_per_row": threads, "keep": chance.choice(["registers", "reload"])}, 0.4
+    )
+    beside = next((mode for mode in reversed(modes) if mode != row), None)
+    tiler: dict[str, int] = {}
+    if chance.odds(0.3):
+        tiler[row] = threads * chance.choice([1, 2, 4, 8, 16])
+    if beside and chance.odds(0.3):
+        tiler[beside] = chance.choice([1, 2, 4, 3])
+    if tiler:
+        schedule["tiler"] = tiler
+    if chance.odds(0.2):
+        schedule["copy"] = {"bits": chance.choice([8, 16, 32, 64, 128])}
+    if chance.odds(0.2):
+        schedule["predication"] = {m: chance.choice(["none", "mask"]) for m in chance.part(modes)}
+    if chance.odds(0.25):
+        walk = {"kind": chance.choice(["grid", "persistent", "persistent"]), "blocks": chance.choice([1, 3, 8])}
+        walk |= {"raster": chance.choice(modes)} if chance.odds(0.3) else {}
+        schedule["scheduler"] = chance.some(walk, 0.7)
+    divisible = {m: chance.choice([1, 2, 8, 16]) for m in modes if chance.odds(0.12)}
+    fixed = {m: chance.choice([1, 6, 41, 64, 128, 300]) for m in modes if m not in divisible and chance.odds(0.1)}
+    if chance.odds(0.6):
+        divisible.pop(row, None)
+        fixed[row] = chance.choice([1, 3, 16, 41, 64, 100, 128, 200, 512] + ([] if small else [4096, 50000]))
+    return schedule, {"divisible": divisible, "static": fixed}
