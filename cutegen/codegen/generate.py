@@ -54,7 +54,7 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
     read: list[tuple[KernelSpec, KernelSpec, Report]] = []  # without its name, resolved, and what was said
     for spec in read_specs(text, path):
         nameless = replace(spec, kernel="", summary="")
-        alike = next((known for known in read if known[0] == nameless), None)
+        alike = next((one for one in read if one[0] == nameless and one[0].source == spec.source), None)
         if alike is None:  # a matrix may have many kernels that differ in name only
             report = Report(spec.source)
             resolved = resolve(spec, report)

@@ -30,4 +30,8 @@ def test_kernels_of_a_matrix_that_differ_in_name_only_are_checked_once(monkeypat
     assert checked == ["twice_f320", "twice_bf160"]
     names = [f"twice_{a}{b}" for a in ("f32", "bf16") for b in range(8)]
     assert [module.spec.kernel for module in modules] == names
+    other = MATRIX.replace("{a}{b}", "").replace("{a}", "f32").partition("matrix")[0]
+    checked.clear()
+    assert len(generate(f"{other}---\n{other.replace('twice_', 'again')}", "specs/x.yaml").modules) == 2
+    assert checked == ["twice_", "again"], "their places in the text differ"
     assert all(f"def {name}(" in module.text for name, module in zip(names, modules, strict=True))
