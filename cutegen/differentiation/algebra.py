@@ -295,23 +295,28 @@ def inside(x: Sum) -> Iterator[Atom]:
 
 
 def factor_of(x: Sum) -> Term:
-    """A sum as one term: itself, or an atom of it in parentheses, with its sign outside where all is negative."""
+    """A sum as one term: itself, or an atom of it in parentheses, with the sign and the number of all terms outside."""
     if len(x.terms) == 1:
         return x.terms[0]
     if not x.terms:
         return Term(Fraction(0), ())
-    sign = -1 if all(term.number < 0 for term in x.terms) else 1
-    return Term(Fraction(sign), ((Atom("group", "", (scaled(x, sign) if sign < 0 else x,)), 1),))
+    sizes = {abs(term.number) for term in x.terms}
+    outside = sizes.pop() if len(sizes) == 1 else Fraction(1)
+    if all(term.number < 0 for term in x.terms):
+        outside = -outside
+    return Term(outside, ((Atom("group", "", (x if outside == 1 else scaled(x, 1 / outside),)), 1),))
 
 
 def _sum(terms: Iterable[Term]) -> Sum:
-    """The terms, those of the same factors as one, and those that are a sum alone as its terms."""
+    """The terms, those of the same factors as one; a sum times a number, or over a mode's size, as its terms."""
     found: dict[frozenset[tuple[Atom, int]], Term] = {}
 
     def put(term: Term) -> None:
-        if len(term.powers) == 1 and term.powers[0][1] == 1 and term.powers[0][0].kind == "group":
-            for inner in term.powers[0][0].arguments[0].terms:
-                put(Term(term.number * inner.number, inner.powers))
+        others = [(atom, p) for atom, p in term.powers if atom.kind != "size"]
+        if len(others) == 1 and others[0][1] == 1 and others[0][0].kind == "group":
+            outside = Term(term.number, tuple((atom, p) for atom, p in term.powers if atom.kind == "size"))
+            for inner in others[0][0].arguments[0].terms:
+                put(_product([inner, outside]))
             return
         other = found.get(term.factors)
         found[term.factors] = term if other is None else Term(other.number + term.number, other.powers)

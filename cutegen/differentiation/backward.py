@@ -30,10 +30,11 @@ class Backward:
     without: tuple[str, ...] = ()
 
 
-def backward(spec: KernelSpec, wrt: Sequence[str] = ()) -> Backward:
+def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str] = ()) -> Backward:
     """The kernel that computes the gradients of the tensors `wrt`, by default of all floats that are read.
 
-    Raises DifferentiationError where there is none, or where something else than a tensor of floats is asked for.
+    It is given the gradients of `of_outputs`, by default of all floats that are written. The others are what is only
+    kept for the backward. Raises DifferentiationError where there is none, or where something else than a tensor of floats is asked for.
     """
     if not spec.operation.differentiable:
         ops = dict.fromkeys(family.op.name for family in families() if family.op.differentiable)
@@ -42,7 +43,19 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = ()) -> Backward:
     if len(spec.kernel) + len(SUFFIX) > MAX_KERNEL_NAME:
         message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
         raise DifferentiationError(message, "give the kernel a shorter name")
-    return _Backward(_Forward(spec), _wanted(spec, wrt), bool(wrt)).made()
+    return _Backward(_Forward(spec), _wanted(spec, wrt), _given(spec, of_outputs), bool(wrt)).made()
+
+
+def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
+    """The outputs whose gradients the backward is given."""
+    able = [tensor.name for tensor in spec.outputs if tensor.dtype.is_float]
+    for name in names:
+        if name not in able:
+            help = suggestion(name, able, "outputs that have one")
+            raise DifferentiationError(f"`{name}` is no output of floats, so there is no gradient of it", help)
+    if not able:
+        raise DifferentiationError(f"{spec.kernel} writes no floats, so there is nothing to differentiate")
+    return tuple(name for name in able if not names or name in names)
 
 
 def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
@@ -111,13 +124,15 @@ def _is_element_of(meaning: Sum, tensor: Tensor, tensors: Mapping[str, Tensor]) 
 
 
 class _Backward:
-    def __init__(self, forward: _Forward, wanted: tuple[Tensor, ...], asked: bool) -> None:
+    def __init__(
+        self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool
+    ) -> None:
         """`asked`: a gradient that there is not is an error."""
         self.forward, self.wanted, self.asked, self.spec = forward, wanted, asked, forward.spec
         self.taken = {name.lower() for name in self._names()}
-        self.given = {value.name: self._gradient_of(value.name) for value in forward.outputs}
+        self.given = {name: self._gradient_of(name) for name in given}
         self.made_of = {
-            tensor.name: self._gradient_of(tensor.name, "_before" * (tensor.name in self.given)) for tensor in wanted
+            tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted
         }
 
     def _names(self) -> Iterator[str]:
@@ -154,6 +169,8 @@ class _Backward:
         shapes = {tensor.name: tensor.shape for tensor in self.spec.tensors}
         pairs = []
         for value in self.forward.outputs:
+            if value.name not in self.given:
+                continue
             shape = shapes[value.name]
             gradient = of(named(self.given[value.name], shape))
             more = [mode for mode in reversed(shape) if mode not in value.meaning.modes]
@@ -168,7 +185,7 @@ class _Backward:
         meanings = dict(chosen.meanings)
         sums = {*chosen.gradients.values(), *meanings.values()}
         sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
-        presenter = Presenter(spec.static, sums)
+        presenter = Presenter(spec.static, self.given.values(), sums)
         tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
         names = Names([*self._names(), *forward.texts], set(self.given.values()), tensors)
         own: dict[str, str] = {}

@@ -12,6 +12,7 @@ from cutegen.differentiation.reading import sum_of_text
 from cutegen.differentiation.rules import WAYS
 
 PRODUCT = "product "  # begins the names of products, which no spec can have; they get others when they are written
+MOST_PRODUCTS = 8
 _KEPT_BY_TORCH = ("exp", "sigmoid", "tanh", "sqrt", "rsqrt")
 
 
@@ -112,9 +113,10 @@ def _with_locals(chosen: Chosen, values: Sequence[Value]) -> Chosen:
         meaning = value.meaning
         for change in changes_before:
             meaning = change(meaning)
-        if value.name in chosen.kept or meaning.number is not None or (meaning.atom or value.atom).kind == "name":
+        alone = meaning.atom
+        if value.name in chosen.kept or meaning.number is not None or (alone is not None and alone.kind == "name"):
             continue
-        is_product = len(meaning.terms) == 1 and meaning.atom is None
+        is_product = len(meaning.terms) == 1 and alone is None
         best, best_way = chosen, None
         for way, rest in changes(value.atom, meaning):
             changed = _checked(chosen, value.atom, way, rest)
@@ -130,17 +132,21 @@ def _with_locals(chosen: Chosen, values: Sequence[Value]) -> Chosen:
 
 
 def _with_products(chosen: Chosen) -> Chosen:
-    """Products that recur, named as long as that takes less to compute."""
-    for count in range(8):
-        found = [chosen]
-        for meaning in products({**chosen.gradients, **{atom.name: x for atom, x in chosen.meanings}}):
-            atom = named(f"{PRODUCT}{count}", meaning.modes)
-            for changed in _written_with(chosen, atom, meaning):
-                found.append(replace(changed, meanings=(*changed.meanings, (atom, meaning))))
-        best = min(found, key=lambda each: each.cost)
-        if best is chosen:
-            return chosen
-        chosen = best
+    """Products that recur, named as long as that takes less to compute: first those of one gradient, then of all."""
+    count = 0
+    for group in (*([x] for x in chosen.gradients), [*chosen.gradients]):
+        while count < MOST_PRODUCTS:
+            found = [chosen]
+            own = () if len(group) == 1 else (meaning for _, meaning in chosen.meanings)
+            for meaning in products([*(chosen.gradients[name] for name in group), *own]):
+                atom = named(f"{PRODUCT}{count}", meaning.modes)
+                for changed in _written_with(chosen, atom, meaning):
+                    found.append(replace(changed, meanings=(*changed.meanings, (atom, meaning))))
+            best = min(found, key=lambda each: each.cost)
+            if best is chosen:
+                break
+            chosen = best
+            count += 1
     return chosen
 
 

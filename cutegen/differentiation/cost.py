@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from cutegen.differentiation.algebra import Atom, Sum, Term, inside
 
-REDUCTION, FUNCTION, IN_REDUCTION, NAME = 20.0, 4.0, 1.5, 1.25
+REDUCTION, FUNCTION, IN_REDUCTION, POWER, NAME = 20.0, 4.0, 1.5, 0.5, 1.0
 """Of a reduction and of a function, where an operation on two elements is 1; how much more an operation counts that is
-reduced, and what a name costs: two lines are read where one would do."""
+reduced; what a power has on top of its multiplications, and what a name costs: two lines are read where one would do."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def cost(sums: Iterable[Sum]) -> float:
     def of_term(term: Term, weight: float) -> float:
         sizes = sum(abs(p) for atom, p in term.powers if atom.kind != "size")
         own = max(0, sizes - 1 + (abs(term.number) != 1 and bool(term.powers)))
+        own += POWER * sum(abs(p) > 1 for atom, p in term.powers if atom.kind != "size")
         return weight * own + sum(of_atom(atom, weight) for atom, _ in term.powers)
 
     def of_atom(atom: Atom, weight: float) -> float:
@@ -70,6 +71,8 @@ def common(x: Sum) -> tuple[Term, Sum]:
     shared = []
     for atom, _ in x.terms[0].powers:
         powers = [term.power(atom) for term in x.terms]
+        if atom.kind == "size" and any(other.mode == atom.name for other in x.atoms() if other.kind == "reduce"):
+            continue  # it makes a mean of a sum
         if min(powers) > 0 or max(powers) < 0:
             shared.append((atom, min(powers) if min(powers) > 0 else max(powers)))
     numbers = {abs(term.number) for term in x.terms}

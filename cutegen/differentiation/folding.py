@@ -6,7 +6,7 @@ goes away. A value `V = a + b` takes the place of such sums, or `a` becomes `V -
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from cutegen.differentiation.algebra import (
@@ -58,7 +58,8 @@ def _solved_products(value: Atom, meaning: Term) -> Iterator[tuple[Change, Sum]]
 
 def _solving(atom: Atom, solved: Sum, rest: Sum) -> Change:
     """Writes `solved` for an atom, but not inside of what `solved` itself is made of."""
-    kept = {other: of(other) for other in rest.atoms() if other != atom}
+    parts = (*rest.atoms(), *(part for part in inside(rest) if part.kind == "reduce"))
+    kept = {part: of(part) for part in parts if part != atom}
 
     def change(x: Sum) -> Sum:
         return rebuilt(x, lambda other: solved if other == atom else kept.get(other))
@@ -95,17 +96,20 @@ def is_condition(atom: Atom) -> bool:
     return atom.kind == "call" and atom.name in _COMPARED
 
 
-def products(sums: Mapping[str, Sum], least: int = 2, most: int = 12) -> list[Sum]:
-    """Products and quotients of two atoms that are in several terms, the most frequent first."""
+def products(sums: Iterable[Sum], most: int = 12) -> list[Sum]:
+    """Products and quotients of two atoms that are in several terms, the most frequent first, wide factors in front.
+
+    One with a higher power of an atom counts twice: a reduction may take the other one in.
+    """
     found: dict[Sum, int] = {}
-    for x in {*sums.values(), *(y for x in sums.values() for atom in inside(x) for y in atom.arguments)}:
+    sums = tuple(sums)
+    for x in dict.fromkeys([*sums, *(y for x in sums for atom in inside(x) for y in atom.arguments)]):
         for term in x.terms:
             atoms = [(a, p) for a, p in term.powers if a.kind not in ("size", "indicator")]
+            atoms.sort(key=lambda each: -len(each[0].modes))
             for i, (a, p) in enumerate(atoms):
                 for b, q in atoms[i + 1 :]:
                     if p > 0 or q > 0:
                         pair = times(of(a, 1 if p > 0 else -1), of(b, 1 if q > 0 else -1))
-                        found[pair] = found.get(pair, 0) + min(abs(p), abs(q))
-    wide = sorted((pair for pair in found if found[pair] >= least), key=lambda pair: -found[pair])
-    return wide[:most]
-
+                        found[pair] = found.get(pair, 0) + min(abs(p), abs(q)) + (abs(p) != abs(q))
+    return sorted((pair for pair in found if found[pair] > 1), key=lambda pair: -found[pair])[:most]

@@ -7,7 +7,7 @@ chosen by `where`; sums divided by their size are means; sums along one mode tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import get_args
 
@@ -33,10 +33,10 @@ _WHOLE = 1000
 
 
 class Presenter:
-    """Writes sums. `sizes` are those of modes that have one only."""
+    """Writes sums. `sizes` are those of modes that have one only; names in `given` stand in front of products."""
 
-    def __init__(self, sizes: Mapping[str, int], all_sums: Iterable[Sum]) -> None:
-        self.sizes = sizes
+    def __init__(self, sizes: Mapping[str, int], given: Collection[str], all_sums: Iterable[Sum]) -> None:
+        self.sizes, self.given = sizes, frozenset(given)
         uses = Counter(a for x in all_sums for term in x.terms for a, _ in term.powers)
         self.shared = {atom for atom, count in uses.items() if count > 1}
 
@@ -51,12 +51,12 @@ class Presenter:
     # ------------------------------------------------------------------------------------------------------ sums
 
     def _factored(self, x: Sum) -> Expr:
-        return _negated(*self._factored_signed(x))
+        return negated(*self._factored_signed(x))
 
     def _factored_signed(self, x: Sum) -> tuple[bool, Expr]:
         """A sum as an expression, and whether that is the sum's negative."""
         if len(x.terms) < 2:
-            return self._signed(x.terms[0]) if x.terms else (False, Literal_(0.0))
+            return self._signed(x.terms[0]) if x.terms else (False, Literal_(0))
         truths = [atom for atom, _ in x.terms[0].powers if atom.kind == "indicator"]
         for truth in truths:
             if all(term.power(truth) for term in x.terms):
@@ -107,10 +107,10 @@ class Presenter:
     def _added(self, parts: Sequence[tuple[bool, Expr]]) -> Expr:
         """Parts, the first of which is one that is not subtracted, if there is any."""
         if not parts:
-            return Literal_(0.0)
+            return Literal_(0)
         first = next((i for i, (negative, _) in enumerate(parts) if not negative), 0)
         ordered = [parts[first], *parts[:first], *parts[first + 1 :]]
-        result = _negated(*ordered[0])
+        result = negated(*ordered[0])
         for negative, part in ordered[1:]:
             result = Binary("-" if negative else "+", result, part)
         return result
@@ -165,7 +165,7 @@ class Presenter:
         under: list[Expr] = []
         factor = term.number
         sizes = {atom.mode or atom.name: p for atom, p in term.powers if atom.kind == "size"}
-        for atom, exponent in term.powers:
+        for atom, exponent in sorted(term.powers, key=self._rank):
             if atom.kind == "size":
                 continue
             side = over if exponent > 0 else under
@@ -189,6 +189,10 @@ class Presenter:
             over.insert(0, _literal(factor))
         result = _chain("*", over)
         return Binary("/", result, _chain("*", under)) if under else result
+
+    def _rank(self, factor: tuple[Atom, int]) -> tuple[bool, int]:
+        """What is given comes first, then what has most modes."""
+        return factor[0].name not in self.given, -len(factor[0].modes)
 
     def _mean(self, atom: Atom) -> Expr:
         return Reduce("mean", self._reduced(atom), atom.mode)
@@ -225,22 +229,25 @@ def size_of(mode: str) -> Expr:
 
 
 def _where(condition: Expr, yes: Expr, no: Expr) -> Expr:
-    """A choice; between two numbers one of floats."""
-    if isinstance(yes, Literal_) and isinstance(no, Literal_) and not isinstance(yes.value, float):
-        yes = Literal_(float(yes.value))
-    if isinstance(yes, Literal_) and isinstance(no, Literal_):
-        no = Literal_(float(no.value))
+    """A choice; between numbers alone one of floats."""
+    if all(isinstance(side, Literal_) or _is_number(side) for side in (yes, no)):
+        yes, no = (Literal_(float(x.value)) if isinstance(x, Literal_) else x for x in (yes, no))
     return Call("where", (condition, yes, no))
 
 
-def _negated(negative: bool, x: Expr) -> Expr:
+def _is_number(x: Expr) -> bool:
+    """Whether an expression is one of several numbers."""
+    return isinstance(x, Call) and x.function == "where" and all(isinstance(n, Literal_) for n in x.arguments[1:])
+
+
+def negated(negative: bool, x: Expr) -> Expr:
     """The negative of an expression, whose sign goes into its first factor where that is a number."""
     if not negative:
         return x
     if isinstance(x, Literal_):
         return Literal_(-x.value)
     if isinstance(x, Binary) and x.op in ("*", "/"):
-        return Binary(x.op, _negated(True, x.left), x.right)
+        return Binary(x.op, negated(True, x.left), x.right)
     return Unary("-", x)
 
 

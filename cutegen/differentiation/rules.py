@@ -21,9 +21,9 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
     "gelu": ("where(x == 0, 0.5, f / x) + 0.3989422804014327 * x * exp(-0.5 * x * x)",),
     "silu": ("sigmoid(x) * (1 + x * (1 - sigmoid(x)))",),
     "gelu_tanh": (
-        "sigmoid(1.5957691216057308 * (x + 0.044715 * x ** 3))"
-        " * (1 + x * (1 - sigmoid(1.5957691216057308 * (x + 0.044715 * x ** 3)))"
-        " * (1.5957691216057308 + 0.21406444881780074 * x * x))",
+        "sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))"
+        " * (1 + x * (1 - sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)))"
+        " * (1.5957691216057308 + 0.21406444881780076 * x * x))",
     ),
 }
 """Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give half
@@ -35,7 +35,7 @@ The derivative of `gelu` is the normal distribution's function, `gelu(x) / x`, a
 
 WAYS = {
     "silu": "x * sigmoid(x)",
-    "gelu_tanh": "x * sigmoid(1.5957691216057308 * (x + 0.044715 * x ** 3))",
+    "gelu_tanh": "x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))",
 }
 """Function -> what it also is, which is written where it takes fewer functions: beside the function's derivative."""
 

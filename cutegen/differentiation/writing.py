@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from cutegen.differentiation.presenting import size_of
+from cutegen.differentiation.presenting import negated, size_of
 from cutegen.dtypes import Dtype
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
 from cutegen.expressions.tree import (
@@ -47,6 +47,7 @@ _NAMED = {
     "where": "w",
 }
 """Function -> what its value is named where nothing else is known of it."""
+_SMALL = 4  # nodes of what is named only where it is there three times
 _OTHERS = ("u", "v", "p", "q", "h", "k", "b", "z")
 _OPERATORS: dict[str, ast.operator] = {"+": ast.Add(), "-": ast.Sub(), "*": ast.Mult(), "/": ast.Div(), "**": ast.Pow()}
 _COMPARED: dict[str, ast.cmpop] = {
@@ -76,10 +77,13 @@ class Names:
             return self.new(_NAMED.get(x.function, "u"), *_OTHERS)
         if isinstance(x, Binary) and isinstance(x.left, Reduce) and isinstance(x.left.x, Coord):
             return self.new(x.left.mode.lower(), f"size_{x.left.mode.lower()}")
+        if isinstance(x, Binary) and x.op in _COMPARED:
+            extreme = next((node.function for node in (x.left, x.right) if isinstance(node, Reduce)), None)
+            return self.new("mask" if extreme is None else f"is_{extreme}")
         used = [node.id for node in walk(x) if isinstance(node, Name)]
         if any(name in self.gradients for name in used):
             return self.new("g", *_OTHERS)
-        return self.new(*(name.lower() for name in used[:1] if name in self.tensors), *_OTHERS)
+        return self.new(*(name.lower() for name in used[:1] if name in self.tensors), "x", *_OTHERS)
 
 
 def statements(
@@ -91,8 +95,10 @@ def statements(
     gets too long.
     """
     draft = _Draft({**results}, {**values}, names, kept)
+    draft.negate()
     draft.share()
     draft.inline()
+    draft.unite()
     draft.cut()
     return draft.ordered()
 
@@ -123,10 +129,13 @@ class _Draft:
             counts: Counter[Expr] = Counter()
             for x in needed.values():
                 counts.update(node for node in walk(x) if _is_worth_a_name(node))
-            again = [x for x in counts if counts[x] > 1 or (_is_size(x) and x not in self.values.values())]
+            named = [*self.values.values()]
+            always = {part for x in needed.values() for node in walk(x) for part in _always_named(node)}
+            least = {x: 2 if _weight(x) > _SMALL or _calls(x) else 3 for x in counts}
+            again = [x for x in counts if counts[x] >= least[x]] + [x for x in always if x not in named]
             if not again:
                 return
-            self.name(max(again, key=lambda x: (counts[x] > 1, _weight(x))))
+            self.name(max(again, key=lambda x: (x in always, _weight(x))))
 
     def name(self, x: Expr) -> None:
         """Gives a value a name, unless it has one, and writes that in its place."""
@@ -150,6 +159,26 @@ class _Draft:
             whole = _replaced(needed[users[0]], lambda node: value if node == Name(name) else None)  # noqa: B023
             if len(text_of(users[0], whole)) <= LONGEST:
                 group[users[0]] = whole
+
+    def negate(self) -> None:
+        """Has a result that is another one's negative say so."""
+        for name, x in list(self.results.items()):
+            for other in self.results:
+                if other == name:
+                    break
+                if negated(True, self.results[other]) == x:
+                    self.results[name] = Unary("-", Name(other))
+                    break
+
+    def unite(self) -> None:
+        """Has the first of equal results computed, and the others be what it is."""
+        for name, x in list(self.results.items()):
+            if isinstance(x, Name) and x.id in self.values and x.id not in self.kept:
+                value = self.values.pop(x.id)
+                for group in (self.results, self.values):
+                    for other in group:
+                        group[other] = renamed(group[other], {x.id: name})
+                self.results[name] = value
 
     def cut(self) -> None:
         """Names parts of statements that are too long, the part nearest to half of one first."""
@@ -237,12 +266,22 @@ def _weight(x: Expr) -> int:
     return sum(1 for _ in walk(x))
 
 
+def _always_named(x: Expr) -> Iterator[Expr]:
+    """What is named though it is there once: a number of elements, and what is compared with its own extreme."""
+    if _is_size(x):
+        yield x
+    if isinstance(x, Binary) and x.op == "==" and isinstance(x.right, Reduce) and isinstance(x.left, Binary | Call):
+        yield x.left
+
+
 def _is_size(x: Expr) -> bool:
     return isinstance(x, Binary) and isinstance(x.left, Reduce) and x == size_of(x.left.mode)
 
 
 def _is_worth_a_name(x: Expr) -> bool:
-    """Whether something is named where it is there twice: a function, a reduction, more than one operation."""
-    if isinstance(x, Call | Reduce):
-        return not isinstance(x, Reduce) or not isinstance(x.x, Coord)
-    return isinstance(x, Binary) and (_weight(x) > 4 or any(isinstance(node, Call | Reduce) for node in walk(x)))
+    """Whether something may be named: a function, a reduction, an operation."""
+    return isinstance(x, Call | Reduce | Binary) and not (isinstance(x, Reduce) and isinstance(x.x, Coord))
+
+
+def _calls(x: Expr) -> bool:
+    return any(isinstance(node, Call | Reduce) for node in walk(x))
