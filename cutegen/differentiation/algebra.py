@@ -24,14 +24,17 @@ class Atom:
     """
 
     def __init__(
-        self, kind: Kind, name: str, arguments: tuple[Sum, ...] = (), mode: str = "", modes: frozenset[str] | None = None
+        self,
+        kind: Kind,
+        name: str,
+        arguments: tuple[Sum, ...] = (),
+        mode: str = "",
+        modes: frozenset[str] = frozenset(),
     ) -> None:
         self.kind, self.name, self.arguments, self.mode = kind, name, arguments, mode
-        if modes is None:
-            modes = frozenset[str]().union(*(argument.modes for argument in arguments))
-            modes = modes - {mode} if kind == "reduce" else modes
-        self.modes = modes
-        self.height = 1 + max((argument.height for argument in arguments), default=-1)
+        inner = modes.union(*(argument.modes for argument in arguments))
+        self.modes: frozenset[str] = inner - {mode} if kind == "reduce" else inner
+        self.height: int = 1 + max((argument.height for argument in arguments), default=-1)
         self._key = (kind, name, mode, arguments)
         self._hash = hash(self._key)
 
@@ -54,7 +57,7 @@ class Term:
     def __init__(self, number: Fraction, powers: Powers) -> None:
         self.number, self.powers = number, powers
         self.factors = frozenset(powers)
-        self.modes = frozenset[str]().union(*(atom.modes for atom, _ in powers))
+        self.modes: frozenset[str] = frozenset[str]().union(*(atom.modes for atom, _ in powers))
 
     def power(self, atom: Atom) -> int:
         """The power of an atom; 0 where it is not there."""
@@ -69,8 +72,8 @@ class Sum:
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
-        self.modes = frozenset[str]().union(*(term.modes for term in terms))
-        self.height = max((atom.height for term in terms for atom, _ in term.powers), default=0)
+        self.modes: frozenset[str] = frozenset[str]().union(*(term.modes for term in terms))
+        self.height: int = max((atom.height for term in terms for atom, _ in term.powers), default=0)
         self._key = frozenset((term.number, term.factors) for term in terms)
         self._hash = hash(self._key)
 
@@ -206,12 +209,18 @@ def total_over(x: Sum, modes: Iterable[str]) -> Sum:
 # ---------------------------------------------------------------------------------------------------------- rebuilding
 
 
-def rebuilt(x: Sum, change: Callable[[Atom], Sum | None], sums: Mapping[Sum, Sum] | None = None) -> Sum:
+def rebuilt(
+    x: Sum,
+    change: Callable[[Atom], Sum | None],
+    sums: Mapping[Sum, Sum] | None = None,
+    memo: dict[Atom, Sum] | None = None,
+) -> Sum:
     """The sum with atoms changed, and all around them made anew; None leaves an atom, and looks inside.
 
-    `sums` are changed where they stand whole: in parentheses, as arguments, or alone.
+    `sums` are changed where they stand whole: in parentheses, as arguments, or alone. `memo` has what came of atoms,
+    for another sum in which the same is changed.
     """
-    memo: dict[Atom, Sum] = {}
+    memo = {} if memo is None else memo
     sums = sums or {}
 
     def atom_of(atom: Atom) -> Sum:
@@ -236,6 +245,9 @@ def rebuilt(x: Sum, change: Callable[[Atom], Sum | None], sums: Mapping[Sum, Sum
             return old
         terms = []
         for term in old.terms:
+            if all(found[atom].atom == atom for atom, _ in term.powers):
+                terms.append(Sum((term,)))
+                continue
             factors = [power(found[atom], exponent) for atom, exponent in term.powers]
             terms.append(scaled(times(*factors), term.number) if factors else number(term.number))
         return add(*terms)
@@ -295,14 +307,14 @@ def inside(x: Sum) -> Iterator[Atom]:
 
 
 def factor_of(x: Sum) -> Term:
-    """A sum as one term: itself, or an atom of it in parentheses, with the sign and the number of all terms outside."""
+    """A sum as one term: itself, or what is in parentheses, with the first term's sign and the number of all outside."""
     if len(x.terms) == 1:
         return x.terms[0]
     if not x.terms:
         return Term(Fraction(0), ())
     sizes = {abs(term.number) for term in x.terms}
     outside = sizes.pop() if len(sizes) == 1 else Fraction(1)
-    if all(term.number < 0 for term in x.terms):
+    if x.terms[0].number < 0:
         outside = -outside
     return Term(outside, ((Atom("group", "", (x if outside == 1 else scaled(x, 1 / outside),)), 1),))
 

@@ -10,7 +10,7 @@ from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reading import sum_of
 from cutegen.differentiation.reverse import DifferentiationError, gradients
-from cutegen.differentiation.writing import Names, renamed, statements, text_of
+from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_ways
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import parse_compute
@@ -124,16 +124,12 @@ def _is_element_of(meaning: Sum, tensor: Tensor, tensors: Mapping[str, Tensor]) 
 
 
 class _Backward:
-    def __init__(
-        self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool
-    ) -> None:
+    def __init__(self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool) -> None:
         """`asked`: a gradient that there is not is an error."""
         self.forward, self.wanted, self.asked, self.spec = forward, wanted, asked, forward.spec
         self.taken = {name.lower() for name in self._names()}
         self.given = {name: self._gradient_of(name) for name in given}
-        self.made_of = {
-            tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted
-        }
+        self.made_of = {tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted}
 
     def _names(self) -> Iterator[str]:
         spec = self.spec
@@ -189,7 +185,8 @@ class _Backward:
         tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
         names = Names([*self._names(), *forward.texts], set(self.given.values()), tensors)
         own: dict[str, str] = {}
-        values = {name: x for name, x in forward.texts.items() if name not in chosen.kept}
+        texts = {name: x for name, x in forward.texts.items() if name not in chosen.kept}
+        values = {name: with_ways(x, chosen.ways) for name, x in texts.items()}
         for atom, meaning in chosen.meanings:
             if atom.name.startswith(PRODUCT):
                 product = renamed(presenter.plain(meaning), own)
@@ -204,7 +201,9 @@ class _Backward:
         compute = parse_compute([text_of(*line) for line in lines])
         compute = Compute(compute.statements, listed=len(lines) > 1)
         if len(lines) > MAX_STATEMENTS:
-            message = f"the backward of {spec.kernel} takes {len(lines)} statements; a spec has {MAX_STATEMENTS} at most"
+            message = (
+                f"the backward of {spec.kernel} takes {len(lines)} statements; a spec has {MAX_STATEMENTS} at most"
+            )
             raise DifferentiationError(message, "differentiate by fewer tensors at a time: `--wrt`")
         tensors = tuple(self._tensors(chosen, compute))
         scalars = tuple(scalar for scalar in spec.scalars if scalar.name in compute.names())
@@ -251,4 +250,3 @@ class _Backward:
         for name, gradient in self.made_of.items():
             if gradient in chosen.gradients:
                 yield replace(tensors[name], name=gradient, role="out")
-

@@ -34,11 +34,12 @@ class Chosen:
     """Gradients as they are to be written, by the tensors' names, and what the names in them mean.
 
     `kept` are outputs of the forward that are read. `meanings` are of locals and products, as far as those before them
-    say; a local that is not there is what its statement says.
+    say; a local that is not there is what its statement says. `ways` are functions that are written in another way.
     """
 
     gradients: Mapping[str, Sum]
     kept: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
     meanings: tuple[tuple[Atom, Sum], ...] = ()
 
     def changed(self, change: Change) -> Chosen:
@@ -66,20 +67,33 @@ def choose(
     `values` are the forward's locals in their order, `outputs` what it wrote; `bytes_read` says how many bytes of each
     tensor are read for one element of the widest.
     """
-    chosen = _other_ways(Chosen(gradients))
-    chosen = _with_outputs(chosen, outputs, bytes_read)
-    return _with_products(_with_locals(chosen, values))
+    chosen, change, ways = _other_ways(Chosen(gradients))
+    chosen = _with_outputs(replace(chosen, ways=ways), _changed(outputs, change), bytes_read)
+    return _with_products(_with_locals(chosen, _changed(values, change)))
 
 
-def _other_ways(chosen: Chosen) -> Chosen:
-    """Functions as what they also are, where that takes fewer functions."""
-    found = dict.fromkeys(atom for x in chosen.gradients.values() for atom in inside(x) if atom.name in WAYS)
-    for atom in found:
-        other = sum_of_text(WAYS[atom.name], {"x": atom.arguments[0]})
-        changed = chosen.changed(lambda x, atom=atom, other=other: rebuilt(x, {atom: other}.get))  # type: ignore[misc]
+def _changed(values: Sequence[Value], change: Change) -> list[Value]:
+    return [replace(value, meaning=change(value.meaning)) for value in values]
+
+
+def _other_ways(chosen: Chosen) -> tuple[Chosen, Change, tuple[str, ...]]:
+    """Functions as what they also are, where that takes fewer functions: with how they are changed, and which."""
+    ways: list[str] = []
+
+    def change(x: Sum, names: Sequence[str]) -> Sum:
+        def other(atom: Atom) -> Sum | None:
+            if atom.kind != "call" or atom.name not in names:
+                return None
+            return sum_of_text(WAYS[atom.name], {"x": change(atom.arguments[0], names)})
+
+        return rebuilt(x, other)
+
+    for name in WAYS:
+        changed = chosen.changed(lambda x, name=name: change(x, [*ways, name]))  # type: ignore[misc]
         if _parts(changed).functions < _parts(chosen).functions:
             chosen = changed
-    return chosen
+            ways.append(name)
+    return chosen, lambda x: change(x, ways), tuple(ways)
 
 
 def _with_outputs(chosen: Chosen, outputs: Sequence[Value], bytes_read: Mapping[str, int]) -> Chosen:
@@ -96,7 +110,9 @@ def _with_outputs(chosen: Chosen, outputs: Sequence[Value], bytes_read: Mapping[
                 after, also = _parts(changed), _bytes(changed, bytes_read)
                 fewer = after.functions <= before.functions and also <= read
                 if after.reductions < before.reductions or (
-                    fewer and after.reductions == before.reductions and (after.functions, also) != (before.functions, read)
+                    fewer
+                    and after.reductions == before.reductions
+                    and (after.functions, also) != (before.functions, read)
                 ):
                     found.append((changed.cost + also / 2, value.name, changed))
         if not found:
@@ -160,10 +176,12 @@ def _written_with(chosen: Chosen, value: Atom, meaning: Sum) -> Iterable[Chosen]
 def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen | None:
     """The gradients after a change, if the value is in them then and nothing is worse.
 
-    No division is new, nothing is computed for the value's sake, and where a value was solved for no comparison has
-    changed, which a rounding could decide.
+    No division is new, and nothing is computed for the value's sake. Where a value was solved for, no comparison has
+    changed, which a rounding could decide, and no difference of the value and its own parts is left, which cancels.
     """
     changed = chosen.changed(change)
+    if changed.gradients == chosen.gradients:
+        return None
     before = {atom for x in chosen.gradients.values() for atom in inside(x)}
     after = {atom for x in changed.gradients.values() for atom in inside(x)}
     if value not in after:
@@ -173,7 +191,22 @@ def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen |
         return None
     if rest.terms and {a for a in before if is_condition(a)} != {a for a in after if is_condition(a)}:
         return None
+    if rest.terms and any(_has_both(x, value, rest) for x in _sums(changed)):
+        return None
     return changed
+
+
+def _sums(chosen: Chosen) -> set[Sum]:
+    """The gradients, and every sum inside of them."""
+    found = set(chosen.gradients.values())
+    return found | {argument for x in found for atom in inside(x) for argument in atom.arguments}
+
+
+def _has_both(x: Sum, value: Atom, rest: Sum) -> bool:
+    """Whether a sum has a value and a part of what it is the sum of."""
+    factors = {term.factors for term in x.terms}
+    parts = {term.factors for term in rest.terms} if len(x.terms) > 1 else set()
+    return frozenset([(value, 1)]) in factors and bool(parts & factors)
 
 
 def _may_be_kept(value: Value) -> bool:

@@ -6,8 +6,7 @@ goes away. A value `V = a + b` takes the place of such sums, or `a` becomes `V -
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cutegen.differentiation.algebra import (
     Atom,
@@ -31,64 +30,70 @@ def changes(value: Atom, meaning: Sum) -> Iterator[tuple[Change, Sum]]:
     """The ways to write sums with a value that means a sum; each with what it writes around the value."""
     nothing = Sum(())
     if (atom := meaning.atom) is not None:
-        yield (lambda x: rebuilt(x, {atom: of(value)}.get)), nothing
+        yield _replacing({atom: of(value)}), nothing
     elif len(meaning.terms) > 1:
-        whole = {meaning: of(value), scaled(meaning, -1): scaled(of(value), -1)}
-        yield (lambda x: rebuilt(x, lambda _: None, whole)), nothing
-        yield from _solved_sums(value, meaning)
+        yield _replacing({}, {meaning: of(value), scaled(meaning, -1): scaled(of(value), -1)}), nothing
+        for term in meaning.terms:
+            if abs(term.number) == 1 and len(term.powers) == 1 and term.powers[0][1] == 1:
+                rest = Sum(tuple(other for other in meaning.terms if other is not term))
+                solved = scaled(add(of(value), scaled(rest, -1)), term.number)
+                yield from _solving(term.powers[0][0], solved, rest)
     elif meaning.terms and meaning.terms[0].powers:
-        yield (lambda x: folded(x, value, meaning.terms[0])), nothing
-        yield from _solved_products(value, meaning.terms[0])
+        product = meaning.terms[0]
+        yield _Folding(value, product), nothing
+        for atom, exponent in product.powers:
+            if abs(exponent) == 1:
+                rest = Sum((Term(product.number, tuple((a, p) for a, p in product.powers if a != atom)),))
+                yield from _solving(atom, power(times(of(value), power(rest, -1)), exponent), rest)
 
 
-def _solved_sums(value: Atom, meaning: Sum) -> Iterator[tuple[Change, Sum]]:
-    for term in meaning.terms:
-        if abs(term.number) == 1 and len(term.powers) == 1 and term.powers[0][1] == 1:
-            rest = Sum(tuple(other for other in meaning.terms if other is not term))
-            solved = scaled(add(of(value), scaled(rest, -1)), term.number)
-            yield _solving(term.powers[0][0], solved, rest), rest
+def _replacing(atoms: Mapping[Atom, Sum], sums: Mapping[Sum, Sum] | None = None) -> Change:
+    memo: dict[Atom, Sum] = {}
+    return lambda x: rebuilt(x, atoms.get, sums, memo)
 
 
-def _solved_products(value: Atom, meaning: Term) -> Iterator[tuple[Change, Sum]]:
-    for atom, exponent in meaning.powers:
-        if abs(exponent) == 1:
-            rest = Sum((Term(meaning.number, tuple((a, p) for a, p in meaning.powers if a != atom)),))
-            yield _solving(atom, power(times(of(value), power(rest, -1)), exponent), rest), rest
+def _solving(atom: Atom, solved: Sum, rest: Sum) -> Iterator[tuple[Change, Sum]]:
+    """Writes `solved` for an atom, but not inside of reductions that `solved` itself is made of.
+
+    Not for one that is the same along a mode where `solved` is not: it may stand outside of a sum along that.
+    """
+    if solved.modes <= atom.modes:
+        parts = (*rest.atoms(), *(part for part in inside(rest) if part.kind == "reduce"))
+        yield _replacing({part: of(part) for part in parts if part != atom} | {atom: solved}), rest
 
 
-def _solving(atom: Atom, solved: Sum, rest: Sum) -> Change:
-    """Writes `solved` for an atom, but not inside of what `solved` itself is made of."""
-    parts = (*rest.atoms(), *(part for part in inside(rest) if part.kind == "reduce"))
-    kept = {part: of(part) for part in parts if part != atom}
+class _Folding:
+    """Writes a value in the place of a product, in all terms of a sum and inside of them."""
 
-    def change(x: Sum) -> Sum:
-        return rebuilt(x, lambda other: solved if other == atom else kept.get(other))
+    def __init__(self, value: Atom, product: Term) -> None:
+        self.value, self.product = value, product
+        self.sums: dict[Sum, Sum] = {}
+        self.atoms: dict[Atom, Sum] = {}
 
-    return change
+    def __call__(self, x: Sum) -> Sum:
+        if x not in self.sums:
+            self.sums[x] = add(*(self.term(term) for term in rebuilt(x, self.atom, None, self.atoms).terms))
+        return self.sums[x]
 
-
-def folded(x: Sum, value: Atom, meaning: Term) -> Sum:
-    """A sum with a value in the place of a product, in all its terms and inside of them."""
-
-    def product(term: Term) -> Sum:
-        ratios = [term.power(atom) // p if term.power(atom) * p > 0 else 0 for atom, p in meaning.powers]
-        times_there = min(ratios)
-        if times_there < 1:
+    def term(self, term: Term) -> Sum:
+        """A term with the value as often as the product is there, where its first factor was."""
+        product = self.product
+        powers = [(term.power(atom), p) for atom, p in product.powers]
+        count = min(own // p if own * p > 0 else 0 for own, p in powers)
+        if count < 1:
             return Sum((term,))
-        left = [(atom, p - times_there * meaning.power(atom)) for atom, p in term.powers]
-        rest = Sum((Term(term.number / meaning.number**times_there, tuple((a, p) for a, p in left if p)),))
-        first = next(i for i, (atom, _) in enumerate(term.powers) if meaning.power(atom))
-        before = Sum((Term(Fraction(1), tuple((a, p) for a, p in left[:first] if p)),))
-        return times(before, of(value, times_there), rest, power(before, -1))
+        left = [(atom, p - count * product.power(atom)) for atom, p in term.powers]
+        first = next(i for i, (atom, _) in enumerate(term.powers) if product.power(atom))
+        parts = (left[:first], [(self.value, count)], left[first:])
+        folded = tuple((atom, p) for part in parts for atom, p in part if p)
+        return Sum((Term(term.number / product.number**count, folded),))
 
-    def inner(atom: Atom) -> Sum | None:
-        if atom.kind not in ("call", "reduce", "group", "indicator"):
+    def atom(self, atom: Atom) -> Sum | None:
+        if not atom.arguments:
             return of(atom)
-        arguments = [folded(argument, value, meaning) for argument in atom.arguments]
-        same = all(new == old for new, old in zip(arguments, atom.arguments, strict=True))
+        arguments = [self(argument) for argument in atom.arguments]
+        same = all(new is old for new, old in zip(arguments, atom.arguments, strict=True))
         return of(atom) if same else remade(atom, arguments)
-
-    return add(*(product(term) for term in rebuilt(x, inner).terms))
 
 
 def is_condition(atom: Atom) -> bool:
@@ -96,7 +101,7 @@ def is_condition(atom: Atom) -> bool:
     return atom.kind == "call" and atom.name in _COMPARED
 
 
-def products(sums: Iterable[Sum], most: int = 12) -> list[Sum]:
+def products(sums: Iterable[Sum], most: int = 8) -> list[Sum]:
     """Products and quotients of two atoms that are in several terms, the most frequent first, wide factors in front.
 
     One with a higher power of an atom counts twice: a reduction may take the other one in.

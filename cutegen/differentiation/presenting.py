@@ -273,4 +273,3 @@ def _chain(op: BinaryOp, parts: Sequence[Expr]) -> Expr:
     for part in parts[1:]:
         result = Binary(op, result, part)
     return result
-

@@ -78,4 +78,3 @@ def _call(function: str, arguments: list[Sum], truths: bool) -> Sum:
     if truths and function == "where" and values in ([Fraction(1), Fraction(0)], [Fraction(0), Fraction(1)]):
         return indicator(arguments[0], values[0] == 1)
     return call(function, arguments)
-

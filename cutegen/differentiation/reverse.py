@@ -32,9 +32,7 @@ class DifferentiationError(CutegenError):
     """Says why there is no backward of a spec, and what can be asked for instead."""
 
 
-def gradients(
-    given: Sequence[tuple[Sum, Sum]], wanted: Collection[Atom], order: Sequence[str]
-) -> dict[Atom, Sum]:
+def gradients(given: Sequence[tuple[Sum, Sum]], wanted: Collection[Atom], order: Sequence[str]) -> dict[Atom, Sum]:
     """The gradients of atoms: of each that anything given depends on where it can be differentiated.
 
     `given` has pairs: the gradient of what was computed, and that. `order` has all modes; sums over several of them

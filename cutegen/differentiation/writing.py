@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.differentiation.presenting import negated, size_of
+from cutegen.differentiation.rules import WAYS
 from cutegen.dtypes import Dtype
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
+from cutegen.expressions.parsing import parse
 from cutegen.expressions.tree import (
     FUNCTIONS,
     REDUCTIONS,
@@ -104,9 +106,7 @@ def statements(
 
 
 class _Draft:
-    def __init__(
-        self, results: dict[str, Expr], values: dict[str, Expr], names: Names, kept: Collection[str]
-    ) -> None:
+    def __init__(self, results: dict[str, Expr], values: dict[str, Expr], names: Names, kept: Collection[str]) -> None:
         self.results, self.values, self.names, self.kept = results, values, names, kept
 
     def ordered(self) -> list[tuple[str, Expr]]:
@@ -114,12 +114,14 @@ class _Draft:
 
         def put(name: str, x: Expr) -> None:
             for used in _names(x):
-                if used in self.values and used not in found:
-                    put(used, self.values[used])
+                if used in known and used not in found:
+                    put(used, known[used])
             found[name] = x
 
+        known = {**self.values, **self.results}  # one result may be said with another
         for name, x in self.results.items():
-            put(name, x)
+            if name not in found:
+                put(name, x)
         return list(found.items())
 
     def share(self) -> None:
@@ -237,6 +239,19 @@ def _syntax(x: Expr) -> ast.expr:
 def renamed(x: Expr, names: Mapping[str, str]) -> Expr:
     """An expression with other names."""
     return _replaced(x, lambda node: Name(names.get(node.id, node.id)) if isinstance(node, Name) else None)
+
+
+def with_ways(x: Expr, functions: Collection[str]) -> Expr:
+    """An expression with functions as what `rules.WAYS` says that they also are."""
+
+    def other(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or node.function not in functions:
+            return None
+        argument = with_ways(node.arguments[0], functions)
+        whole = parse(f"_ = {WAYS[node.function]}").value
+        return _replaced(whole, lambda part: argument if isinstance(part, Name) else None)
+
+    return _replaced(x, other)
 
 
 def _replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
