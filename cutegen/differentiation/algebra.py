@@ -307,7 +307,7 @@ def inside(x: Sum) -> Iterator[Atom]:
 
 
 def factor_of(x: Sum) -> Term:
-    """A sum as one term: itself, or what is in parentheses, with the first term's sign and the number of all outside."""
+    """A sum as one term: itself, or what is in parentheses, the first term's sign and the number of all outside."""
     if len(x.terms) == 1:
         return x.terms[0]
     if not x.terms:

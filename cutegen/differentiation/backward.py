@@ -34,7 +34,8 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     """The kernel that computes the gradients of the tensors `wrt`, by default of all floats that are read.
 
     It is given the gradients of `of_outputs`, by default of all floats that are written. The others are what is only
-    kept for the backward. Raises DifferentiationError where there is none, or where something else than a tensor of floats is asked for.
+    kept for the backward. Raises DifferentiationError where there is none, or where something else than a tensor of
+    floats is asked for.
     """
     if not spec.operation.differentiable:
         ops = dict.fromkeys(family.op.name for family in families() if family.op.differentiable)
@@ -87,7 +88,9 @@ class _Forward:
         tensors = {tensor.name: tensor for tensor in spec.tensors}
         meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
         meanings |= {t.name: of(named(t.name, t.shape)) for t in spec.tensors if t.reads}
-        typed = annotate(spec.compute, {x.name: x.dtype for x in (*spec.tensors, *spec.scalars)})
+        typed = annotate(
+            spec.compute, {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+        )
         after: dict[str, str] = {}  # of tensors that are read and written: the name of what is written
         self.values: list[Value] = []
         self.outputs: list[Value] = []
@@ -112,7 +115,7 @@ class _Forward:
     @property
     def kept(self) -> list[Value]:
         """The outputs that a backward can read: with all modes of what they hold, and no others."""
-        shapes = {tensor.name: set(tensor.shape) for tensor in self.spec.tensors if tensor.role == "out"}
+        shapes = {tensor.name: frozenset(tensor.shape) for tensor in self.spec.tensors if tensor.role == "out"}
         return [value for value in self.outputs if shapes.get(value.name) == value.meaning.modes]
 
 
@@ -133,7 +136,8 @@ class _Backward:
 
     def _names(self) -> Iterator[str]:
         spec = self.spec
-        yield from (x.name for x in (*spec.tensors, *spec.scalars))
+        yield from (tensor.name for tensor in spec.tensors)
+        yield from (scalar.name for scalar in spec.scalars)
         yield from (*spec.compute.targets, *spec.modes)
 
     def _gradient_of(self, name: str, end: str = "") -> str:
@@ -201,13 +205,13 @@ class _Backward:
         compute = parse_compute([text_of(*line) for line in lines])
         compute = Compute(compute.statements, listed=len(lines) > 1)
         if len(lines) > MAX_STATEMENTS:
-            message = (
-                f"the backward of {spec.kernel} takes {len(lines)} statements; a spec has {MAX_STATEMENTS} at most"
-            )
+            message = f"the backward of {spec.kernel} takes {len(lines)} statements, and a spec has {MAX_STATEMENTS}"
             raise DifferentiationError(message, "differentiate by fewer tensors at a time: `--wrt`")
         tensors = tuple(self._tensors(chosen, compute))
         scalars = tuple(scalar for scalar in spec.scalars if scalar.name in compute.names())
-        compute = with_named_numbers(compute, {x.name for x in (*tensors, *scalars)} | set(compute.targets))
+        compute = with_named_numbers(
+            compute, {*(t.name for t in tensors), *(s.name for s in scalars), *compute.targets}
+        )
         reduces = any(isinstance(node, Reduce) for value in compute.values for node in walk(value))
         shapes = {tensor.shape for tensor in tensors if tensor.writes}
         if not reduces and len(shapes) > 1:
@@ -222,7 +226,7 @@ class _Backward:
         return replace(
             spec,
             kernel=f"{spec.kernel}{SUFFIX}",
-            summary=f"Backward pass of {spec.kernel}: {made} from {given}.",
+            summary=f"Backward pass of {spec.kernel}, {made} from {given}.",
             op=family.op.name,
             tensors=tensors,
             scalars=scalars,
@@ -238,7 +242,7 @@ class _Backward:
         )
 
     def _tensors(self, chosen: Chosen, compute: Compute) -> Iterator[Tensor]:
-        """What the statements use: gradients that are given, what the forward read and wrote, gradients that are made."""
+        """What the statements use: gradients that are given, what the forward read and wrote; and what is made."""
         used = compute.names()
         tensors = {tensor.name: tensor for tensor in self.spec.tensors}
         for name, gradient in self.given.items():

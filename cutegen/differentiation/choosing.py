@@ -109,11 +109,9 @@ def _with_outputs(chosen: Chosen, outputs: Sequence[Value], bytes_read: Mapping[
             for changed in _written_with(chosen, value.atom, value.meaning):
                 after, also = _parts(changed), _bytes(changed, bytes_read)
                 fewer = after.functions <= before.functions and also <= read
-                if after.reductions < before.reductions or (
-                    fewer
-                    and after.reductions == before.reductions
-                    and (after.functions, also) != (before.functions, read)
-                ):
+                same = after.reductions == before.reductions
+                less = after.functions < before.functions or also < read
+                if after.reductions < before.reductions or (same and fewer and less):
                     found.append((changed.cost + also / 2, value.name, changed))
         if not found:
             return chosen

@@ -10,7 +10,7 @@ from cutegen.differentiation.algebra import Atom, Sum, Term, inside
 
 REDUCTION, FUNCTION, IN_REDUCTION, POWER, NAME = 20.0, 4.0, 1.5, 0.5, 1.0
 """Of a reduction and of a function, where an operation on two elements is 1; how much more an operation counts that is
-reduced; what a power has on top of its multiplications, and what a name costs: two lines are read where one would do."""
+reduced; what a power has on top of its multiplications, what a name costs, as two lines are read for one."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def cost(sums: Iterable[Sum]) -> float:
 
     def of_term(term: Term, weight: float) -> float:
         sizes = sum(abs(p) for atom, p in term.powers if atom.kind != "size")
-        own = max(0, sizes - 1 + (abs(term.number) != 1 and bool(term.powers)))
+        own: float = max(0, sizes - 1 + (abs(term.number) != 1 and bool(term.powers)))
         own += POWER * sum(abs(p) > 1 for atom, p in term.powers if atom.kind != "size")
         return weight * own + sum(of_atom(atom, weight) for atom, _ in term.powers)
 

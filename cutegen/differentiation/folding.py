@@ -108,8 +108,9 @@ def products(sums: Iterable[Sum], most: int = 8) -> list[Sum]:
     """
     found: dict[Sum, int] = {}
     sums = tuple(sums)
-    for x in dict.fromkeys([*sums, *(y for x in sums for atom in inside(x) for y in atom.arguments)]):
-        for term in x.terms:
+    inner = (argument for x in sums for atom in inside(x) for argument in atom.arguments)
+    for each in dict.fromkeys([*sums, *inner]):
+        for term in each.terms:
             atoms = [(a, p) for a, p in term.powers if a.kind not in ("size", "indicator")]
             atoms.sort(key=lambda each: -len(each[0].modes))
             for i, (a, p) in enumerate(atoms):

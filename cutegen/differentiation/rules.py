@@ -26,8 +26,8 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
         " * (1.5957691216057308 + 0.21406444881780076 * x * x))",
     ),
 }
-"""Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give half
-to each, `relu` and `abs` have 0 at 0. None: there is no derivative by that argument. A function that is not here
+"""Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give
+half to each; `relu` and `abs` have 0 at 0. None: there is no derivative by that argument. A function that is not here
 (`round`, `floor`, `ceil`, a comparison) is constant wherever it has a derivative.
 
 The derivative of `gelu` is the normal distribution's function, `gelu(x) / x`, and x times its density.

@@ -74,7 +74,7 @@ class Names:
         return name
 
     def of(self, x: Expr) -> str:
-        """A name for a value: by its function, `g` of what has a gradient in it, `x` of what is made of a tensor `X`."""
+        """A name for a value: by its function, `g` of what has a gradient in it, `x` of what a tensor `X` is in."""
         if isinstance(x, Call | Reduce):
             return self.new(_NAMED.get(x.function, "u"), *_OTHERS)
         if isinstance(x, Binary) and isinstance(x.left, Reduce) and isinstance(x.left.x, Coord):
