@@ -96,14 +96,14 @@ class _Forward:
         self.outputs: list[Value] = []
         self.texts: dict[str, Expr] = {}
         read_later = {name for statement in spec.compute.statements for name in statement.names()}
-        for statement, types in zip(spec.compute.statements, typed, strict=True):
+        for statement, annotated in zip(spec.compute.statements, typed, strict=True):
             target = statement.target
             meaning = sum_of(statement.value, meanings)
             name = f"{target}_after" if target in meanings else target
             self.texts[name] = renamed(statement.value, after)
             after[target] = name
             meanings[target] = meaning
-            computed, tensor = types.value.dtype, tensors.get(target)
+            computed, tensor = annotated.value.dtype, tensors.get(target)
             assert computed is not None
             if tensor is not None and tensor.dtype.is_float:
                 wide = computed.is_float and tensor.dtype.bits >= computed.bits

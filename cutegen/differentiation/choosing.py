@@ -211,17 +211,18 @@ def _may_be_kept(value: Value) -> bool:
     """Whether the tensor holds what a gradient needs: all of its bits, or those from which torch makes it too.
 
     Torch computes the gradients of `exp`, `sigmoid`, `tanh`, `sqrt`, `rsqrt`, `1 / x`, softmax and log_softmax from
-    their rounded results.
+    their rounded results. A norm's factor, a function of a reduction, it keeps in 32 bits.
     """
     atom = value.meaning.atom
     if atom is not None and atom.kind == "reduce" and atom.name in ("max", "min"):  # with which elements are compared
         argument = atom.arguments[0].atom
         return value.exact and argument is not None and argument.kind == "name"
-    if value.exact or atom is not None and atom.kind == "call" and atom.name in _KEPT_BY_TORCH:
+    if value.exact:
         return True
-    terms = value.meaning.terms
-    if len(terms) == 1 and len(terms[0].powers) == 1 and terms[0].powers[0][1] == -1:
-        return True
+    if not any(part.kind == "reduce" for part in inside(value.meaning)):
+        terms = value.meaning.terms
+        divides = len(terms) == 1 and len(terms[0].powers) == 1 and terms[0].powers[0][1] == -1
+        return divides or (atom is not None and atom.kind == "call" and atom.name in _KEPT_BY_TORCH)
     exponential = call("exp", [value.meaning])
     return any(total(x, mode).number == 1 for mode in value.meaning.modes for x in (value.meaning, exponential))
 
