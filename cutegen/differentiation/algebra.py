@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
+_ZERO_AT_ZERO = ("tanh", "silu", "gelu", "gelu_tanh", "relu", "abs", "sqrt")
+AT_ZERO = {**dict.fromkeys(_ZERO_AT_ZERO, 0.0), "exp": 1.0, "sigmoid": 0.5}
+"""Function -> its value at 0, where it is one without a rounding."""
+
 Kind = Literal["name", "coord", "size", "call", "reduce", "group", "indicator"]
 Powers = tuple[tuple["Atom", int], ...]
 Number = int | float | Fraction
@@ -163,6 +167,8 @@ def call(name: str, arguments: Sequence[Sum]) -> Sum:
     """A function of sums, simplified where `rules.LAWS` say so."""
     if name in ("where", "minimum", "maximum") and arguments[-1] == arguments[-2]:
         return arguments[-1]
+    if name in AT_ZERO and not arguments[0].terms:
+        return number(AT_ZERO[name])
     if name == "exp":
         return _exp(arguments[0])
     if name == "log" and (inner := arguments[0].atom) is not None and inner.kind == "call" and inner.name == "exp":
@@ -191,11 +197,13 @@ def times_each(x: Sum, by: Sum) -> Sum:
 
 
 def reduced(function: str, x: Sum, mode: str) -> Sum:
-    """A reduction along a mode that `x` differs along."""
+    """A reduction along a mode; the extreme of what is the same along it is that."""
     if function == "sum":
         return total(x, mode)
     if function == "mean":
         return mean(x, mode)
+    if mode not in x.modes:
+        return x
     return of(Atom("reduce", function, (x,), mode))
 
 
@@ -260,10 +268,8 @@ def remade(atom: Atom, arguments: Sequence[Sum]) -> Sum:
     match atom.kind:
         case "call":
             return call(atom.name, arguments)
-        case "reduce" if atom.mode in arguments[0].modes:
-            return reduced(atom.name, arguments[0], atom.mode)
         case "reduce":
-            return arguments[0] if atom.name != "sum" else total(arguments[0], atom.mode)
+            return reduced(atom.name, arguments[0], atom.mode)
         case "indicator":
             return indicator(arguments[0], atom.name == "true")
     return arguments[0]

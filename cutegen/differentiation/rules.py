@@ -50,6 +50,7 @@ LAWS = {
     "an exponential of a sum with a logarithm": ("exp(x + log(z))", "z * exp(x)"),
     "an exponential of a difference with one": ("exp(x - 2 * log(z))", "exp(x) / (z * z)"),
     "a logarithm of an exponential": ("log(exp(x))", "x"),
+    "functions of nothing": ("silu(x - x) + exp(x - x)", "1 + 0 * x"),
     "a choice between the same": ("where(x > y, z, z)", "z"),
     "the larger of the same": ("maximum(x, x)", "x"),
     "sums are added term by term": ("sum(x + y, N)", "sum(x, N) + sum(y, N)"),

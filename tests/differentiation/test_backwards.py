@@ -10,6 +10,7 @@ import torch
 from differentiation_kit import SIZES, check, inputs, lines, made_name, run, spec_of, spec_text
 
 from cutegen.differentiation import DifferentiationError, backward
+from cutegen.expressions.tree import reductions
 from cutegen.language import read_specs, write_spec
 from cutegen.reference.bounds import evaluate
 
@@ -135,6 +136,9 @@ def test_a_layer(name: str) -> None:
     made = backward(spec, of_outputs=given)
     if wanted is not None:
         assert lines(made.spec) == wanted
+    rows = {node.mode for value in made.spec.compute.values for node in reductions(value)}
+    if rows <= {"N"}:
+        assert read_specs(write_spec(made.spec))[0] == made.spec
     for seed in (0, 1):
         check(spec, made, given, seed=seed)
     check(spec, made, given, whole=True, seed=2)

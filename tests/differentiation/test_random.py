@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from differentiation_kit import SIZES, check, inputs, run, spec_of
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -32,8 +31,7 @@ def trees(extra: tuple[str, ...] = (), names: tuple[str, ...] = LEAVES) -> st.Se
 
 def hold(op: str, statements: list[str], seed: int, whole: bool = False) -> None:
     text = " ".join(statements)
-    used = {name: said for name, said in TENSORS.items() if name in text.replace(",", " ").replace("(", " ").split()}
-    used = {name: said for name, said in TENSORS.items() if any(name in part for part in _words(text))} or used
+    used = {name: said for name, said in TENSORS.items() if name in _words(text)}
     outputs = {"Y": "M,N f32 out"}
     if "H =" in text:
         outputs["H"] = "M,N f32 out"
@@ -56,27 +54,27 @@ def _words(text: str) -> set[str]:
     return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(), trees(names=(*LEAVES, "h", "h", "h")), st.integers(0, 5))
 def test_elementwise(first: str, second: str, seed: int) -> None:
     hold("elementwise", [f"h = X * {first}", f"Y = h + {second}"], seed)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(REDUCED), trees(REDUCED, (*LEAVES, "h", "h", "r")), st.sampled_from(REDUCED), st.integers(0, 5))
 def test_rows(first: str, second: str, reduction: str, seed: int) -> None:
     statements = [f"h = X + {first}", f"r = {reduction.format('h * X')}", f"Y = h * r + {second}"]
     hold("rowwise", statements, seed)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(REDUCED), st.sampled_from(REDUCED), st.integers(0, 3))
 def test_values_that_are_equal(tree: str, reduction: str, seed: int) -> None:
     """Of equal values torch gives to each, and so does a backward."""
     hold("rowwise", [f"h = X + {tree}", f"Y = Z * {reduction.format('h + V')}"], seed, whole=True)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(REDUCED), trees(REDUCED, (*LEAVES, "H", "H")), st.integers(0, 3))
 def test_an_output_that_is_used_again(first: str, second: str, seed: int) -> None:
     hold("rowwise", [f"H = X + sigmoid({first})", f"Y = H * sum(H, N) + {second}"], seed)
@@ -89,4 +87,3 @@ def test_ties_of_two(function: str) -> None:
     values = inputs(spec, sizes, 3, whole=True)
     assert (values["X"] == values["Z"]).any()
     check(spec, whole=True, seed=3, sizes=sizes)
-    assert torch.is_tensor(values["X"])

@@ -152,7 +152,7 @@ def check(
         result = results[made_name(made.spec, name, out=True)]
         grad = torch.zeros_like(leaves[name]) if grad is None else grad
         scale = grad.nan_to_num().abs().max().item()
-        torch.testing.assert_close(result, grad, rtol=1e-7, atol=1e-9 * max(scale, 1.0), equal_nan=True)
+        torch.testing.assert_close(result.double(), grad, rtol=1e-7, atol=1e-9 * max(scale, 1.0), equal_nan=True)
     for name in made.without:
         assert grads.get(name) is None or not grads[name].any()
     return made
