@@ -18,6 +18,7 @@ from cutegen import __version__
 from cutegen.cli.bench import bench
 from cutegen.cli.build import build
 from cutegen.cli.explain import explain
+from cutegen.cli.grad import grad
 from cutegen.cli.guard import Verbs
 from cutegen.cli.init import init
 from cutegen.cli.inspect import inspect
@@ -53,7 +54,7 @@ def cli() -> None:
     """
 
 
-for verb in (init, build, lint, explain, inspect, layout, show, verify, tune, bench, receipts, schema):
+for verb in (init, build, lint, explain, grad, inspect, layout, show, verify, tune, bench, receipts, schema):
     cli.add_command(verb)
 
 __all__ = ["cli", "main"]

@@ -21,6 +21,7 @@ class Elementwise(Op):
     """Statements on elements of one coordinate; tensors broadcast along the modes that they lack."""
 
     name = "elementwise"
+    differentiable = True
     starter = """\
 summary: Adds two matrices, element by element.
 op: elementwise

@@ -43,6 +43,7 @@ class Op(ABC):
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
+    differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
     )

@@ -30,6 +30,7 @@ class Rowwise(Op):
     name = "rowwise"
     summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `min`, and what is made of them"
     has_reductions = True
+    differentiable = True
     reserved = frozenset(
         (
             *("BLOCKS", "THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece"),

@@ -16,6 +16,7 @@ from cutegen.project.paths import quoted, readable, shown
 from cutegen.registry import op_named
 
 SCHEMA_NAME = ".cutegen.schema.json"
+HEADER = f"# yaml-language-server: $schema={SCHEMA_NAME}\n"  # the line that tells editors
 
 
 class StarterError(CutegenError):
@@ -42,12 +43,24 @@ def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
     if problem is not None:
         raise StarterError(f"the kernel name `{readable(kernel[:80])}` {problem}", _name_help(kernel))
     path = out if out is not None else Path("specs", f"{kernel}.yaml")
+    check_yaml(path)
+    _check(kernel, op)
+    return write_new(path, starter_text(kernel, op))
+
+
+def check_yaml(path: Path) -> None:
+    """Raises StarterError where a file is not named as YAML."""
     if path.suffix not in (".yaml", ".yml"):
         raise StarterError(
             f"{readable(str(path))} is not a YAML file by its name", f"use --out {quoted(f'{path}.yaml')}"
         )
-    text = starter_text(kernel, op)
-    _check(kernel, op)
+
+
+def write_new(path: Path, text: str) -> Starter:
+    """Writes a spec to a file that is not there yet, and next to it the schema.
+
+    Raises StarterError for a file that is there already and for what the disk refuses.
+    """
     schema = path.parent / SCHEMA_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +76,7 @@ def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
 
 def starter_text(kernel: str, op: str) -> str:
     """The starter spec of an op that has one. Raises KeyError for an op that there is not."""
-    return f"# yaml-language-server: $schema={SCHEMA_NAME}\ncutegen: 1\nkernel: {kernel}\n{op_named(op).starter}"
+    return f"{HEADER}cutegen: 1\nkernel: {kernel}\n{op_named(op).starter}"
 
 
 def _check(kernel: str, op: str) -> None:

@@ -16,7 +16,7 @@ from cutegen import __version__
 from cutegen.cli import cli
 from cutegen.codegen import generate
 
-VERBS = ("init", "build", "lint", "explain", "inspect", "layout", "show", "verify", "receipts", "schema")
+VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show", "verify", "receipts", "schema")
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))

@@ -1,0 +1,83 @@
+"""The verb `cutegen grad`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
+from cutegen.cli.guard import Refusal
+from cutegen.exits import OK
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--wrt", metavar="X,W", help="Tensors whose gradients are computed; by default all floats that are read.")
+@click.option("--of", "of_outputs", metavar="Y", help="Outputs whose gradients are given; by default all floats.")
+@click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="A new file for it; else stdout.")
+@with_format
+def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None, out: Path | None, form: str) -> None:
+    """Write the spec of a kernel's backward: the statements of `compute`, differentiated symbolically.
+
+    It is given dY for every output Y, and gives dX for every input X, summed along the modes along which X broadcasts.
+    What the forward wrote is read instead of being computed again where that saves a reduction, a function or bytes. Of
+    16-bit outputs only those are read that torch computes the same gradients from. With --of other outputs are taken to
+    be kept for the backward only, as the rstd of a norm is.
+
+    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, of, text, without}], written}; `without` has
+    tensors of floats that have no gradient.
+    """
+    from cutegen.console import print_diagnostics
+    from cutegen.differentiation import backward
+    from cutegen.language.diagnostics import as_json
+    from cutegen.language.reader import read_specs
+    from cutegen.language.writer import write_spec
+    from cutegen.project.paths import quoted, readable, shown
+    from cutegen.project.starter import HEADER, check_yaml, write_new
+
+    if spec.is_dir():
+        raise Refusal(f"{spec} is a folder", "differentiate one spec at a time")
+    if out is not None:
+        check_yaml(out)
+    asked = shown(spec)
+    gathered = gather_specs(select_specs((spec,), None), form, spec=asked, kernels=[], written=None)
+    found = read_specs(gathered.texts[gathered.units[0].source.shown])  # as it is written, without what is inferred
+    forwards = [forward for forward in found if kernel in (None, forward.kernel)]
+    if not forwards:
+        names = ", ".join(forward.kernel for forward in found)
+        raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {names}")
+    backwards = [backward(forward, _names(wrt), _names(of_outputs)) for forward in forwards]
+    texts = [write_spec(made.spec) for made in backwards]
+    whole = "---\n".join(texts)
+    if out is not None:
+        write_new(out, HEADER + whole)
+    written = None if out is None else readable(out.as_posix())
+    if form == "json":
+        kernels = [
+            {"kernel": made.spec.kernel, "of": forward.kernel, "text": text, "without": list(made.without)}
+            for forward, made, text in zip(forwards, backwards, texts, strict=True)
+        ]
+        diagnostics = [as_json(d) for d in gathered.diagnostics]
+        said = {"verb": "grad", "spec": asked, "diagnostics": diagnostics, "kernels": kernels, "written": written}
+        print_json(said, OK)
+        return
+    print_diagnostics(gathered.diagnostics, gathered.texts)
+    for made in backwards:
+        for name in made.without:
+            click.echo(f"note: `{name}` has no gradient: nothing that is written changes with it smoothly", err=True)
+    if written is None:
+        click.echo(whole, nl=False)
+    else:
+        click.echo(f"wrote {written}\nnext: cutegen build {quoted(written)}")
+
+
+def _names(text: str | None) -> list[str]:
+    """The names of a list as `X,W`. Raises Refusal for an empty one."""
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise Refusal(f"`{text}` is no list of names", "write it as `X,W`")
+    return names

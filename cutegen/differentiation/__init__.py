@@ -1,0 +1,8 @@
+"""Derivatives of specs: the statements of `compute` differentiated symbolically, and written as a spec again."""
+
+from __future__ import annotations
+
+from cutegen.differentiation.backward import Backward, backward
+from cutegen.differentiation.reverse import DifferentiationError
+
+__all__ = ["Backward", "DifferentiationError", "backward"]

@@ -1,0 +1,256 @@
+"""The backward of a kernel, as a spec of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutegen.differentiation.algebra import Sum, inside, named, of, total_over
+from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
+from cutegen.differentiation.presenting import Presenter
+from cutegen.differentiation.reading import sum_of
+from cutegen.differentiation.reverse import DifferentiationError, gradients
+from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_ways
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.named_numbers import with_named_numbers
+from cutegen.expressions.parsing import parse_compute
+from cutegen.expressions.tree import Compute, Expr, Reduce, walk
+from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
+from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
+from cutegen.registry import families
+
+SUFFIX = "_bwd"
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The spec of a backward, and the tensors that could have had a gradient and have none."""
+
+    spec: KernelSpec
+    without: tuple[str, ...] = ()
+
+
+def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str] = ()) -> Backward:
+    """The kernel that computes the gradients of the tensors `wrt`, by default of all floats that are read.
+
+    It is given the gradients of `of_outputs`, by default of all floats that are written. The others are what is only
+    kept for the backward. Raises DifferentiationError where there is none, or where something else than a tensor of
+    floats is asked for.
+    """
+    if not spec.operation.differentiable:
+        ops = dict.fromkeys(family.op.name for family in families() if family.op.differentiable)
+        message = f"{spec.kernel} has `op: {spec.op}`, whose statements are not differentiated"
+        raise DifferentiationError(message, f"ops that are: {', '.join(ops)}")
+    if len(spec.kernel) + len(SUFFIX) > MAX_KERNEL_NAME:
+        message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
+        raise DifferentiationError(message, "give the kernel a shorter name")
+    return _Backward(_Forward(spec), _wanted(spec, wrt), _given(spec, of_outputs), bool(wrt)).made()
+
+
+def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
+    """The outputs whose gradients the backward is given."""
+    able = [tensor.name for tensor in spec.outputs if tensor.dtype.is_float]
+    for name in names:
+        if name not in able:
+            help = suggestion(name, able, "outputs that have one")
+            raise DifferentiationError(f"`{name}` is no output of floats, so there is no gradient of it", help)
+    if not able:
+        raise DifferentiationError(f"{spec.kernel} writes no floats, so there is nothing to differentiate")
+    return tuple(name for name in able if not names or name in names)
+
+
+def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
+    """The tensors that are asked for, in the spec's order."""
+    tensors = {tensor.name: tensor for tensor in spec.tensors}
+    able = [tensor for tensor in spec.tensors if tensor.reads and tensor.dtype.is_float]
+    help = f"tensors that can have one: {', '.join(tensor.name for tensor in able)}" if able else None
+    for name in wrt:
+        if name in [scalar.name for scalar in spec.scalars]:
+            message = f"`{name}` is a scalar, and a kernel writes tensors: it has no gradient here"
+            raise DifferentiationError(message, f"make `{name}` a tensor that broadcasts, as one of `shape: [M]` does")
+        if name not in tensors:
+            raise DifferentiationError(f"{spec.kernel} has no tensor `{name}`", suggestion(name, tensors))
+        if not tensors[name].reads:
+            raise DifferentiationError(f"`{name}` is written and not read: it has no gradient", help)
+        if not tensors[name].dtype.is_float:
+            message = f"`{name}` has whole numbers, {tensors[name].dtype.value}: it has no gradient"
+            raise DifferentiationError(message, help)
+    if not able:
+        raise DifferentiationError(f"{spec.kernel} reads no tensor of floats, so there is nothing to differentiate by")
+    return tuple(tensor for tensor in able if not wrt or tensor.name in wrt)
+
+
+class _Forward:
+    """The statements of a kernel: what each computes, of tensors and scalars alone, and how it says so."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        tensors = {tensor.name: tensor for tensor in spec.tensors}
+        meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
+        meanings |= {t.name: of(named(t.name, t.shape)) for t in spec.tensors if t.reads}
+        typed = annotate(
+            spec.compute, {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+        )
+        after: dict[str, str] = {}  # of tensors that are read and written: the name of what is written
+        self.values: list[Value] = []
+        self.outputs: list[Value] = []
+        self.texts: dict[str, Expr] = {}
+        read_later = {name for statement in spec.compute.statements for name in statement.names()}
+        for statement, annotated in zip(spec.compute.statements, typed, strict=True):
+            target = statement.target
+            meaning = sum_of(statement.value, meanings)
+            name = f"{target}_after" if target in meanings else target
+            self.texts[name] = renamed(statement.value, after)
+            after[target] = name
+            meanings[target] = meaning
+            computed, tensor = annotated.value.dtype, tensors.get(target)
+            assert computed is not None
+            if tensor is not None and tensor.dtype.is_float:
+                wide = computed.is_float and tensor.dtype.bits >= computed.bits
+                exact = wide or _is_element_of(meaning, tensor, tensors)
+                self.outputs.append(Value(target, meaning, exact))
+            if target in read_later:
+                self.values.append(Value(name, meaning))
+
+    @property
+    def kept(self) -> list[Value]:
+        """The outputs that a backward can read: with all modes of what they hold, and no others."""
+        shapes = {tensor.name: frozenset(tensor.shape) for tensor in self.spec.tensors if tensor.role == "out"}
+        return [value for value in self.outputs if shapes.get(value.name) == value.meaning.modes]
+
+
+def _is_element_of(meaning: Sum, tensor: Tensor, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a value is the largest or smallest element of a tensor of the same type."""
+    reduction = meaning.atom
+    argument = reduction.arguments[0].atom if reduction is not None and reduction.name in ("max", "min") else None
+    return argument is not None and argument.name in tensors and tensors[argument.name].dtype is tensor.dtype
+
+
+class _Backward:
+    def __init__(self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool) -> None:
+        """`asked`: a gradient that there is not is an error."""
+        self.forward, self.wanted, self.asked, self.spec = forward, wanted, asked, forward.spec
+        self.taken = {name.lower() for name in self._names()}
+        self.given = {name: self._gradient_of(name) for name in given}
+        self.made_of = {tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted}
+
+    def _names(self) -> Iterator[str]:
+        spec = self.spec
+        yield from (tensor.name for tensor in spec.tensors)
+        yield from (scalar.name for scalar in spec.scalars)
+        yield from (*spec.compute.targets, *spec.modes)
+
+    def _gradient_of(self, name: str, end: str = "") -> str:
+        found = next(n for n in (f"d{name}{end}", f"grad_{name}{end}", "") if n.lower() not in self.taken)
+        if not found or len(found) > MAX_NAME:
+            why = "is too long" if found else "is taken"
+            raise DifferentiationError(f"there is no name for the gradient of `{name}`: `d{name}{end}` {why}")
+        self.taken.add(found.lower())
+        return found
+
+    def made(self) -> Backward:
+        """The backward's spec."""
+        found = self._found()
+        without = tuple(tensor.name for tensor in self.wanted if tensor.name not in found)
+        if without and (self.asked or not found):
+            names = " and ".join(f"`{name}`" for name in without)
+            message = f"no float that {self.spec.kernel} writes depends on {names} in a way that has a gradient"
+            help = "comparisons, whole numbers and `round`, `floor` and `ceil` have none"
+            raise DifferentiationError(message, help)
+        widest = max(len(tensor.shape) for tensor in self.spec.tensors)
+        read = {t.name: t.dtype.bytes for t in self.spec.tensors if len(t.shape) == widest}
+        results = {self.made_of[name]: x for name, x in found.items()}
+        chosen = choose(results, self.forward.values, self.forward.kept, read)
+        lines = self._lines(chosen)
+        return Backward(self._spec(chosen, lines), without)
+
+    def _found(self) -> dict[str, Sum]:
+        """The gradients, by the names of the tensors that they are of."""
+        shapes = {tensor.name: tensor.shape for tensor in self.spec.tensors}
+        pairs = []
+        for value in self.forward.outputs:
+            if value.name not in self.given:
+                continue
+            shape = shapes[value.name]
+            gradient = of(named(self.given[value.name], shape))
+            more = [mode for mode in reversed(shape) if mode not in value.meaning.modes]
+            pairs.append((total_over(gradient, more), value.meaning))
+        atoms = {tensor.name: named(tensor.name, tensor.shape) for tensor in self.wanted}
+        found = gradients(pairs, list(atoms.values()), self.spec.modes)
+        return {name: found[atom] for name, atom in atoms.items() if atom in found}
+
+    def _lines(self, chosen: Chosen) -> list[tuple[str, Expr]]:
+        """The statements."""
+        spec, forward = self.spec, self.forward
+        meanings = dict(chosen.meanings)
+        sums = {*chosen.gradients.values(), *meanings.values()}
+        sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
+        presenter = Presenter(spec.static, self.given.values(), sums)
+        tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
+        names = Names([*self._names(), *forward.texts], set(self.given.values()), tensors)
+        own: dict[str, str] = {}
+        texts = {name: x for name, x in forward.texts.items() if name not in chosen.kept}
+        values = {name: with_ways(x, chosen.ways) for name, x in texts.items()}
+        for atom, meaning in chosen.meanings:
+            if atom.name.startswith(PRODUCT):
+                product = renamed(presenter.plain(meaning), own)
+                own[atom.name] = names.of(product)
+                values[own[atom.name]] = product
+        results = {name: renamed(presenter.gradient(x), own) for name, x in chosen.gradients.items()}
+        return statements(results, values, names, forward.texts)
+
+    def _spec(self, chosen: Chosen, lines: Sequence[tuple[str, Expr]]) -> KernelSpec:
+        """The spec of the statements."""
+        spec = self.spec
+        compute = parse_compute([text_of(*line) for line in lines])
+        compute = Compute(compute.statements, listed=len(lines) > 1)
+        if len(lines) > MAX_STATEMENTS:
+            message = f"the backward of {spec.kernel} takes {len(lines)} statements, and a spec has {MAX_STATEMENTS}"
+            raise DifferentiationError(message, "differentiate by fewer tensors at a time: `--wrt`")
+        tensors = tuple(self._tensors(chosen, compute))
+        scalars = tuple(scalar for scalar in spec.scalars if scalar.name in compute.names())
+        compute = with_named_numbers(
+            compute, {*(t.name for t in tensors), *(s.name for s in scalars), *compute.targets}
+        )
+        reduces = any(isinstance(node, Reduce) for value in compute.values for node in walk(value))
+        shapes = {tensor.shape for tensor in tensors if tensor.writes}
+        if not reduces and len(shapes) > 1:
+            names = [tensor.name for tensor in self.wanted if self.made_of[tensor.name] in chosen.gradients]
+            message = f"the gradients of {' and '.join(names)} have different modes, and nothing is reduced"
+            raise DifferentiationError(message, f"write a kernel for each: `--wrt {names[0]}`")
+        able = (family for family in families() if family.op.differentiable)
+        family = next(family for family in able if family.op.has_reductions == reduces)
+        modes = {mode for tensor in tensors for mode in tensor.shape}
+        made = " and ".join(chosen.gradients)
+        given = ", ".join(tensor.name for tensor in tensors if tensor.name in self.given.values())
+        return replace(
+            spec,
+            kernel=f"{spec.kernel}{SUFFIX}",
+            summary=f"Backward pass of {spec.kernel}, {made} from {given}.",
+            op=family.op.name,
+            tensors=tensors,
+            scalars=scalars,
+            compute=compute,
+            schedule=family.schedule(),
+            tune={},
+            static={mode: size for mode, size in spec.static.items() if mode in modes},
+            divisible={mode: size for mode, size in spec.divisible.items() if mode in modes},
+            verify=Verify(),
+            bench=Bench(),
+            expect=Expect(),
+            source=Source(),
+        )
+
+    def _tensors(self, chosen: Chosen, compute: Compute) -> Iterator[Tensor]:
+        """What the statements use: gradients that are given, what the forward read and wrote; and what is made."""
+        used = compute.names()
+        tensors = {tensor.name: tensor for tensor in self.spec.tensors}
+        for name, gradient in self.given.items():
+            if gradient in used:
+                yield replace(tensors[name], name=gradient, role="in")
+        for tensor in self.spec.tensors:
+            if tensor.name in used and (tensor.reads or tensor.name in chosen.kept):
+                yield replace(tensor, role="in")
+        for name, gradient in self.made_of.items():
+            if gradient in chosen.gradients:
+                yield replace(tensors[name], name=gradient, role="out")

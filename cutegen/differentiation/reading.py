@@ -1,0 +1,80 @@
+"""Statements of `compute` as sums: every name stands for what was computed, down to tensors and scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from cutegen.differentiation.algebra import (
+    Atom,
+    Sum,
+    add,
+    call,
+    indicator,
+    named,
+    number,
+    of,
+    power,
+    reduced,
+    scaled,
+    times,
+)
+from cutegen.expressions.parsing import parse
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, MatMul, Reduce, Unary
+
+
+def sum_of(expr: Expr, values: Mapping[str, Sum], *, truths: bool = False) -> Sum:
+    """An expression as a sum; `values` are those of its names. With `truths`, `where(c, 1, 0)` is a truth's number."""
+
+    def read(node: Expr) -> Sum:
+        match node:
+            case Literal_(value=value):
+                return number(value) if math.isfinite(value) else of(named(str(value)))
+            case Coord():
+                return of(Atom("coord", node.mode, modes=frozenset([node.mode])))
+            case Unary(op="-"):
+                return scaled(read(node.x), -1)
+            case Unary():
+                return call("not", [read(node.x)])
+            case Binary():
+                return _binary(node, read(node.left), read(node.right))
+            case Call():
+                return _call(node.function, [read(argument) for argument in node.arguments], truths)
+            case Reduce():
+                return reduced(node.function, read(node.x), node.mode)
+            case Cast():
+                assert node.dtype is not None
+                return of(Atom("call", f"cast {node.dtype.value}", (read(node.x),)))
+            case MatMul():
+                raise ValueError("a matrix product is no sum of elements")
+        return values[node.id]
+
+    return read(expr)
+
+
+def sum_of_text(text: str, values: Mapping[str, Sum]) -> Sum:
+    """A text of `rules` as a sum."""
+    return sum_of(parse(f"_ = {text}").value, values, truths=True)
+
+
+def _binary(node: Binary, left: Sum, right: Sum) -> Sum:
+    match node.op:
+        case "+":
+            return add(left, right)
+        case "-":
+            return add(left, scaled(right, -1))
+        case "*":
+            return times(left, right)
+        case "/":
+            return times(left, power(right, -1))
+        case "**" if isinstance(node.right, Literal_):
+            return power(left, int(node.right.value))
+    return call(node.op, [left, right])
+
+
+def _call(function: str, arguments: list[Sum], truths: bool) -> Sum:
+    values = [argument.number for argument in arguments[1:]]
+    if truths and function == "where" and values in ([Fraction(1), Fraction(0)], [Fraction(0), Fraction(1)]):
+        return indicator(arguments[0], values[0] == 1)
+    return call(function, arguments)

@@ -1,0 +1,119 @@
+"""The verb `cutegen grad`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cutegen.cli import cli
+
+SOFTMAX = """\
+cutegen: 1
+kernel: softmax
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - Y = e * (1 / sum(e, N))
+targets: [sm_90a]
+"""
+BACKWARD = """\
+cutegen: 1
+kernel: softmax_bwd
+summary: Backward pass of softmax, dX from dY.
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+compute: dX = Y * (dY - sum(dY * Y, N))
+targets: [sm_90a]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "softmax.yaml").write_text(SOFTMAX)
+    return tmp_path
+
+
+def grad(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli, ["grad", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_it_prints_the_spec_of_the_backward() -> None:
+    result = grad("softmax.yaml")
+    assert (result.exit_code, result.stdout) == (0, BACKWARD)
+
+
+def test_it_writes_a_file_that_lint_takes_and_no_file_twice(folder: Path) -> None:
+    result = grad("softmax.yaml", "--wrt", "X", "-o", "specs/softmax_bwd.yaml")
+    assert result.exit_code == 0
+    assert result.stdout == "wrote specs/softmax_bwd.yaml\nnext: cutegen build specs/softmax_bwd.yaml\n"
+    written = (folder / "specs/softmax_bwd.yaml").read_text()
+    assert written == "# yaml-language-server: $schema=.cutegen.schema.json\n" + BACKWARD
+    assert (folder / "specs/.cutegen.schema.json").exists()
+    assert CliRunner().invoke(cli, ["lint", "specs/softmax_bwd.yaml"]).exit_code == 0
+    again = grad("softmax.yaml", "-o", "specs/softmax_bwd.yaml")
+    assert again.exit_code == 2 and "is there already" in again.stderr
+
+
+def test_json() -> None:
+    data = json.loads(grad("softmax.yaml", "--format", "json").stdout)
+    kernel = {"kernel": "softmax_bwd", "of": "softmax", "text": BACKWARD, "without": []}
+    assert data == {
+        "verb": "grad", "ok": True, "exit_code": 0, "spec": "softmax.yaml", "diagnostics": [], "kernels": [kernel],
+        "written": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    (
+        (["--wrt", "Q"], "softmax has no tensor `Q`"),
+        (["--wrt", "X,,"], "is no list of names"),
+        (["--of", "X"], "`X` is no output of floats"),
+        (["--kernel", "other"], "there is no kernel `other`"),
+        (["-o", "x.txt"], "is not a YAML file"),
+    ),
+)
+def test_what_is_refused(arguments: list[str], said: str) -> None:
+    result = grad("softmax.yaml", *arguments)
+    assert result.exit_code == 2 and said in result.stderr and not result.stdout
+
+
+def test_a_broken_spec_a_folder_and_another_op(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(SOFTMAX.replace("exp(X", "exp(Q"))
+    assert "CG121" in grad("bad.yaml").stderr
+    assert "is a folder" in grad(".").stderr
+    assert CliRunner().invoke(cli, ["init", "mm", "--op", "gemm", "--out", "mm.yaml"]).exit_code == 0
+    result = grad("mm.yaml")
+    assert result.exit_code == 2 and "has `op: gemm`, whose statements are not differentiated" in result.stderr
+
+
+def test_a_matrix_gives_a_document_for_each_kernel_and_notes_tell_what_has_no_gradient(folder: Path) -> None:
+    text = """\
+cutegen: 1
+matrix: {t: [f32, bf16]}
+kernel: scale_{t}
+op: elementwise
+tensors:
+  X: {shape: [N], dtype: "{t}"}
+  Z: {shape: [N], dtype: f32}
+  Y: {shape: [N], dtype: f32, role: out}
+compute: Y = X * floor(Z)
+"""
+    (folder / "scale.yaml").write_text(text)
+    result = grad("scale.yaml")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("---\n") == 1 and result.stdout.count("compute: dX = dY * floor(Z)") == 2
+    assert "note: `Z` has no gradient" in result.stderr
+    assert grad("scale.yaml", "--kernel", "scale_f32").stdout.count("kernel:") == 1

@@ -1,0 +1,272 @@
+"""Backwards of the layers that people write: held to torch's autograd, and what they read like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from differentiation_kit import SIZES, check, inputs, lines, made_name, run, spec_of, spec_text
+
+from cutegen.differentiation import DifferentiationError, backward
+from cutegen.expressions.tree import reductions
+from cutegen.language import read_specs, write_spec
+from cutegen.reference.bounds import evaluate
+
+SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+ROWS = {"X": "M,N bf16", "Y": "M,N bf16 out"}
+NORM = {"X": "M,N bf16", "W": "N bf16", "Y": "M,N bf16 out"}
+GATED = {"G": "M,N bf16", "U": "M,N bf16", "Y": "M,N bf16 out"}
+RSTD = "rstd = rsqrt(mean(X * X, N) + eps)"
+LOSS = ["m = max(X, N)", "lse = m + log(sum(exp(X - m), N))", "L = lse - sum(where(coord(N) == T, X, 0), N)"]
+
+# name -> op, tensors, compute, scalars, outputs whose gradients are given (none: all), the backward's statements
+LAYERS: dict[str, tuple[str, dict[str, str], list[str], str, Sequence[str], list[str] | None]] = {
+    "softmax": (
+        "rowwise", ROWS, ["e = exp(X - max(X, N))", "Y = e * (1 / sum(e, N))"], "", (),
+        ["dX = Y * (dY - sum(dY * Y, N))"],
+    ),
+    "masked softmax": (
+        "rowwise", ROWS,
+        ["x = where(coord(N) > coord(M), -inf, X * scale)", "e = exp(x - max(x, N))", "Y = e / sum(e, N)"],
+        "{scale: f32}", (),
+        ["dX = where(coord(N) > coord(M), 0, Y * scale * (dY - sum(dY * Y, N)))"],
+    ),
+    "log_softmax": (
+        "rowwise", ROWS, ["m = max(X, N)", "Y = X - m - log(sum(exp(X - m), N))"], "", (),
+        ["dX = dY - exp(Y) * sum(dY, N)"],
+    ),
+    "rms_norm": (
+        "rowwise", NORM, [RSTD, "Y = X * rstd * W"], "{eps: f32}", (),
+        [
+            RSTD,
+            "g = dY * W",
+            "x = X * rstd",
+            "dX = rstd * (g - x * mean(g * x, N))",
+            "dW = sum(dY * x, M)",
+        ],
+    ),
+    "rms_norm that keeps rstd": (
+        "rowwise", {**NORM, "rstd": "M f32 out"}, [RSTD, "Y = X * rstd * W"], "{eps: f32}", ("Y",),
+        ["g = dY * W", "x = X * rstd", "dX = rstd * (g - x * mean(g * x, N))", "dW = sum(dY * x, M)"],
+    ),
+    "rms_norm that keeps a narrow rstd": (
+        "rowwise", {**ROWS, "rstd": "M bf16 out"}, [RSTD, "Y = X * rstd"], "{eps: f32}", ("Y",), None,
+    ),
+    "layer_norm": (
+        "rowwise", {"X": "M,N bf16", "W": "N bf16", "bias": "N bf16", "Y": "M,N bf16 out"},
+        ["d = X - mean(X, N)", "rstd = rsqrt(mean(d * d, N) + eps)", "Y = d * rstd * W + bias"], "{eps: f32}", (),
+        [
+            "d = X - mean(X, N)",
+            "rstd = rsqrt(mean(d * d, N) + eps)",
+            "g = dY * W",
+            "x = d * rstd",
+            "dX = rstd * (g - x * mean(g * x, N) - mean(g, N))",
+            "dW = sum(dY * x, M)",
+            "dbias = sum(dY, M)",
+        ],
+    ),
+    "layer_norm that keeps both": (
+        "rowwise", {**NORM, "mu": "M f32 out", "rstd": "M f32 out"},
+        ["mu = mean(X, N)", "d = X - mu", "rstd = rsqrt(mean(d * d, N) + eps)", "Y = d * rstd * W"], "{eps: f32}",
+        ("Y",), None,
+    ),
+    "add and rms_norm": (
+        "rowwise", {"R": "M,N bf16", **NORM, "H": "M,N bf16 out"},
+        ["H = X + R", "rstd = rsqrt(mean(H * H, N) + eps)", "Y = H * rstd * W"], "{eps: f32}", (), None,
+    ),
+    "add and layer_norm": (
+        "rowwise", {"R": "M,N bf16", **NORM},
+        ["h = X + R", "mu = mean(h, N)", "d = h - mu", "rstd = rsqrt(mean(d * d, N) + eps)", "Y = d * rstd * W"],
+        "{eps: f32}", (), None,
+    ),
+    "l2 normalisation": (
+        "rowwise", {"X": "M,N f32", "Y": "M,N f32 out"}, ["Y = X * rsqrt(sum(X * X, N) + 1e-12)"], "", (),
+        ["r = rsqrt(sum(X * X, N) + 1e-12)", "x = X * r", "dX = r * (dY - x * sum(dY * x, N))"],
+    ),
+    "cross entropy": (
+        "rowwise", {"X": "M,N bf16", "T": "M i32", "L": "M f32 out"}, LOSS, "", (),
+        ["m = max(X, N)", "e = exp(X - m)", "dX = dL * (e / sum(e, N) - where(coord(N) == T, 1.0, 0.0))"],
+    ),
+    "cross entropy that keeps lse": (
+        "rowwise", {"X": "M,N bf16", "T": "M i32", "L": "M f32 out", "lse": "M f32 out"}, LOSS, "", ("L",),
+        ["dX = dL * (exp(X - lse) - where(coord(N) == T, 1.0, 0.0))"],
+    ),
+    "swiglu": (
+        "elementwise", GATED, ["Y = silu(G) * U"], "", (),
+        ["s = sigmoid(G)", "dG = dY * U * s * (1 + G * (1 - s))", "dU = dY * G * s"],
+    ),
+    "geglu": ("elementwise", GATED, ["Y = gelu(G) * U"], "", (), None),
+    "geglu by tanh": ("elementwise", GATED, ["Y = gelu_tanh(G) * U"], "", (), None),
+    "bias and gelu": (
+        "elementwise", {"X": "A,M,N bf16", "bias": "N bf16", "Y": "A,M,N bf16 out"}, ["Y = gelu(X + bias)"], "", (),
+        [
+            "x = X + bias",
+            "dX = dY * (where(x == 0, 0.5, gelu(x) / x) + 0.3989422804014327 * x * exp(-0.5 * x ** 2))",
+            "dbias = sum(sum(dX, M), A)",
+        ],
+    ),
+    "sigmoid": ("elementwise", ROWS, ["Y = sigmoid(X)"], "", (), ["dX = dY * Y * (1 - Y)"]),
+    "leaky relu": (
+        "elementwise", ROWS, ["Y = where(X > 0, X, 0.01 * X)"], "", (), ["dX = dY * where(X > 0, 1.0, 0.01)"],
+    ),
+    "squared error": (
+        "rowwise", {"X": "M,N f32", "Z": "M,N f32", "L": "M f32 out"}, ["L = mean((X - Z) ** 2, N)"], "", (),
+        ["n = max(coord(N), N) + 1", "dX = 2 * dL * (X - Z) / n", "dZ = -dX"],
+    ),
+    "maximum": (
+        "rowwise", {"X": "M,N bf16", "Y": "M bf16 out"}, ["Y = max(X, N)"], "", (),
+        ["dX = where(X == Y, dY / sum(X == Y, N), 0)"],
+    ),
+    "maximum of what is computed": (
+        "rowwise", {"X": "M,N bf16", "W": "N f32", "Y": "M f32 out"}, ["Y = max(X * W, N)"], "", (), None,
+    ),
+    "in place": (
+        "elementwise", {"P": "N f32 inout", "G": "N bf16"}, ["P = P - lr * sigmoid(P) * G"], "{lr: f32}", (),
+        ["s = sigmoid(P)", "dP_before = dP * (1 - G * s * (1 - s) * lr)", "dG = -dP * s * lr"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer(name: str) -> None:
+    op, tensors, compute, scalars, given, wanted = LAYERS[name]
+    spec = spec_of(op, tensors, compute, scalars)
+    made = backward(spec, of_outputs=given)
+    if wanted is not None:
+        assert lines(made.spec) == wanted
+    rows = {node.mode for value in made.spec.compute.values for node in reductions(value)}
+    if rows <= {"N"}:
+        assert read_specs(write_spec(made.spec))[0] == made.spec
+    for seed in (0, 1):
+        check(spec, made, given, seed=seed)
+    check(spec, made, given, whole=True, seed=2)
+
+
+@pytest.mark.parametrize("file", SPECS, ids=[file.stem for file in SPECS])
+def test_a_spec_of_ours(file: Path) -> None:
+    spec = read_specs(file.read_text(encoding="utf-8"))[0]
+    if not spec.operation.differentiable:
+        with pytest.raises(DifferentiationError, match="not differentiated"):
+            backward(spec)
+        return
+    made = check(spec)
+    if made.spec.op == spec.op:
+        assert read_specs(write_spec(made.spec))[0] == made.spec
+
+
+def test_ropes_backward_turns_back() -> None:
+    rope = read_specs((SPECS[0].parent / "rope.yaml").read_text(encoding="utf-8"))[0]
+    made = backward(rope, ["X1", "X2"])
+    assert lines(made.spec) == ["dX1 = dY1 * COS + dY2 * SIN", "dX2 = dY2 * COS - dY1 * SIN"]
+    assert [tensor.name for tensor in made.spec.tensors] == ["dY1", "dY2", "COS", "SIN", "dX1", "dX2"]
+    check(rope, made)
+
+
+def test_gradients_of_gradients() -> None:
+    swiglu = spec_of("elementwise", GATED, ["Y = silu(G) * U"])
+    check(check(check(swiglu).spec).spec)
+
+
+def test_the_reference_of_a_backward_is_torchs_gradient() -> None:
+    """By cutegen's own reference, which knows the types: as if the kernel had run."""
+    spec = spec_of("rowwise", {**ROWS, "rstd": "M f32 out"}, [RSTD, "Y = X * rstd"], "{eps: f32}")
+    made = backward(spec, of_outputs=["Y"])
+    values = inputs(spec, SIZES)
+    x = values["X"].clone().requires_grad_()
+    outputs = run(spec, {**values, "X": x}, SIZES)
+    outputs["Y"].backward(torch.ones_like(outputs["Y"]))
+    tensors = {"X": values["X"], "rstd": outputs["rstd"].detach(), made_name(made.spec, "Y"): torch.ones_like(x)}
+    found = evaluate(made.spec, {name: tensor.detach() for name, tensor in tensors.items()}, {})["dX"]
+    assert x.grad is not None
+    torch.testing.assert_close(found.value, x.grad)
+
+
+def test_what_is_kept_and_what_is_not() -> None:
+    """A 16-bit output is read only where torch reads it too; one of 32 bits where it saves something."""
+    narrow = spec_of("rowwise", {**ROWS, "rstd": "M bf16 out"}, [RSTD, "Y = X * rstd"], "{eps: f32}")
+    assert "rstd" not in [tensor.name for tensor in backward(narrow, of_outputs=["Y"]).spec.tensors]
+    product = spec_of("elementwise", {"X": "N f32", "Z": "N f32", "Y": "N f32 out"}, ["Y = X * Z"])
+    assert [tensor.name for tensor in backward(product).spec.tensors] == ["dY", "X", "Z", "dX", "dZ"]
+    added = spec_of(
+        "elementwise", {"X": "N f32", "W": "N f32", "H": "N f32 out", "Y": "N f32 out"},
+        ["H = X + sigmoid(W)", "Y = X * H"],
+    )  # fmt: skip
+    assert "H - X" not in " ".join(lines(check(added).spec)), "it would cancel"
+
+
+def test_the_spec() -> None:
+    text = spec_text("rowwise", {**NORM, "rstd": "M f32 out"}, [RSTD, "Y = X * rstd * W"], "{eps: f32}")
+    spec = read_specs(text.replace("kernel: k", "kernel: norm") + "static: {N: 64}\ntargets: [sm_90a]\n")[0]
+    assert (
+        write_spec(backward(spec, ["X"], ["Y"]).spec)
+        == """\
+cutegen: 1
+kernel: norm_bwd
+summary: Backward pass of norm, dX from dY.
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: bf16}
+  rstd: {shape: [M], dtype: f32}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - g = dY * W
+  - x = X * rstd
+  - dX = rstd * (g - x * mean(g * x, N))
+targets: [sm_90a]
+static: {N: 64}
+"""
+    )
+
+
+def test_a_fixed_size_is_a_number() -> None:
+    text = spec_text("rowwise", {"X": "M,N f32", "Y": "M f32 out"}, ["Y = mean(X, N)"], more="static: {N: 8}\n")
+    assert lines(check(read_specs(text)[0]).spec) == ["dX = 0.125 * dY"]
+
+
+REFUSED = {
+    "a scalar": ("{a: f32}", ["Y = a * X"], ["a"], (), "`a` is a scalar"),
+    "no tensor": ("", ["Y = X * X"], ["Q"], (), "has no tensor `Q`"),
+    "an output": ("", ["Y = X * X"], ["Y"], (), "`Y` is written and not read"),
+    "whole numbers": ("", ["Y = X * T"], ["T"], (), "`T` has whole numbers, i32"),
+    "no dependence": ("", ["Y = round(X)"], (), (), "depends on `X` in a way that has a gradient"),
+    "no such output": ("", ["Y = X * X"], (), ["X"], "`X` is no output of floats"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str) -> None:
+    scalars, compute, wrt, given, message = REFUSED[case]
+    tensors = {"X": "N f32", "T": "N i32", "Y": "N f32 out"}
+    used = {name: said for name, said in tensors.items() if name != "T" or "T" in compute[0]}
+    with pytest.raises(DifferentiationError, match=message):
+        backward(spec_of("elementwise", used, compute, scalars), wrt, given)
+
+
+def test_more_that_is_refused() -> None:
+    whole = spec_of("elementwise", {"X": "N f32", "Y": "N i32 out"}, ["Y = cast(X, i32)"])
+    with pytest.raises(DifferentiationError, match="writes no floats"):
+        backward(whole)
+    numbers = spec_of("elementwise", {"T": "N i32", "Y": "N f32 out"}, ["Y = T * 0.5"])
+    with pytest.raises(DifferentiationError, match="reads no tensor of floats"):
+        backward(numbers)
+    several = {"X": "M,N f32", "V": "M f32", "L": "M f32 out"}
+    with pytest.raises(DifferentiationError, match="different modes, and nothing is reduced"):
+        backward(spec_of("rowwise", several, ["L = V + sum(X, N)"]))
+    long = spec_text("elementwise", {"X": "N f32", "Y": "N f32 out"}, ["Y = X * X"]).replace(
+        "kernel: k", "kernel: k" * 1
+    )
+    long = long.replace("kernel: k", "kernel: " + "k" * 62)
+    with pytest.raises(DifferentiationError, match="more than 64 characters"):
+        backward(read_specs(long)[0])
+
+
+def test_tensors_without_a_gradient_are_told() -> None:
+    spec = spec_of("elementwise", {"X": "N f32", "Z": "N f32", "Y": "N f32 out"}, ["Y = X * floor(Z)"])
+    made = check(spec)
+    assert made.without == ("Z",) and lines(made.spec) == ["dX = dY * floor(Z)"]
+    with pytest.raises(DifferentiationError, match="depends on `Z`"):
+        backward(spec, ["X", "Z"])

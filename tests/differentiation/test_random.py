@@ -1,0 +1,89 @@
+"""Backwards of random statements, held to torch's autograd in float64."""
+
+from __future__ import annotations
+
+import pytest
+from differentiation_kit import SIZES, check, inputs, run, spec_of
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cutegen.differentiation import DifferentiationError, backward
+from cutegen.language import SpecError
+
+TENSORS = {"X": "M,N f32", "Z": "M,N bf16", "W": "N f32", "V": "M f32", "T": "M i32"}
+LEAVES = ("X", "Z", "W", "V", "a", "X", "Z", "0.5", "2", "coord(N)", "T")
+ONE = ("sigmoid({})", "tanh({})", "silu({})", "gelu({})", "gelu_tanh({})", "relu({})", "abs({})", "-{}",
+       "exp(tanh({}))", "log(1.5 + abs({}))", "sqrt(0.5 + {} ** 2)", "rsqrt(0.5 + {} ** 2)", "({}) ** 2",
+       "({}) ** 3", "1 / (2 + {} ** 2)", "cast({}, bf16)", "round({})", "floor({})")  # fmt: skip
+TWO = ("({} + {})", "({} - {})", "{} * {}", "({} * {})", "{} / (1.5 + abs({}))", "minimum({}, {})", "maximum({}, {})",
+       "where({} > 0.25, {}, 0.5)", "where(X > V, {}, {})")  # fmt: skip
+REDUCED = ("sum({}, N)", "mean({}, N)", "max({}, N)", "min({}, N)")
+
+
+def trees(extra: tuple[str, ...] = (), names: tuple[str, ...] = LEAVES) -> st.SearchStrategy[str]:
+    def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        one = st.builds(lambda form, x: form.format(x), st.sampled_from((*ONE, *extra)), inner)
+        two = st.builds(lambda form, x, y: form.format(x, y), st.sampled_from(TWO), inner, inner)
+        return st.one_of(one, two, two)
+
+    return st.recursive(st.sampled_from(names), grown, max_leaves=7)
+
+
+def hold(op: str, statements: list[str], seed: int, whole: bool = False) -> None:
+    text = " ".join(statements)
+    used = {name: said for name, said in TENSORS.items() if name in _words(text)}
+    outputs = {"Y": "M,N f32 out"}
+    if "H =" in text:
+        outputs["H"] = "M,N f32 out"
+    scalars = "{a: f32}" if "a" in _words(text) else ""
+    try:
+        spec = spec_of(op, {**used, **outputs}, statements, scalars)
+    except SpecError:
+        assume(False)
+    values = run(spec, inputs(spec, SIZES, seed, whole), SIZES)
+    assume(all(x.double().abs().max() < 1e4 for x in values.values()))
+    try:
+        made = backward(spec)
+    except DifferentiationError as error:
+        assert "depends on" in error.message or "reads no tensor" in error.message or "different modes" in error.message
+        return
+    check(spec, made, seed=seed, whole=whole)
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(), trees(names=(*LEAVES, "h", "h", "h")), st.integers(0, 5))
+def test_elementwise(first: str, second: str, seed: int) -> None:
+    hold("elementwise", [f"h = X * {first}", f"Y = h + {second}"], seed)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(REDUCED), trees(REDUCED, (*LEAVES, "h", "h", "r")), st.sampled_from(REDUCED), st.integers(0, 5))
+def test_rows(first: str, second: str, reduction: str, seed: int) -> None:
+    statements = [f"h = X + {first}", f"r = {reduction.format('h * X')}", f"Y = h * r + {second}"]
+    hold("rowwise", statements, seed)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(REDUCED), st.sampled_from(REDUCED), st.integers(0, 3))
+def test_values_that_are_equal(tree: str, reduction: str, seed: int) -> None:
+    """Of equal values torch gives to each, and so does a backward."""
+    hold("rowwise", [f"h = X + {tree}", f"Y = Z * {reduction.format('h + V')}"], seed, whole=True)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(REDUCED), trees(REDUCED, (*LEAVES, "H", "H")), st.integers(0, 3))
+def test_an_output_that_is_used_again(first: str, second: str, seed: int) -> None:
+    hold("rowwise", [f"H = X + sigmoid({first})", f"Y = H * sum(H, N) + {second}"], seed)
+
+
+@pytest.mark.parametrize("function", ("maximum", "minimum"))
+def test_ties_of_two(function: str) -> None:
+    spec = spec_of("elementwise", {"X": "N f32", "Z": "N f32", "Y": "N f32 out"}, [f"Y = {function}(X, Z)"])
+    sizes = {"N": 64}
+    values = inputs(spec, sizes, 3, whole=True)
+    assert (values["X"] == values["Z"]).any()
+    check(spec, whole=True, seed=3, sizes=sizes)

@@ -1,0 +1,59 @@
+"""The tables of what is known: each law twice, as one object and as numbers; each derivative beside torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from differentiation_kit import inputs, run, spec_of
+
+from cutegen.differentiation.algebra import named, of
+from cutegen.differentiation.reading import sum_of_text
+from cutegen.differentiation.rules import DERIVATIVES, LAWS, WAYS
+
+SIZES = {"M": 3, "N": 5}
+TENSORS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
+VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in TENSORS.items()}
+
+
+def numbers(text: str) -> torch.Tensor:
+    """A text's value, on numbers of which z and w are positive, in a statement that reads all of them."""
+    spec = spec_of(
+        "rowwise", {**TENSORS, "out_": "M,N f64 out"},
+        [f"out_ = {text} + 0 * (x + y + z + w + sum(x, N))"],
+    )  # fmt: skip
+    values = inputs(spec, SIZES)
+    return run(spec, {**values, "z": values["z"].abs() + 0.1, "w": values["w"].abs() + 0.1}, SIZES)["out_"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law(law: str) -> None:
+    before, after = LAWS[law]
+    assert sum_of_text(before, VALUES) == sum_of_text(after, VALUES)
+    torch.testing.assert_close(numbers(before), numbers(after), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", WAYS)
+def test_another_way(function: str) -> None:
+    torch.testing.assert_close(numbers(f"{function}(x)"), numbers(WAYS[function]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", [name for name in DERIVATIVES if name != "where"])
+def test_a_derivative(function: str) -> None:
+    arguments = ["x", "y"][: len(DERIVATIVES[function])]
+    tensors = dict.fromkeys(arguments, "N f64")
+    forward = spec_of("elementwise", {**tensors, "out_": "N f64 out"}, [f"out_ = {function}({', '.join(arguments)})"])
+    values = {name: x for name, x in inputs(forward, SIZES).items() if name in arguments}
+    if function in ("log", "sqrt", "rsqrt"):
+        values = {"x": values["x"].abs() + 0.1}
+    else:
+        values = {name: torch.cat([x[:3], torch.zeros(2, dtype=torch.float64)]) for name, x in values.items()}
+    leaves = {name: x.clone().requires_grad_() for name, x in values.items()}
+    result = run(forward, leaves, SIZES)["out_"]
+    wanted = torch.autograd.grad(result.sum(), list(leaves.values()))
+    for text, grad in zip(DERIVATIVES[function], wanted, strict=True):
+        assert text is not None
+        known = {**tensors, "f": "N f64", "out_": "N f64 out"}
+        used = {name: said for name, said in known.items() if name in ("out_", "f", *arguments)}
+        spec = spec_of("elementwise", used, [f"out_ = {text} + 0 * ({' + '.join([*arguments, 'f'])})"])
+        found = run(spec, {**values, "f": result.detach()}, SIZES)["out_"]
+        torch.testing.assert_close(found, grad, rtol=1e-9, atol=1e-9)

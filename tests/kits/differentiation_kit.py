@@ -1,0 +1,166 @@
+"""Backwards held to torch's autograd: statements evaluated in float64, by an evaluator that knows nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from cutegen.differentiation import Backward, backward
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Name, Reduce, Unary
+from cutegen.language import read_specs
+from cutegen.language.model import KernelSpec
+
+SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4}
+
+_OPERATIONS = {
+    "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,
+    "<=": torch.le, ">": torch.gt, ">=": torch.ge, "==": torch.eq, "!=": torch.ne, "and": torch.logical_and,
+    "or": torch.logical_or,
+}  # fmt: skip
+_FUNCTIONS = {
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+}
+_REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}
+
+
+def spec_text(op: str, tensors: Mapping[str, str], compute: Sequence[str], scalars: str = "", more: str = "") -> str:
+    """A spec; tensors are `NAME: "M,N f32 out"`, their roles left out where they are read."""
+    lines = ["cutegen: 1", "kernel: k", f"op: {op}", "tensors:"]
+    for name, text in tensors.items():
+        shape, dtype, *role = text.split()
+        lines.append(f"  {name}: {{shape: [{shape}], dtype: {dtype}{''.join(f', role: {r}' for r in role)}}}")
+    lines += [f"scalars: {scalars}"] if scalars else []
+    lines += ["compute:", *(f'  - "{line}"' for line in compute)]
+    return "\n".join(lines) + f"\n{more}"
+
+
+def spec_of(
+    op: str, tensors: Mapping[str, str], compute: Sequence[str], scalars: str = "", more: str = ""
+) -> KernelSpec:
+    return read_specs(spec_text(op, tensors, compute, scalars, more))[0]
+
+
+def lines(spec: KernelSpec) -> list[str]:
+    return spec.compute.text.split("\n")
+
+
+def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    """What a spec's statements give, in float64 whatever their types are; values have their tensors' modes."""
+    modes = list(dict.fromkeys(mode for tensor in spec.tensors for mode in tensor.shape))
+    known: dict[str, torch.Tensor] = {}
+    for tensor in spec.tensors:
+        if tensor.reads:
+            whole = [mode for mode in modes if mode in tensor.shape]
+            value = values[tensor.name].permute([tensor.shape.index(mode) for mode in whole])
+            known[tensor.name] = value.reshape([sizes[mode] if mode in tensor.shape else 1 for mode in modes])
+    for scalar in spec.scalars:
+        known[scalar.name] = values[scalar.name].reshape([1] * len(modes))
+
+    def evaluate(node: Expr) -> torch.Tensor:
+        match node:
+            case Literal_():
+                kind = torch.float64 if isinstance(node.value, float) else None
+                return torch.tensor(node.value, dtype=kind).reshape([1] * len(modes))
+            case Name():
+                return known[node.id]
+            case Coord():
+                there = [sizes[mode] if mode == node.mode else 1 for mode in modes]
+                return torch.arange(sizes[node.mode]).reshape(there)
+            case Unary():
+                return torch.logical_not(evaluate(node.x)) if node.op == "not" else -evaluate(node.x)
+            case Binary():
+                return _OPERATIONS[node.op](evaluate(node.left), evaluate(node.right))
+            case Call():
+                arguments = [evaluate(argument) for argument in node.arguments]
+                if node.function == "where":
+                    return torch.where(arguments[0].bool(), *arguments[1:])
+                arguments = [argument.double() for argument in arguments]
+                return _FUNCTIONS.get(node.function, getattr(torch, node.function, None))(*arguments)
+            case Reduce():
+                x = evaluate(node.x).double()
+                axis = modes.index(node.mode)
+                assert x.shape[axis] == sizes[node.mode], "what is reduced has no such mode"
+                return _REDUCTIONS[node.function](x, axis, keepdim=True)
+            case Cast():
+                assert node.dtype is not None
+                x = evaluate(node.x)
+                return x.double() if node.dtype.is_float else x.detach().trunc().long()
+        raise AssertionError(node)
+
+    found = {}
+    for statement in spec.compute.statements:
+        known[statement.target] = evaluate(statement.value)
+        tensor = next((t for t in spec.tensors if t.name == statement.target), None)
+        if tensor is not None:
+            whole = known[statement.target].expand([sizes[m] if m in tensor.shape else 1 for m in modes])
+            kept = [mode for mode in modes if mode in tensor.shape]
+            there = whole.reshape([sizes[mode] for mode in kept])
+            found[tensor.name] = there.permute([kept.index(mode) for mode in tensor.shape])
+    return found
+
+
+def inputs(spec: KernelSpec, sizes: Mapping[str, int], seed: int = 0, whole: bool = False) -> dict[str, torch.Tensor]:
+    """Random values of what a spec reads; `whole` ones are small whole numbers, many of them equal."""
+    generator = torch.Generator().manual_seed(seed)
+    found = {}
+    for tensor in spec.tensors:
+        shape = [sizes[mode] for mode in tensor.shape]
+        if whole or not tensor.dtype.is_float:
+            low = 0 if not tensor.dtype.is_float else -2
+            value = torch.randint(low, 3, shape, generator=generator)
+            found[tensor.name] = value.double() if tensor.dtype.is_float else value
+        else:
+            found[tensor.name] = torch.randn(shape, generator=generator, dtype=torch.float64)
+    for scalar in spec.scalars:
+        value = torch.rand((), generator=generator, dtype=torch.float64) + 0.1
+        found[scalar.name] = value if scalar.dtype.is_float else torch.tensor(2)
+    return found
+
+
+def check(
+    spec: KernelSpec,
+    made: Backward | None = None,
+    of: Sequence[str] = (),
+    whole: bool = False,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+) -> Backward:
+    """Holds a backward to torch's gradients; returns it."""
+    made = backward(spec, of_outputs=of) if made is None else made
+    sizes = {**SIZES, **(sizes or {}), **spec.static}
+    values = inputs(spec, sizes, seed, whole)
+    leaves = {t.name: values[t.name].clone().requires_grad_() for t in spec.tensors if t.reads and t.dtype.is_float}
+    outputs = run(spec, {**values, **leaves}, sizes)
+    floats = [name for name, x in outputs.items() if spec.tensor(name).dtype.is_float and (not of or name in of)]
+    generator = torch.Generator().manual_seed(seed + 1)
+    cotangents = {name: torch.randn(outputs[name].shape, generator=generator, dtype=torch.float64) for name in floats}
+    total = sum((outputs[name] * cotangents[name]).sum() for name in floats)
+    assert isinstance(total, torch.Tensor)
+    grads = {}
+    if total.requires_grad:
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        grads = dict(zip(leaves, found, strict=True))
+    given = {**values, **{name: x.detach() for name, x in outputs.items() if spec.tensor(name).role == "out"}}
+    given |= {made_name(made.spec, name): x for name, x in cotangents.items()}
+    results = run(made.spec, given, sizes)
+    wanted = {name: grad for name, grad in grads.items() if made_name(made.spec, name, out=True)}
+    assert wanted or not made.spec
+    for name, grad in wanted.items():
+        result = results[made_name(made.spec, name, out=True)]
+        grad = torch.zeros_like(leaves[name]) if grad is None else grad
+        scale = grad.nan_to_num().abs().max().item()
+        torch.testing.assert_close(result.double(), grad, rtol=1e-7, atol=1e-9 * max(scale, 1.0), equal_nan=True)
+    for name in made.without:
+        assert grads.get(name) is None or not grads[name].any()
+    return made
+
+
+def made_name(spec: KernelSpec, name: str, out: bool = False) -> str:
+    """The name of a gradient in a backward; empty where it has none."""
+    role = "out" if out else "in"
+    wanted = [f"d{name}_before", f"d{name}", f"grad_{name}_before", f"grad_{name}"]
+    there = {tensor.name for tensor in spec.tensors if tensor.role == role}
+    return next((found for found in wanted if found in there), "")
