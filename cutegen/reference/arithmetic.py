@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.reference.rounding import (
     Bounded,
+    half_subnormal,
     product_is_exact,
     rounding,
     settle,
@@ -59,15 +60,23 @@ def _fused_otherwise(product: Bounded, other: torch.Tensor) -> torch.Tensor:
 
 
 def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
-    """The product: |a'b' - ab| <= |a| eb + |b| ea + ea eb."""
+    """The product: |a'b' - ab| <= |a| eb + |b| ea + ea eb.
+
+    A zero times what may have either sign is a zero of either, which the smallest error tells.
+    """
+    import torch
+
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
         return settle_integer(value, error, dtype)
+    either = (a.value == 0) & a.exact & (b.error >= b.value.abs()) & ~b.exact
+    either |= (b.value == 0) & b.exact & (a.error >= a.value.abs()) & ~a.exact
     exact = product_is_exact(a.value, b.value) if dtype is Dtype.f64 else None
     infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
     infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+    result = replace(result, error=torch.where(either & (result.error == 0), half_subnormal(dtype), result.error))
     return replace(result, overflowed=a.value.isfinite() & b.value.isfinite() & result.value.isinf())
 
 

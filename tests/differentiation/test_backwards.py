@@ -151,8 +151,10 @@ def test_a_spec_of_ours(file: Path) -> None:
         with pytest.raises(DifferentiationError, match="not differentiated"):
             backward(spec)
         return
-    made = check(spec)
-    if made.spec.op == spec.op:
+    # torch's gradient of `where` is NaN where the side that is not taken has none
+    made = check(spec, positive=("P",) if file.stem == "kl_div" else ())
+    over_rows = {node.mode for value in spec.compute.values for node in reductions(value)} - {spec.lead.shape[-1]}
+    if made.spec.op == spec.op and not over_rows:
         assert read_specs(write_spec(made.spec))[0] == made.spec
 
 

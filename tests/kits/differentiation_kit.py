@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
@@ -11,7 +11,7 @@ from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, 
 from cutegen.language import read_specs
 from cutegen.language.model import KernelSpec
 
-SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4}
+SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5}
 
 _OPERATIONS = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,
@@ -127,11 +127,13 @@ def check(
     whole: bool = False,
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
+    positive: Collection[str] = (),
 ) -> Backward:
-    """Holds a backward to torch's gradients; returns it."""
+    """Holds a backward to torch's gradients, with inputs of which some are `positive`; returns it."""
     made = backward(spec, of_outputs=of) if made is None else made
     sizes = {**SIZES, **(sizes or {}), **spec.static}
     values = inputs(spec, sizes, seed, whole)
+    values |= {name: values[name].abs() + 0.1 for name in positive}
     leaves = {t.name: values[t.name].clone().requires_grad_() for t in spec.tensors if t.reads and t.dtype.is_float}
     outputs = run(spec, {**values, **leaves}, sizes)
     floats = [name for name, x in outputs.items() if spec.tensor(name).dtype.is_float and (not of or name in of)]

@@ -181,6 +181,15 @@ def test_a_zero_of_open_sign_leaves_its_infinity_open(text: str) -> None:
         assert (bound[0].item() == math.inf) is open_sign and bound[1] < 1
 
 
+def test_a_zero_times_what_may_have_either_sign_is_a_zero_of_either() -> None:
+    spec = pointwise("D = X * (exp(Y) - 1.0)", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
+    values = {"X": torch.tensor([0.0, 0.0]), "Y": torch.tensor([1e-9, 3.0])}
+    expected, bound = evaluate(spec, values, {})
+    assert expected.tolist() == [0, 0] and 0 < bound[0] < 1e-44 and bound[1] == 0
+    for result, ok in ((-0.0, True), (1e-40, False)):
+        assert compare(torch.tensor([result, 0.0]), expected, bound, signed=True).ok is ok
+
+
 def test_a_fixed_size_need_not_be_seen_in_a_tensor_that_is_read() -> None:
     spec = pointwise("D = X + coord(M)", Dtype.f32, X=Dtype.f32)
     fixed = replace(spec, tensors=(replace(spec.tensors[0], shape=("N",)), replace(spec.tensors[1], shape=("N", "M"))))
