@@ -30,8 +30,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor's part of shared memory: `stages` of `depth` columns of `rows` elements, each column `stride` elements
-    behind the one before, padding included."""
+    """A part of shared memory, of a tensor or another value: `stages` of `depth` columns of `rows` elements, each
+    column `stride` elements behind the one before, padding included. `what` says what the columns are."""
 
     tensor: str
     rows: int
@@ -39,6 +39,7 @@ class Buffer:
     depth: int
     stages: int
     bytes: int
+    what: str = "of k"
 
 
 @dataclass(frozen=True)

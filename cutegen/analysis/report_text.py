@@ -61,7 +61,7 @@ def _shared(proof: Proof) -> Iterator[str]:
     for b in proof.buffers:
         padded = f" + {b.stride - b.rows}" if b.stride > b.rows else ""
         stages, size = count(b.stages, "stage"), count(b.bytes, "byte")
-        yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} of k * {stages}, {size}"
+        yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} {b.what} * {stages}, {size}"
     yield f"    together {count(proof.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
 
 

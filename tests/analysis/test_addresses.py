@@ -24,6 +24,7 @@ from cutegen.analysis.accesses import FAR, strides_of
 from cutegen.codegen import Module, generate
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
+from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
@@ -357,12 +358,16 @@ def hold(recording: Recording) -> None:
                 assert_no_wider_than_the_ptx(recording, access)
                 continue
         asked, base = made(recording, access)
-        assert asked == expected(recording, access, base), access
+        times = sum(other == access for other in found)  # as often as a row is walked
+        wanted = expected(recording, access, base)
+        assert asked == Counter({request: times * count for request, count in wanted.items()}), access
         assert_counted_right(access, asked)
     if isinstance(plan, GemmPlan) and fills is None:
         *_, (_, _, end) = buffers(plan)
         assert end <= recording.shared == plan.smem_bytes < end + 16, "the module rounds it up"
     in_global = {(e.kind, recording.tensor_of(e)) for e in recording.events if e.space == "global"}
+    if isinstance(plan, RowwisePlan):  # of which what has one element a row is left out
+        in_global = {(kind, name) for kind, name in in_global if plan.row in plan.spec.tensor(name).shape}
     listed = {(a.kind, memory_of(recording, a)) for a in found if a.space == "global"}
     assert in_global == listed, "nothing else is accessed"
 
@@ -382,8 +387,10 @@ def modules_of(path: Path) -> dict[str, Module]:
 
 def chosen(path: Path) -> list[str]:
     """Of sgemm.yaml, whose products differ in nothing but majorness, the four in which any two tensors meet in all of
-    theirs."""
+    theirs. Of row kernels those without sums over the rows, whose memory the recorder does not make."""
     modules = modules_of(path)
+    if any(isinstance(m.plan, RowwisePlan) and m.plan.program.columns for m in modules.values()):
+        return []
     if path.name != "sgemm.yaml":
         return list(modules)
     along_last = {name: sum(t.major == t.shape[-1] for t in m.spec.tensors) for name, m in modules.items()}

@@ -74,7 +74,7 @@ def test_the_proof_is_in_comments_of_a_spec_that_builds_the_same(path: Path) -> 
         assert "# " + "\n# ".join(filter(None, as_lines(prove(module.plan))[1:3])) in printed
         assert "FAILS" not in told
         for access in accesses(module.plan):
-            (line,) = [x for x in told.splitlines() if x.startswith(f"#     {access.name} ")]
+            (line,) = {x for x in told.splitlines() if x.startswith(f"#     {access.name} ")}
             often = f"{access.instructions} times" if access.instructions != 1 else "once"
             assert f" {access.bytes} B a thread, {often}" in line
             if access.space == "shared":

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 from typing import Literal
 
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
-from cutegen.analysis.proof import Scratch
+from cutegen.analysis.proof import Buffer, Scratch
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import thread_values
 
 
 def accesses_of(plan: RowwisePlan) -> tuple[Access, ...]:
-    """The accesses to the tensors along the rows: loads of all that are read, then stores of all that are written."""
-    loads = [_operand(plan, o, "read") for o in plan.operands if o.read]
+    """The accesses to the tensors along the rows: loads, of each walk over a row, then stores of all that are written.
+
+    What has one element a row, and what goes through memory between blocks, is little beside that, and left out.
+    """
+    read = [o for o in plan.operands if o.read]
+    if plan.walked:
+        read = [o for walk in plan.program.walks for o in plan.operands if o.tensor.name in walk.reads]
+    loads = [_operand(plan, o, "read") for o in read]
     return (*loads, *(_operand(plan, o, "write") for o in plan.operands if o.write))
 
 
@@ -25,6 +31,14 @@ def _operand(plan: RowwisePlan, operand: Operand, kind: Literal["read", "write"]
     path = ("schedule", "threads_per_row")
     layout = thread_values(plan.spec, strides)
     return Access(name, tensor.name, tensor.dtype, "global", kind, operand.vector, layout, path, plan.threads)
+
+
+def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
+    """The partial results of the warps that share a row, of each reduction."""
+    warps = plan.warps_per_row
+    for reduction in plan.program.reductions if warps > 1 else ():
+        bytes_ = warps * plan.rows * reduction.dtype.bytes
+        yield Buffer(reduction.name, warps, warps, plan.rows, 1, bytes_, "of the block's rows")
 
 
 def scratch(plan: RowwisePlan) -> Iterator[Scratch]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Scratch
+    from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -91,6 +91,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
     def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
         tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
         return tiles if plan.blocks is None else min(tiles, plan.blocks)
+
+    def buffers(self, plan: RowwisePlan) -> Iterator[Buffer]:
+        from cutegen.families.rowwise.accesses import buffers
+
+        return buffers(plan)
 
     def scratch(self, plan: RowwisePlan) -> Iterator[Scratch]:
         from cutegen.families.rowwise.accesses import scratch
