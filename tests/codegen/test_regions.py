@@ -259,6 +259,20 @@ TURNED = (
     .replace("    B: {atom: universal,", "    B: {atom: cp_async,")
     .replace("  smem:", '  workspace: {B: {major: N, thread_layout: "(16,16):(1,16)"}}\n  smem:')
 )
+# A row that is walked has a loop around what it loads and computes, and pieces of one size, whose last one is masked
+WALKED = {"compute", "schedule.copy", "schedule.predication", "schedule.threads_per_row", "schedule.tiler", "tensors"}
+ROWS = """
+cutegen: 1
+kernel: unit_rows
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * rsqrt(sum(X * X, N))
+schedule: {threads_per_row: 64, keep: registers}
+targets: [sm_80]
+static: {N: 512}
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -279,6 +293,8 @@ GUARDS = {"schedule.predication"}
 PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a multiple of the tile's
 HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "value_layout": "(2,1):(1,0)"}
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
+    (ROWS, "schedule.threads_per_row", 32, {"schedule.tiler"}),
+    (ROWS, "schedule.keep", "reload", WALKED),
     (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),
     (THREAD_VALUE, "summary", "Other words.", set()),
     (THREAD_VALUE, "schedule.thread_layout", "(8,32):(32,1)", TILES),

@@ -168,7 +168,7 @@ def test_seeds_of_float64_have_twenty_bits_of_fraction(opcode: str) -> None:
         "rcp.full.f32 %r1, %r2",
         "min.xorsign.f32 %r1, %r2, %r3",
         "min.abs.f32 %r1, %r2, %r3",
-        "max.f32 %r1, %r2, %r3, %r4",
+        "max.f64 %rd1, %rd2, %rd3, %rd4",
         "min.NaN.f64 %rd1, %rd2, %rd3",
     ],
 )
