@@ -29,7 +29,7 @@ def as_lines(proof: Proof) -> list[str]:
     if proof.buffers:
         lines += ["", "  shared memory", *_shared(proof)]
     if proof.scratch:
-        lines += ["", "  workspaces, written once and read from then on", *_scratch(proof)]
+        lines += ["", "  workspaces, memory of a call's own that passes on what one kernel wrote", *_scratch(proof)]
     lines += ["", "  occupancy", *(f"    {_occupied(o)}" for o in proof.occupancy)]
     if proof.rooflines:
         lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]

@@ -40,6 +40,7 @@ _SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16)  # types whose numbers f32 holds
 _NARROW = (Dtype.f16, Dtype.bf16)
+LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}  # numbers, about
 TWICE = 0.5002  # half an ulp and what rounding to f32 before adds to it, at most 2**-12 of that
 
 
@@ -59,6 +60,11 @@ class Near:
     def default(self) -> Dtype:
         """The type that results are rounded to where nothing else is said."""
         return next((dtype for dtype in self.dtypes if dtype.is_float), Dtype.f32)
+
+    @property
+    def largest(self) -> str:
+        """The text of about the largest number of that type."""
+        return LARGEST[self.default]
 
     @property
     def has_f64(self) -> bool:

@@ -84,7 +84,8 @@ INSTEAD = {
     "eye": "where(coord(N) == coord(M), 1, 0)",
     **dict.fromkeys(("amax", "reduce_max"), "max(x, N)"),
     **dict.fromkeys(("amin", "reduce_min"), "min(x, N)"),
-    **dict.fromkeys(("reduce_sum", "nansum"), "sum(x, N)"),
+    "reduce_sum": "sum(x, N)",
+    "nansum": "sum(where(x != x, 0, x), N)",
     "average": "mean(x, N)",
     "mse_loss": "mean((x - y) ** 2, N)",
     "any": "max(x > 0, N) > 0",
@@ -106,14 +107,25 @@ INSTEAD = {
 _SENTENCES = {
     ("prod", "median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
         "is not among the reductions", f"those are sum, mean, max and min, with `op: rowwise`; {_GIVEN}"),
-    ("softmax", "softmin"): (
+    ("softmax",): (
         "is not in the language", "write `e = exp(x - max(x, N))`, then `e * (1 / sum(e, N))`, with `op: rowwise`"),
-    ("log_softmax", "cross_entropy", "nll_loss"): (
+    ("softmin",): (
+        "is not in the language", "write `e = exp(min(x, N) - x)`, then `e * (1 / sum(e, N))`, with `op: rowwise`"),
+    ("log_softmax",): (
         "is not in the language",
         "write `m = max(x, N)`, then `x - m - log(sum(exp(x - m), N))`, with `op: rowwise`"),
-    ("layer_norm", "layernorm", "group_norm", "batch_norm"): (
+    ("cross_entropy",): (
+        "is not in the language",
+        "write `m = max(x, N)`, then `m + log(sum(exp(x - m), N)) - sum(where(coord(N) == target, x, 0), N)`, with "
+        "`op: rowwise`"),
+    ("nll_loss",): (
+        "is not in the language", "write `-sum(where(coord(N) == target, x, 0), N)`, with `op: rowwise`"),
+    ("layer_norm", "layernorm"): (
         "is not in the language",
         "write `d = x - mean(x, N)`, then `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
+    ("group_norm", "batch_norm"): (
+        "is not in the language", "what is normalised together must be one mode, as of a view that torch makes: then "
+        "write `d = x - mean(x, N)` and `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
     ("pow", "power", "float_power"): (
         "is not in the language", "write `x ** 2`, up to `x ** 16`; for another exponent `exp(y * log(x))`"),
     ("sin", "cos", "tan", "asin", "acos", "atan", "arcsin", "arccos", "arctan", "atan2", "arctan2", "sincos", "sinc",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cutegen.codegen.expected import Near, NearPrinter, exact_targets, is_exact, near_of
+from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
@@ -16,7 +16,6 @@ from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.reference import axes_of, broadcasts, coordinate_lines, shaped_names, squeezed
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
-_LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}
 _LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
 _HEAD = 60  # columns that the left side of an assignment may take
 
@@ -121,7 +120,7 @@ def _product(factors: Sequence[Tensor], node: MatMul) -> Product:
     dtype = _of(node)
     wide = any(_PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
     units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
-    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", _LARGEST[dtype])
+    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype])
 
 
 def _scalars(scalars: Sequence[Scalar]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -51,7 +52,7 @@ def data_for(
     if kind not in ("special", "rows") or not values.numel():
         return values
     if kind == "rows":
-        return _telling_rows(values, table, summed, generator)
+        return _telling_rows(values, summed, generator)
     if not summed:
         return torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
     return _rows(values, table, summed, generator)
@@ -97,9 +98,7 @@ def _large(dtype: torch.dtype) -> float:
     return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2)) if dtype.is_floating_point else 2.0**6
 
 
-def _telling_rows(
-    values: torch.Tensor, table: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator
-) -> torch.Tensor:
+def _telling_rows(values: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     """`values` whose rows along `summed` take turns in what reductions treat apart, the first at a random one.
 
     Without such modes they are ordinary numbers: what scales rows should not hide them.
@@ -108,12 +107,10 @@ def _telling_rows(
 
     if not summed:
         return values
-    last = tuple(range(-len(summed), 0))
-    moved = values.movedim(summed, last)
-    rows = moved.reshape(-1, math.prod(values.shape[i] for i in summed)).clone()
-    least, most = (torch.finfo if values.is_floating_point() else torch.iinfo)(values.dtype).min, table.max()
-    lowest = -math.inf if values.is_floating_point() else least
-    largest = math.inf if values.is_floating_point() else most
+    rows, back = _as_rows(values, summed)
+    lowest, largest = -math.inf, math.inf
+    if not values.is_floating_point():
+        lowest, largest = torch.iinfo(values.dtype).min, torch.iinfo(values.dtype).max
     start = int(torch.randint(len(_ROWS), (), generator=generator))
     places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
     for number, (row, place) in enumerate(zip(rows, places, strict=True)):
@@ -142,7 +139,7 @@ def _telling_rows(
                 kept = row[place].item()
                 row.zero_()
                 row[place] = kept
-    return rows.reshape(moved.shape).movedim(last, summed)
+    return back(rows)
 
 
 _ROWS = (
@@ -170,9 +167,7 @@ def _rows(
     """
     import torch
 
-    last = tuple(range(-len(summed), 0))
-    moved = values.movedim(summed, last)
-    rows = moved.reshape(-1, math.prod(values.shape[i] for i in summed)).clone()
+    rows, back = _as_rows(values, summed)
     start = int(torch.randint(8, (), generator=generator))
     places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
     chosen = torch.randint(len(table), (len(rows),), generator=generator)
@@ -184,4 +179,14 @@ def _rows(
             row.copy_(torch.copysign(torch.zeros_like(row), row) if row.is_floating_point() else torch.zeros_like(row))
         elif kind == 6:
             row.fill_(_large(values.dtype))
-    return rows.reshape(moved.shape).movedim(last, summed)
+    return back(rows)
+
+
+def _as_rows(
+    values: torch.Tensor, summed: tuple[int, ...]
+) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+    """A copy of `values` as a matrix whose rows lie along `summed`, and what makes it a tensor of their shape again."""
+    last = tuple(range(-len(summed), 0))
+    moved = values.movedim(summed, last)
+    rows = moved.reshape(-1, math.prod(values.shape[i] for i in summed)).clone()
+    return rows, lambda changed: changed.reshape(moved.shape).movedim(last, summed)

@@ -128,7 +128,9 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     free = [m for m in spec.modes if m not in spec.static]
     summed = [m for m in spec.operation.contracted(spec) if m in free]
     outer = [m for m in free if m not in summed]
-    empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    may_be_empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    # of which one that is empty may not leave the grid without blocks
+    empty = [m for m in may_be_empty if spec.family.blocks(plan, {**tile, m: 0})]
     little = {**dict.fromkeys(outer, 1), **{m: max(1, tile[m] // 2 + 1) for m in summed}}
 
     def blocks(mode: str, bits: int) -> Wish:

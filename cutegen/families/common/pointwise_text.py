@@ -147,8 +147,8 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
         strides=f"({', '.join(strides)})",
         write=o.write,
         values=values,
-        loading=_atom(o, "CopyG2ROp"),
-        storing=_atom(o, "CopyR2GOp"),
+        loading=copy_atom(o, "CopyG2ROp"),
+        storing=copy_atom(o, "CopyR2GOp"),
         # In the kernel a u8 tensor says it holds i8
         fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
         # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
@@ -158,7 +158,7 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
     )
 
 
-def _atom(o: Operand, special: str) -> list[str]:
+def copy_atom(o: Operand, special: str) -> list[str]:
     """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
     plain = o.evict_priority == "evict_normal"
     op = "CopyUniversalOp" if plain else special

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cutegen import layouts
-from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.claims import Claim, are_runs, covered_once, mode_in_bounds
 from cutegen.analysis.words import count
 from cutegen.families.rowwise.plan import RowwisePlan
 
@@ -71,6 +71,3 @@ def _bounds(plan: RowwisePlan) -> Iterator[Claim]:
     for mode, tile in zip(plan.spec.lead.shape, plan.tiler, strict=True):
         width = plan.vector if mode == plan.row else 1
         yield mode_in_bounds(plan.spec, "", mode, tile, mode in plan.masked, width, runs)
-
-
-__all__ = ["claims", "compact"]

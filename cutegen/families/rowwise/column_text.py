@@ -26,7 +26,6 @@ class ColumnText:
     memory: str  # where they are in the workspace
     both: str  # two partial results, `x` and `other`, as one
     result: str  # of the sum `x`, what is stored
-    fill: str  # of a fragment
     statements: tuple[str, ...] = ()
     update: str = ""
 
@@ -52,7 +51,6 @@ class ColumnText:
             memory=f"t{lead}g{column.tensor}",
             both=combined_texts(column.function, dtype, "x", "other"),
             result=result,
-            fill=identity(column.function, dtype),
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, Expr, Name
 from cutegen.families.common.pointwise import Operand
+from cutegen.families.common.pointwise_text import copy_atom
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
@@ -48,8 +49,8 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
-        loading=_atom(o, "CopyG2ROp"),
-        storing=_atom(o, "CopyR2GOp"),
+        loading=copy_atom(o, "CopyG2ROp"),
+        storing=copy_atom(o, "CopyR2GOp"),
         element=["cutlass.Uint8"] if byte else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),
@@ -58,14 +59,9 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
 
 def _held(values: str, dtype: Dtype, converted: Dtype | None) -> str:
     """The text of values that were loaded, as truths if they are, in another type if there is one to convert to."""
-    truths = f"{values} != 0" if dtype is Dtype.bool else values
-    if converted is None:
-        return truths
-    return (
-        f"({truths}).to(cutlass.{converted.cutlass})"
-        if truths != values
-        else f"{values}.to(cutlass.{converted.cutlass})"
-    )
+    if dtype is Dtype.bool:
+        values = f"{values} != 0" if converted is None else f"({values} != 0)"
+    return values if converted is None else f"{values}.to(cutlass.{converted.cutlass})"
 
 
 def converted_tensors(plan: RowwisePlan) -> dict[str, Dtype]:
@@ -86,12 +82,3 @@ def _uses(node: Expr) -> Iterator[tuple[str, Dtype | None]]:
     else:
         for child in node.children:
             yield from _uses(child)
-
-
-def _atom(o: Operand, special: str) -> list[str]:
-    """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
-    plain = o.evict_priority == "evict_normal"
-    op = "CopyUniversalOp" if plain else special
-    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={o.bits}"]
-    priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
-    return items if plain else [*items, priority]

@@ -83,7 +83,6 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
     count = "cutlass.Float64" if is_double(plan) else "cutlass.Float32"
     reads = {name for walk in plan.program.walks for name in walk.reads}
     return {
-        "lead": lead,
         "L": lead.name,
         "axis": axis,
         "size_text": texts.size,

@@ -142,7 +142,6 @@ class WalksText:
     def _walk(self, number: int, one: Walk) -> WalkText:
         plan, printer = self.plan, self.element_printer
         coordinates = any(node.mode == plan.row for value in one.values for node in coords(value))
-        first = plan.walked or number == 0
         reads = one.reads if plan.walked else self._all_reads() if number == 0 else ()
         held = [self.operands[name].variable for name in one.reads] or [
             self.operands[name].variable for name in self._all_reads() if not plan.walked
@@ -159,7 +158,7 @@ class WalksText:
         masked = plan.row in plan.masked and bool(one.reductions)
         return WalkText(
             loads=[self.operands[name] for name in reads],
-            coordinates=coordinates and first or (coordinates and not self._had_coordinates(number)),
+            coordinates=coordinates and (plan.walked or not self._had_coordinates(number)),
             in_row=masked and (plan.walked or number == self._first_reducing()),
             statements=tuple(lines),
             stores=stores,

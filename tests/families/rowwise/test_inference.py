@@ -19,6 +19,7 @@ from cutegen.language import SpecError, read_specs, write_spec
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.report import Report
+from cutegen.verification.cases import derive_cases
 
 UNIT = """\
 cutegen: 1
@@ -249,3 +250,20 @@ def test_a_schedule_that_is_not_sound_is_left_to_lint() -> None:
     for wrong in ("threads_per_row: 3", "threads_per_row: 2048", "tiler: {M: 4096}"):
         with pytest.raises(SpecError):
             generate(UNIT + f"schedule: {{{wrong}}}\n", "x.yaml")
+
+
+def test_many_tiles_of_rows_are_blocks_that_run() -> None:
+    """What is summed over the rows may have none, but then there is no block whose number could be wrong."""
+    text = """\
+cutegen: 1
+kernel: columns
+op: rowwise
+tensors:
+  X: {shape: [A, M, N], dtype: f32}
+  s: {shape: [N], dtype: f32, role: out}
+compute: s = sum(sum(X, A), M)
+static: {N: 24}
+"""
+    plan = inferred(text)
+    many = [case for case in derive_cases(plan) if case.name.startswith("more than")]
+    assert many and all(plan.spec.family.blocks(plan, case.sizes) for case in many)
