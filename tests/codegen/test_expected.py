@@ -61,6 +61,7 @@ SPECS = {
     "NaN on one side": Spec("D = where(X * Z > Y, log(X), Z)", f"{F32}, D: f32[M,N]"),
     "f16": Spec("D = relu(X * Y) + maximum(X, 0.1 * Y)", "X: f16[M,N], Y: f16[M,N], D: f16[M,N]"),
     "f64": Spec("D = (X + Y) * X / (Y * Y + 1.1)", "X: f64[M,N], Y: f64[M,N], D: f64[M,N]", loosest=5),
+    "whole numbers in f64": Spec("D = floor(V + V) + ceil(V * 3 - 1)", "V: f64[M,N], D: f64[M,N]", loosest=5),
     "f64 functions": Spec("D = exp(X + Y) - gelu(X)", "X: f64[M,N], Y: f64[M,N], D: f64[M,N]", loosest=5),
     "mixed": Spec("D = (X * Y + 1) * W", "X: f32[M,N], Y: bf16[M,N], W: f64[M,N], D: f64[M,N]"),
     "mixed to f16": Spec("D = X * Y * W", "X: f32[M,N], Y: bf16[M,N], W: f64[M,N], D: f16[M,N]"),
@@ -227,6 +228,13 @@ def test_nothing_wrong_is_said_of_what_is_not_finite(name: str) -> None:
         assert outside(derived.value.double(), value, error) == 0
         judged = torch.where(derived.bound.isfinite(), error, torch.inf)
         assert outside(actual, derived.value.double(), derived.bound) >= outside(actual, value, judged)
+
+
+def test_a_sum_and_a_product_in_f64_that_do_not_round_are_known() -> None:
+    """Else a whole number that is one of an exact sum could as well be the next."""
+    spec = Spec("D = floor(V + V) + ceil(W * 4 - 1)", "V: f64[M,N], W: f32[M,N], D: f64[M,N]")
+    ((_, error, _),) = both(module_of(spec))
+    assert error.max() < 1e-9 < both(module_of(spec._replace(compute="D = floor(V / 0.1)")))[0][1].max()
 
 
 def test_a_plain_product_needs_no_class_and_what_is_exact_but_the_reference() -> None:

@@ -67,7 +67,6 @@ def workspaces(plan: RowwisePlan) -> Workspaces | None:
 
 def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
     lead, tile, argument = plan.spec.lead, plan.tile[plan.row], plan.spec.tensor(column.tensor).argument
-    unit = 16 // column.dtype.bytes
     columns = f"cute.sym_int(divisibility={tile})"
     if plan.row in plan.spec.static:
         columns = str(max(1, -(-plan.spec.static[plan.row] // tile)) * tile)
@@ -78,7 +77,7 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
         fake=(
             f"cutlass.{column.dtype.cutlass}",
             ("(", [str((plan.blocks or 1) * plan.rows), columns], ")"),
-            ("(", [f"cute.sym_int64(divisibility={unit})", "1"], ")"),
+            ("(", [f"cute.sym_int64(divisibility={ColumnText.of(plan, column).vector})", "1"], ")"),
             "assumed_align=16",
         ),
         documentation=f"Each call first writes what every block has of {argument} to memory of its own.",

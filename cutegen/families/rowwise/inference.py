@@ -170,7 +170,10 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
     spec = require_divisible(spec, report, row, vector, f"accesses of {vector} elements along {row}")
     for mode in spec.lead.shape:
         tile = schedule.tiler[mode]
-        if mode not in predication:
+        if mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:
+            predication[mode] = "mask"
+            report.infer(f"rows may be shorter than the tile's {tile}", "schedule", "predication", mode)
+        elif mode not in predication:
             predication[mode] = "none" if default_predication(spec, report, mode, tile) else "mask"
         if predication[mode] == "none":
             spec = require_divisible(spec, report, mode, tile, f"predication of {mode} is none and its tile is {tile}")

@@ -195,9 +195,10 @@ class _Planner:
             stored = value
         elif isinstance(stored, Cast) and stored.x is typed.value:
             stored = replace(stored, x=value)
-        self.items.append(
-            _Item(Store(typed.target, stored), self._level(stored), self.row in self.shapes[typed.target])
-        )
+        lies_along = self.row in self.shapes[typed.target]
+        if lies_along and not along and not isinstance(stored, Local) and not _is_constant(stored):
+            stored = self._name(self._free("row_value"), stored, along=False)
+        self.items.append(_Item(Store(typed.target, stored), self._level(stored), lies_along))
 
     def _column(self, typed: Typed) -> None:
         """An output that is reduced over the rows; a mean over several modes is one over all of them together."""

@@ -167,7 +167,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
         "uses_tidx": any("tidx" in text for text in (*texts.row_lines, *(text for _, text in indices))),
-        "uses_bidx": bool(plan.tile_order),
+        "uses_bidx": bool(plan.tile_order) or plan.persistent,
         "has_row": has_row,
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }

@@ -40,6 +40,7 @@ class WalkText:
     """One walk over the row."""
 
     loads: list[OperandText]
+    identity: bool  # whether a thread's coordinates of its values are made here, for what follows
     coordinates: bool
     in_row: bool  # whether elements beyond the row's end must be told
     statements: tuple[str, ...]
@@ -156,9 +157,11 @@ class WalksText:
         columns = [self._column(column) for column in one.columns]
         after = [line for step in one.after for line in self._row_step(step)]
         masked = plan.row in plan.masked and bool(one.reductions)
+        coordinates = coordinates and (plan.walked or not self._had_coordinates(number))
         return WalkText(
             loads=[self.operands[name] for name in reads],
-            coordinates=coordinates and (plan.walked or not self._had_coordinates(number)),
+            identity=(plan.walked or number == 0) if plan.masked else coordinates,
+            coordinates=coordinates,
             in_row=masked and (plan.walked or number == self._first_reducing()),
             statements=tuple(lines),
             stores=stores,

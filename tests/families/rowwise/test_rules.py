@@ -113,6 +113,8 @@ CASES = [
      "N: 1152"),
     (COLUMNS, {"static": "schedule: {scheduler: {kind: «grid}}\nstatic"}, "CG285", "over the rows", "kind: grid",
      "kind: persistent"),
+    (UNIT, {"tiler": "keep: registers\n  predication: {N: «none}\n  tiler"}, "CG286", "N is not fixed", "N: none",
+     "N: mask"),
 ]  # fmt: skip
 
 

@@ -40,6 +40,21 @@ def held(spec: Spec, say: Say) -> None:
     say(message, *first_written(spec, ("schedule", "tiler", row), _KEEP), notes=(f"{size} > {tiler[row]}",), help=help)
 
 
+def one_size(spec: Spec, say: Say) -> None:
+    """A row that is loaded whole without a predicate has the size of the tile, which must be known: it is never 0."""
+    row, schedule = row_of(spec), spec.schedule
+    if schedule.keep != "registers" or row in spec.static or schedule.predication.get(row) != "none":
+        return
+    extent = (schedule.tiler or {})[row]
+    mask = (written(f"write `{row}: mask`"), changed(spec, {f"predication.{row}": "mask"}))
+    say(
+        f"without a predicate every row has the tile's {extent} elements, and {row} is not fixed",
+        *("schedule", "predication", row),
+        notes=(f"an {row} of 0 divides by any tile, and its rows have nothing to load",),
+        help=first_that_works(say.code, [mask]) or f"write `{row}: {extent}` under `static`",
+    )
+
+
 def whole_accesses(spec: Spec, say: Say) -> None:
     """The tile of a row is a whole number of accesses of each of its threads."""
     row, threads, vector = row_of(spec), spec.schedule.threads_per_row or 1, vector_of(spec)
