@@ -100,6 +100,9 @@ SPECS = {
     ),
     "product": Spec("C = A @ B.T", "A: f32[M,K], B: f32[N,K], C: f32[M,N]", op="gemm"),
     "product in bf16": Spec("C = A @ B.T", "A: bf16[M,K], B: bf16[N,K], C: bf16[M,N]", op="gemm"),
+    "scaled product in f64": Spec(
+        "C = beta * (A @ B.T) + beta", "A: bf16[M,K], B: bf16[N,K], C: f32[M,N]", "beta: f64", op="gemm", loosest=5
+    ),
     "product in f64": Spec("C = A @ B.T", "A: f64[M,K], B: f64[N,K], C: f64[M,N]", op="gemm"),
     "axpby": Spec(
         "C = alpha * (A @ B.T) + beta * C",
