@@ -95,6 +95,14 @@ class Family(ABC, Generic[S, P]):
 
     # ------------------------------------------------------------------------------------------------------- lint
 
+    def variants(self, plan: P) -> tuple[P, ...]:
+        """The ways in which a kernel runs, each as a plan of its own; of several, what a call fits decides which.
+
+        The spec of each promises what it relies on; that of the kernel, what all calls must keep. The first is the one
+        that the schedule speaks of.
+        """
+        return (plan,)
+
     def rules(self) -> tuple[Rule, ...]:
         """What a spec can do wrong, in the order of the codes. Their pages are in the family's folder `pages`."""
         return ()

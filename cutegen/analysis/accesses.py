@@ -75,8 +75,13 @@ def _first(layout: Layout, vector: int) -> Layout:
 
 
 def accesses(plan: Plan) -> tuple[Access, ...]:
-    """All accesses of a kernel in the order in which it makes them: loads, shared memory, stores."""
-    return plan.spec.family.accesses(plan)
+    """All accesses of a kernel in the order in which it makes them: loads, shared memory, stores.
+
+    Of a kernel that runs in several ways those of the first, which the schedule speaks of.
+    """
+    first = plan.spec.family.variants(plan)[0]
+    made: tuple[Access, ...] = first.spec.family.accesses(first)
+    return made
 
 
 def strides_of(tensor: Tensor, modes: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:

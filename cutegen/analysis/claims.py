@@ -7,7 +7,7 @@ printed with. It is the plan that is proved, not the printed text. The family sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -33,8 +33,15 @@ class Claim:
 
 
 def claims(plan: Plan) -> tuple[Claim, ...]:
-    """What the family claims of a plan: coverage first, then the bounds of every mode."""
-    return tuple(plan.spec.family.claims(plan))
+    """What the family claims of a plan: coverage first, then the bounds of every mode.
+
+    Of a kernel that runs in several ways that is claimed of each; of all but the first the text says so.
+    """
+    first, *others = plan.spec.family.variants(plan)
+    found = [*first.spec.family.claims(first)]
+    for other in others:
+        found += [replace(claim, text=f"narrow: {claim.text}") for claim in other.spec.family.claims(other)]
+    return tuple(found)
 
 
 def compact(shape: Sequence[int]) -> tuple[int, ...]:

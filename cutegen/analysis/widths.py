@@ -8,7 +8,7 @@ from cutegen import layouts
 from cutegen.analysis.accesses import Access
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.language.model import KernelSpec
-from cutegen.planning.promises import aligned_elements, whole_accesses
+from cutegen.planning.promises import fitting_elements, whole_accesses
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def width(spec: KernelSpec, access: Access) -> Width:
     return Width(
         vector=access.vector,
         run=layouts.unit_stride_run(layouts.offsets(layouts.modes_of(access.layout)[1])),
-        aligned=aligned_elements(tensor),
+        aligned=fitting_elements(spec, tensor),
         fixed=whole_accesses(spec, tensor.major) if access.workspace is None else MAX_VECTOR_BITS,
         widest=MAX_VECTOR_BITS // tensor.dtype.bits,
         values=access.values,

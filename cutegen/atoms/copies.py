@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 CopyAtomName = Literal["universal", "cp_async"]
+Fallback = Literal["narrow", "refuse"]
 EvictPriority = Literal["evict_normal", "evict_first", "evict_last", "evict_unchanged", "no_allocate"]  # PTX's names
 WIDTHS = (8, 16, 32, 64, 128)  # bits of one access
 
@@ -27,4 +28,8 @@ ATOMS: dict[CopyAtomName, CopyAtom] = {
     )
 }
 COPY_ATOMS: tuple[CopyAtomName, ...] = get_args(CopyAtomName)
+FALLBACK_SAYS = (
+    "What a call gets whose sizes, strides or addresses do not allow accesses of `bits`: `narrow`: accesses of one "
+    "element; `refuse`: an error. Left out, `narrow`, unless `align`, `divisible` and `static` promise that all fit."
+)
 COPY_ATOM_SAYS = f"Copy atom: {', '.join(f'`{atom.name}` {atom.says}' for atom in ATOMS.values())}."

@@ -48,6 +48,15 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
     return f"{head}\n{body}\n{' ' * indent}{tail}"
 
 
+def display(head: str, items: Sequence[str], tail: str, indent: int) -> str:
+    """The text of `head`, the items of a list, tuple or dict, and `tail`: in one line, else with one item a line."""
+    flat = f"{head}{', '.join(items)}{tail}"
+    if indent + len(flat) <= WIDTH:
+        return flat
+    pad = " " * (indent + 4)
+    return f"{head}\n" + "".join(f"{pad}{item},\n" for item in items) + f"{' ' * indent}{tail}"
+
+
 def launch(kernel: str, arguments: Sequence[str], grid: str, threads: str = "THREADS", indent: int = 8) -> str:
     """The launch statement of a kernel: the last pair of brackets is opened first. It starts at the column `indent`."""
     options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", "stream=stream"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from cutegen.codegen.formatting import WIDTH, Item, call, documentation, python_tuple
+from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
@@ -34,6 +34,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "documentation": [
             *((f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors),
             *((x.path, x.documentation) for x in spaces),
+            *parts.documentation,
         ],
         "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t)],
         "scalar_checks": [line for s in spec.scalars for line in _scalar_checks(s)],
@@ -88,7 +89,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
 
 
 def _table(name: str, values: Mapping[str, str]) -> str:
-    return call(f"{name} = {{", [f'"{key}": {value}' for key, value in values.items()], "}", 0)
+    return display(f"{name} = {{", [f'"{key}": {value}' for key, value in values.items()], "}", 0)
 
 
 def _scalar_parameters(spec: KernelSpec) -> list[str]:
@@ -145,7 +146,7 @@ def _results(plan: Plan) -> dict[str, Any]:
 
 def _tuple_returned(items: list[str]) -> str:
     flat = f"return {', '.join(items)}"
-    return flat if 4 + len(flat) <= WIDTH or len(items) == 1 else call("return (", items, ")", 4)
+    return flat if 4 + len(flat) <= WIDTH or len(items) == 1 else display("return (", items, ")", 4)
 
 
 def _scalars_of_one(spec: KernelSpec) -> list[str]:
@@ -165,7 +166,8 @@ def _document(spec: KernelSpec, tensor: Tensor) -> str:
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
     made = ", None makes one" if can_be_made(spec, tensor) else ""
-    return f"{text}{tensor.major} contiguous, {tensor.align}-byte aligned, {use}{made}."
+    aligned = "" if spec.schedule.narrows and tensor.align == tensor.dtype.bytes else f"{tensor.align}-byte aligned, "
+    return f"{text}{tensor.major} contiguous, {aligned}{use}{made}."
 
 
 def _scalar_checks(scalar: Scalar) -> list[str]:

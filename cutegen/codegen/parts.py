@@ -68,7 +68,10 @@ class KernelParts:
     parameters: tuple[str, ...] = ()  # of the kernel, with types, between its tensors and its scalars
     launched: Mapping[str, str] = field(default_factory=dict)  # what the kernel is launched with for a parameter, where
     # that is not a variable of the same name
+    narrow: Mapping[str, str] = field(default_factory=dict)  # the same of its other launch, if it has one, for what its
+    # accesses do not fit
     largest: Mapping[str, str] = field(default_factory=dict)  # text of the largest size, by mode, that the grid counts
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None
+    documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
     uses_cpasync: bool = False  # whether the module imports `cpasync`

@@ -72,6 +72,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "kernel_template": f"{spec.family.name}/{parts.template}",
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
+        "narrow_arguments": [parts.narrow.get(name, name) for name in names],
         "launch_parameters": [*tensors, *scalars, *workspaces, "stream: cuda.CUstream"],
     }
 

@@ -114,6 +114,11 @@ class Schedule:
 
     family: ClassVar[Family[Any, Any]]
 
+    @property
+    def narrows(self) -> bool:
+        """Whether the kernel takes what its accesses do not fit, and then has accesses of one element."""
+        return False
+
 
 _SHAPES = Items(ByName(Integer(0), MODE_SIZE, least=1), "One size for each mode.", most=64)
 _MEASURED = Items(ByName(Integer(1), MODE_SIZE, least=1), "One size for each mode.", most=64)

@@ -66,12 +66,12 @@ RESERVED = (*_USED, *_BESIDE_THE_CALL, *sorted(MODULES - set(_USED)))
 # Names in the functions where tensors, scalars and modes are variables.
 RESERVED_ARGUMENTS = (
     *_USED,
-    "acc", "band", "bench", "bidx", "bidy", "coord", "device", "fetch", "generator", "grid", "grid_m", "grid_n",
-    "has_tile", "help", "in_bounds", "in_k", "k_block", "k_next", "k_size", "k_tile", "k_tiles", "mode_offsets", "name",
-    "one", "part", "place", "probe_index", "product", "residue", "rest", "rest_mn", "rest_v", "result", "seed",
-    "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream", "tensors", "thr_layout",
-    "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles", "tv_layout", "val_layout", "value_idx",
-    "value_offsets", "vector", "wants_gradient", "width",
+    "acc", "accesses_fit", "band", "bench", "bidx", "bidy", "coord", "device", "fetch", "generator", "grid", "grid_m",
+    "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block", "k_next", "k_size", "k_tile", "k_tiles",
+    "mode_offsets", "name", "narrow_layout", "one", "part", "place", "probe_index", "product", "residue", "rest",
+    "rest_mn", "rest_v", "result", "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage",
+    "stream", "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles", "tv_layout",
+    "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.

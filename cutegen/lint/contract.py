@@ -76,8 +76,9 @@ def _any_size(spec: KernelSpec, mode: str) -> str | None:
     def free(other: KernelSpec) -> KernelSpec:
         return replace(other, divisible={**promised, mode: 1}, source=replace(spec.source, values=values))
 
-    candidates = [(line, free(as_written(spec)))]
-    for field in _written_fields(spec):
+    fields = sorted(_written_fields(spec), key=lambda field: field != "copy.fallback")  # which takes no width away
+    candidates = [] if "copy.fallback" in fields else [(line, free(as_written(spec)))]
+    for field in fields:
         changed_spec = changed(spec, {field: None})
         candidates.append((f"leave out `schedule.{field}`", replace(changed_spec, divisible=promised)))
         candidates.append((f"leave out `schedule.{field}` and {line}", free(changed_spec)))

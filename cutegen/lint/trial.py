@@ -49,7 +49,9 @@ def try_out(spec: KernelSpec) -> tuple[KernelSpec, list[Diagnostic]]:
 
 def as_written(spec: KernelSpec[S]) -> KernelSpec[S]:
     """A resolved spec without what planning filled in, so that a changed value is inferred around anew."""
-    return replace(spec, schedule=edits.as_written(spec.schedule, ("schedule",), lambda path: is_written(spec, *path)))
+    schedule = edits.as_written(spec.schedule, ("schedule",), lambda path: is_written(spec, *path))
+    tensors = (t if is_written(spec, "tensors", t.name, "align") else replace(t, align=None) for t in spec.tensors)
+    return replace(spec, schedule=schedule, tensors=tuple(tensors))
 
 
 def is_written(spec: KernelSpec, *path: str | int) -> bool:

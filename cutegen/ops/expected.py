@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
-from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
@@ -165,12 +165,12 @@ def _groups(names: Sequence[str], widths: Sequence[int], most: int) -> list[list
 def _returned(results: Sequence[str], indices: Sequence[str], value: str) -> list[str]:
     if len(results) == 1 or any(indices):
         pairs = [f"({x}.{value}{i}, {x}.error{i})" for x, i in zip(results, indices, strict=True)]
-        return [call("return [", pairs, "]", 4)]
+        return [display("return [", pairs, "]", 4)]
     each = f"(one.{value}, one.error) for one in"
     flat = f"return [{each} ({', '.join(results)})]"
     if 4 + len(flat) <= WIDTH:
         return [flat]
-    return [call("result = [", results, "]", 4), f"return [{each} result]"]
+    return [display("result = [", results, "]", 4), f"return [{each} result]"]
 
 
 def _of(node: MatMul) -> Dtype:

@@ -12,6 +12,16 @@ def aligned_elements(tensor: Tensor) -> int:
     return max(1, min(tensor.align * 8, MAX_VECTOR_BITS) // tensor.dtype.bits)
 
 
+def fitting_elements(spec: KernelSpec, tensor: Tensor) -> int:
+    """The widest vector of a tensor, in elements: of 128 bits if the kernel has others for what does not fit.
+
+    So it could have where nothing was written of the tensor's alignment.
+    """
+    if spec.schedule.narrows or ("tensors", tensor.name, "align") not in spec.source.values:
+        return max(1, MAX_VECTOR_BITS // tensor.dtype.bits)
+    return aligned_elements(tensor)
+
+
 def whole_accesses(spec: KernelSpec, mode: str | None) -> int:
     """The widest vector, in elements, that a size of `mode` is a multiple of which the spec fixes or promises.
 

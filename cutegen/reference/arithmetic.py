@@ -14,6 +14,7 @@ from cutegen.dtypes import Dtype
 from cutegen.reference.rounding import (
     Bounded,
     half_subnormal,
+    overflow,
     product_is_exact,
     rounding,
     settle,
@@ -56,7 +57,10 @@ def _fused_otherwise(product: Bounded, other: torch.Tensor) -> torch.Tensor:
 
     if product.overflowed is None:
         return torch.zeros_like(other, dtype=torch.bool)
-    return product.overflowed & (product.value != other)
+    least, most = product.overflowed, 2 * overflow(product.dtype)
+    infinite = other.isinf() & (other != product.value)
+    less = other.isfinite() & (other * least.sign() < 0) & ((least.abs() < most) | least.isinf())
+    return (least != 0) & (infinite | less)
 
 
 def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
@@ -77,7 +81,16 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
     result = replace(result, error=torch.where(either & (result.error == 0), half_subnormal(dtype), result.error))
-    return replace(result, overflowed=a.value.isfinite() & b.value.isfinite() & result.value.isinf())
+    finite = a.value.isfinite() & b.value.isfinite()
+    return replace(result, overflowed=_overflowed(finite, value, error, result))
+
+
+def _overflowed(finite: torch.Tensor, value: torch.Tensor, error: torch.Tensor, result: Bounded) -> torch.Tensor:
+    """What a result was before it overflowed, at least, where its operands are `finite`; 0 where it did not."""
+    import torch
+
+    least = (value.abs() - error).clamp_min(overflow(result.dtype)).copysign(value)
+    return torch.where(finite & result.value.isinf(), least, 0.0)
 
 
 def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
@@ -211,7 +224,12 @@ def function(name: str, x: Bounded, dtype: Dtype) -> Bounded:
         "tanh": torch.tanh,
         "sigmoid": torch.sigmoid,
     }
-    return _monotone(monotone[name], x, dtype)
+    result = _monotone(monotone[name], x, dtype)
+    if name == "exp":  # ends with a multiplication by a power of two, which what follows may be fused with
+        value = torch.exp(x.value)
+        error = value - torch.exp(x.value - x.error)
+        return replace(result, overflowed=_overflowed(x.value.isfinite(), value, error.nan_to_num(0), result))
+    return result
 
 
 def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:

@@ -30,7 +30,8 @@ class Bounded:
     """Values with a bound on how far a kernel's may be from them.
 
     `value` is float64, or int64 for integers and bool (0, 1); `error` is float64 of the same or a broadcastable shape.
-    `overflowed` says, of a product of finite numbers, where it is infinite: an fma that it goes into need not be.
+    `overflowed` says, of a product of finite numbers or an exponential of one, where it is infinite, as an fma that it
+    goes into need not be: by the least that it can be without the overflow, with its sign, and 0 elsewhere.
     """
 
     value: torch.Tensor

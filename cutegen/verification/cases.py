@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
-from cutegen.verification.wishes import Data, Layout, allowed, derived
+from cutegen.verification.wishes import Data, Layout, Wish, allowed, derived
 
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
 
@@ -24,7 +24,8 @@ class Case:
     allows, the least for the first tensor; `offset` is padded, with base address and strides aligned to `align` bytes
     and to no more.
     `data`: `random` normal numbers, `integers` small ones for which results are exact, `special` with NaN, infinities,
-    signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name.
+    signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
+    has the bytes in which tensors stand, by name, where that is more than their `align`.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Case:
     data: Data = "random"
     seed: int = 0
     scalars: Mapping[str, float] = field(default_factory=dict)
+    aligned: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -84,17 +86,39 @@ def compact_allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
 
 def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
-    spec, family = plan.spec, plan.spec.family
-    tiles = {mode: spec.static.get(mode, size) for mode, size in family.covered(plan).items()}
-    own = family.wishes(plan, tiles)
     cases: dict[tuple[object, ...], Case] = {}
-    for wish in derived(plan, tiles) if own is None else own:
-        for sizes in allowed(spec, tiles, wish):
-            layout: Layout = wish.layout
-            if layout == "compact" and not compact_allowed(spec, sizes):
-                layout = "padded"
-            key = (tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
-            if key not in cases:
-                cases[key] = Case(wish.name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars)
-                break  # rounding the other way would be another wish's case
+    for number, way in enumerate(plan.spec.family.variants(plan)):
+        spec, family = way.spec, way.spec.family
+        tiles = {mode: spec.static.get(mode, size) for mode, size in family.covered(way).items()}
+        own = family.wishes(way, tiles)
+        for wish in derived(way, tiles) if own is None else own:
+            if number == 0 or wish.every_way:
+                _add(cases, plan.spec, spec, wish, tiles, number)
     return tuple(cases.values())
+
+
+def _add(
+    cases: dict[tuple[object, ...], Case],
+    kernel: KernelSpec,
+    spec: KernelSpec,
+    wish: Wish,
+    tiles: Mapping[str, int],
+    number: int,
+) -> None:
+    """Adds the case of a wish, unless there is one like it.
+
+    `kernel` says what every call keeps to, `spec` what those keep to that are run in the way of that number. In all
+    ways but the first no tensor stands as the first one could use it.
+    """
+    aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
+    for sizes in allowed(spec, tiles, wish):
+        layout: Layout = wish.layout
+        if number and layout == "compact":
+            layout = "offset"
+        elif layout == "compact" and not compact_allowed(spec, sizes):
+            layout = "padded"
+        key = (number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
+        if key not in cases:
+            name = f"{wish.name}, narrow" if number else wish.name
+            cases[key] = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
+            return  # rounding the other way would be another wish's case

@@ -9,7 +9,7 @@ gap onto a gap shows too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -109,6 +109,7 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
     summed = spec.operation.summed(spec)
     made = []
     for index, tensor in enumerate(spec.tensors):
+        tensor = replace(tensor, align=case.aligned.get(tensor.name, tensor.align))
         shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout, index)
         data = None
         if tensor.reads:

@@ -40,6 +40,7 @@ class Wish:
     data: Data = "random"
     exactly: bool = False  # the spec's own sizes are taken as they are
     scalars: Values = field(default_factory=dict)
+    every_way: bool = False  # of running, of a kernel that has several, and not the first alone
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:
@@ -84,17 +85,17 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         )
     for mode in free:
         yield Wish(f"{mode} one less", f"{mode} one below the tile", {mode: max(1, tile[mode] - 1)})
-        yield Wish(f"{mode} one more", f"{mode} one above the tile", {mode: tile[mode] + 1})
+        yield Wish(f"{mode} one more", f"{mode} one above the tile", {mode: tile[mode] + 1}, every_way=True)
     less = {m: max(1, tile[m] - 1) for m in free}
     more = {m: tile[m] + 1 for m in free}
-    yield Wish("all one less", "every mode one below the tile", less, data="integers")
+    yield Wish("all one less", "every mode one below the tile", less, data="integers", every_way=True)
     yield Wish("all one more", "every mode one above the tile", more, data="integers")
     for mode in free:
         yield Wish(f"{mode} = 1", f"size 1 in {mode}", {**more, mode: 1})
-    yield Wish("all 1", "a single element", dict.fromkeys(free, 1))
+    yield Wish("all 1", "a single element", dict.fromkeys(free, 1), every_way=True)
     primes = dict(zip(free, _primes_above(tile[m] + tile[m] // 3 + 1 for m in free), strict=True))
     below = dict(zip(free, _primes_below(tile[m] * 2 // 3 + 1 for m in free), strict=True))
-    yield Wish("primes", "sizes that nothing divides", primes)
+    yield Wish("primes", "sizes that nothing divides", primes, every_way=True)
     yield Wish("primes integers", "sizes that nothing divides, the result must be exact", primes, data="integers")
     yield Wish("small primes", "less than a tile in every mode", below)
     several = {m: tile[m] * 3 for m in outer} | {m: tile[m] * 2 for m in inner if m in free}
@@ -111,7 +112,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         kind: Layout = "padded" if layout == "padded" else "offset"
         yield Wish(layout, why, deep, kind)
         yield Wish(f"{layout} primes", why + ", sizes that nothing divides", primes, kind, "integers")
-        yield Wish(f"{layout} residue", why + ", a part of a tile in every mode", more, kind)
+        yield Wish(f"{layout} residue", why + ", a part of a tile in every mode", more, kind, every_way=True)
     yield from _many_tiles(plan, tile)
     yield from _special(plan, primes, below)
     for mode in (m for m in spec.lead.shape if m in free and m not in op.without_reference(spec)):

@@ -139,7 +139,8 @@ TV = {"thread_layout": "(4,8):(8,1)", "value_layout": "(2,4):(4,1)"}
     ("schedule", "align", "static", "vector", "why"),
     [
         (TV, 16, {}, 4, "128 bits are the most"),
-        (TV, 8, {}, 2, "the alignment allows no more"),
+        (TV | {"copy": {"fallback": "refuse"}}, 8, {}, 2, "the alignment allows no more"),
+        (TV, 8, {}, 2, "`bits` asks for no more of the 4 that are possible"),
         (TV, 16, {"N": 6}, 2, "the size that is fixed or promised allows no more"),
         (TV | {"value_layout": "(4,2):(2,1)"}, 16, {}, 2, "no more neighbours of a thread lie in a row"),
         (TV | {"value_layout": "(2,4):(1,2)"}, 16, {}, 1, "a thread's values do not lie in a row"),
@@ -206,6 +207,7 @@ def test_sizes_add_a_roofline_for_each_and_every_target() -> None:
     ],
 )
 def test_wrong_sizes_are_refused_with_what_would_do(one: Path, sizes: str, error: str, help: str | None) -> None:
+    one.write_text(one.read_text() + "schedule: {copy: {fallback: refuse}}\n", encoding="utf-8")
     result = explain(one, "--sizes", sizes)
     assert result.exit_code == 2 and error in result.stderr and not result.stdout
     assert help is None or f"help: {help}" in result.stderr

@@ -44,8 +44,8 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     # Both of these the compiler finds after the module's lines have run
     "misaligned": (COPY, "assumed_align=align", "assumed_align=2"),
     "padded": (GEMM, "(BLK_N, BLK_K, STAGES))", "(BLK_N, BLK_K, STAGES), stride=(1, BLK_N + 1, 2048))"),
-    "in ptxas": (ADD, "block=[THREADS, 1, 1]", "block=[0, 1, 1]"),
-    "nothing written": (ADD, "num_bits_per_copy=128", "num_bits_per_copy=48"),
+    "in ptxas": (f"{ADD}divisible: {{N: 4}}\n", "block=[THREADS, 1, 1]", "block=[0, 1, 1]"),
+    "nothing written": (ADD, "num_bits_per_copy=width * 32", "num_bits_per_copy=48"),
     "inferred": (GEMM, "cpasync.CopyG2SOp()", "cpasync.NoSuchOp()"),
     "unknown target": (ADD, 'cute.GPUArch(arch)', 'cute.GPUArch("sm_91")'),
 }  # fmt: skip

@@ -28,6 +28,7 @@ tensors:
   D: {shape: [M, N], dtype: DTYPE, align: ALIGN, role: out}
 compute: D = S + B
 schedule: {value_layout: "(2,4):(4,1)", copy: {evict_priority: PRIORITY}}
+divisible: {N: 8}
 targets: [sm_80]
 """
 

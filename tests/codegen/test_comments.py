@@ -38,6 +38,7 @@ tensors:
   D: {shape: [M, N], dtype: %(dtype)s, align: 16, role: out}
 compute: D = S
 schedule: %(schedule)s
+divisible: {N: 8}
 targets: [sm_80]
 """
 

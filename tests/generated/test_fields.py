@@ -170,6 +170,10 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (OUTER, "schedule.copy", {"bits": 64}, TEXT),
         (OUTER, "schedule.copy", {"bits": 16}, REFUSED),
     ],
+    "elementwise_schedule.copy.fallback": [
+        (ELEMENTWISE | {"divisible": {}}, "schedule.copy.fallback", "refuse", TEXT),
+        (ELEMENTWISE, "schedule.copy.fallback", "narrow", REFUSED),
+    ],
     "elementwise_schedule.copy.evict_priority": [
         (ELEMENTWISE, "schedule.copy.evict_priority", "no_allocate", TEXT),
         (ELEMENTWISE, "schedule.copy.evict_priority", "evict_first", TEXT),
@@ -251,6 +255,10 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "rowwise_schedule.copy.bits": [
         (ROWWISE, "schedule.copy.bits", 64, TEXT),
         (ROWWISE, "schedule.copy.bits", 16, REFUSED),
+    ],
+    "rowwise_schedule.copy.fallback": [
+        (ROWWISE, "schedule.copy.fallback", "refuse", TEXT),
+        (ROWWISE, "schedule.copy.fallback", "wide", REFUSED),
     ],
     "rowwise_schedule.copy.evict_priority": [(ROWWISE, "schedule.copy.evict_priority", "no_allocate", TEXT)],
     "rowwise_schedule.predication": [(ROWWISE, "schedule.predication.M", "none", TEXT)],

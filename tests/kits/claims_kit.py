@@ -27,7 +27,13 @@ quick = settings(
 
 
 def plan_of(text: str) -> Any:
-    """None for a spec that is refused."""
+    """The plan of a spec with the promises that its accesses need; None for one that is refused."""
+    ways = ways_of(text)
+    return ways and ways[0]
+
+
+def ways_of(text: str) -> Any:
+    """All ways in which a kernel runs, as plans; None for a spec that is refused."""
     try:
         spec = read_specs(text, "x.yaml")[0]
     except SpecError:
@@ -36,7 +42,7 @@ def plan_of(text: str) -> Any:
     spec = resolve(spec, report)
     if not report.failed:
         check(spec, report, advise=False)
-    return None if report.failed else make_plan(spec)
+    return None if report.failed else spec.family.variants(make_plan(spec))
 
 
 def failing(plan: Plan) -> list[Claim]:

@@ -36,17 +36,26 @@ def notes_of(text: str) -> list[Diagnostic]:
     return list(narrowed(module.spec, module.inferred))
 
 
+def refusing(op: str, **copy: object) -> dict[str, Any]:
+    """A schedule with which a kernel demands what its accesses need: a gemm always does."""
+    return {} if op == "gemm" else {"copy": {"fallback": "refuse", **copy}}
+
+
 @pytest.mark.parametrize("op", ["gemm", "elementwise"])
 @pytest.mark.parametrize(("dtype", "step"), [("f32", 4), ("f16", 8)])
 def test_a_promise_that_was_inferred_is_said_with_the_line_that_lifts_it(op: str, dtype: str, step: int) -> None:
-    (note,) = notes_of(spec(op, dtype))
+    given = refusing(op)
+    (note,) = notes_of(spec(op, dtype, schedule=given))
     assert (note.code, note.severity) == ("CG225", "note")
     assert f"only multiples of {step} are taken for N" in note.message
-    assert note.help is not None and "write `divisible: {N: 1}` for any N" in note.help
-    assert f"moves {16 // step} bytes of " in note.help and note.help.endswith("not 16")
-    assert module_of(spec(op, dtype)).spec.divisible == {"N": step}
-    lifted = module_of(spec(op, dtype, divisible={"N": 1}))
-    assert lifted.spec.divisible == {"N": 1} and not notes_of(spec(op, dtype, divisible={"N": 1}))
+    if op == "elementwise":
+        assert note.help == "leave out `schedule.copy.fallback` for any N"
+    else:
+        assert note.help is not None and "write `divisible: {N: 1}` for any N" in note.help
+        assert f"moves {16 // step} bytes of " in note.help and note.help.endswith("not 16")
+    assert module_of(spec(op, dtype, schedule=given)).spec.divisible == {"N": step}
+    lifted = module_of(spec(op, dtype, schedule=given, divisible={"N": 1}))
+    assert lifted.spec.divisible == {"N": 1} and not notes_of(spec(op, dtype, schedule=given, divisible={"N": 1}))
     assert '"N": 1' in re.findall("DIVISIBLE = .*", lifted.text)[0]
 
 
@@ -59,7 +68,7 @@ def test_a_written_promise_stands(op: str, promise: int) -> None:
 
 
 def test_what_was_written_and_asks_for_more_is_refused() -> None:
-    text = spec("elementwise", schedule={"copy": {"bits": 128}}, divisible={"N": 6})
+    text = spec("elementwise", schedule=refusing("elementwise", bits=128), divisible={"N": 6})
     (error,) = found_in(text)
     assert error.code == "CG224" and "a multiple of 6, and the schedule needs one of 12" in error.message
     assert error.help is not None and "`N: 12`" in error.help
@@ -67,9 +76,8 @@ def test_what_was_written_and_asks_for_more_is_refused() -> None:
 
 
 def test_a_written_width_is_named_where_it_is_what_narrows() -> None:
-    (note,) = notes_of(spec("elementwise", schedule={"copy": {"bits": 128}}))
-    assert note.help is not None
-    assert note.help.startswith("leave out `schedule.copy.bits` and write `divisible: {N: 1}` for any N; one access ")
+    (note,) = notes_of(spec("elementwise", schedule=refusing("elementwise", bits=128)))
+    assert note.help == "leave out `schedule.copy.fallback` for any N"
     notes = notes_of(spec("elementwise", schedule={"predication": {"M": "none"}}, divisible={"N": 4}))
     assert [n.help for n in notes] == ["leave out `schedule.predication.M` for any M"]
 
@@ -79,3 +87,21 @@ def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
     assert note.code == "CG226" and note.message.startswith("A, B, C: only addresses and strides in steps of 16 bytes")
     assert note.help == "write `align: 4` for A, B, C to take any; one access then moves 4 bytes of C, not 16"
     assert not notes_of(spec("gemm", align=4))
+
+
+@pytest.mark.parametrize("promises", [{}, {"align": 16}, {"align": None}, {"align": None, "divisible": {"N": 4}}])
+def test_what_was_not_written_is_not_asked_of_callers(promises: dict[str, Any]) -> None:
+    """A kernel with narrow accesses for what its wide ones do not fit has nothing to say of sizes and addresses."""
+    module = module_of(spec("elementwise", **promises))
+    assert not notes_of(spec("elementwise", **promises)) and module.spec.schedule.copy.fallback == "narrow"
+    assert module.spec.divisible == promises.get("divisible", {})
+    assert {t.align for t in module.spec.tensors} == {promises.get("align", 16) or 4}
+
+
+def test_where_all_is_promised_there_are_no_narrow_accesses() -> None:
+    module = module_of(spec("elementwise", divisible={"N": 4}))
+    assert module.spec.schedule.copy.fallback is None and "else of one element" not in module.text
+    (error,) = found_in(spec("elementwise", divisible={"N": 4}, schedule={"copy": {"fallback": "narrow"}}))
+    assert error.code == "CG203" and "what is promised allows all accesses" in error.message
+    (error,) = found_in(spec("elementwise", schedule={"copy": {"fallback": "narrow", "bits": 32}}))
+    assert error.code == "CG203" and "every access is of one element" in error.message

@@ -153,7 +153,8 @@ def test_elementwise_plans_cover_their_tile_once_in_whole_accesses(text: str) ->
     spec, report = resolved(text)
     check(spec, report)
     assert not report.failed, report.diagnostics
-    plan = make_plan(spec)
+    plan = spec.family.variants(make_plan(spec))[0]
+    spec = plan.spec
     assert isinstance(plan, ElementwisePlan)
     owned = values_of_threads(plan)
     met = Counter(where for own in owned.values() for where in own)

@@ -100,11 +100,14 @@ def test_a_sum_that_may_overflow_on_its_way_is_not_judged() -> None:
 
 def test_a_product_that_overflows_may_be_fused_into_a_sum() -> None:
     """Rounded first it is infinite; in an fma it is not, and infinity minus it is no NaN."""
-    found = of("D = X * Y + Z", X=[3e38] * 4, Y=[3.0] * 4, Z=[1.0, -inf, inf, nan])
-    assert found.bound.isfinite().tolist() == [False, False, True, True]
+    found = of("D = X * Y + Z", X=[3e38] * 6, Y=[1.5] * 5 + [3.0], Z=[1.0, -2e38, -inf, inf, nan, -2e38])
+    assert found.bound.isfinite().tolist() == [True, False, False, True, True, True]
     for text in ("D = Z - X * Y", "D = Z - (-X) * (-Y)"):
         assert of(text, X=[3e38] * 2, Y=[3.0] * 2, Z=[inf, -inf]).bound.isfinite().tolist() == [False, True]
     assert of("D = X * Y", X=[3e38], Y=[3.0])[1].item() == 0
+    # An exponential ends with a multiplication by a power of two
+    found = of("D = exp(X) + Z", X=[90.0, 89.0, 90.0, 90.0], Z=[-1.0, -2e38, -inf, inf])
+    assert found.bound.isfinite().tolist() == [True, False, False, True] and of("D = exp(X)", X=[90.0])[1].item() == 0
 
 
 @pytest.mark.parametrize(

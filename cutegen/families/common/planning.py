@@ -13,7 +13,7 @@ from cutegen.expressions.parsing import Call, Name, Typed, walk
 from cutegen.families.common.pointwise import Operand
 from cutegen.language.kinds import MAX_INT as MAX_SIZE
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.promises import aligned_elements, known_divisor, promised
+from cutegen.planning.promises import fitting_elements, known_divisor, promised
 from cutegen.planning.report import Report
 
 
@@ -105,7 +105,7 @@ def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operan
     """
     lead = spec.lead
     lacks = tuple(mode for mode in lead.shape if mode not in tensor.shape)
-    along = min(vector, aligned_elements(tensor)) if tensor.major == lead.major else 1
+    along = min(vector, fitting_elements(spec, tensor)) if tensor.major == lead.major else 1
     return Operand(tensor, along, lacks, read, tensor in spec.outputs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -15,7 +15,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Name, coords
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.language.model import Tensor
+from cutegen.language.model import KernelSpec, Tensor
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -82,6 +82,7 @@ def pointwise_context(
     what `A @ B.T` stands for. With `guard_tiles`, `has_tile` says whether the thread has anything to do at all.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
+    width = width_name(spec)
     operands = [_operand(plan, o) for o in point.operands]
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
     taken, inside = ("SLICE", 4) if point.sliced else ("VALUES", 0)
@@ -110,10 +111,11 @@ def pointwise_context(
         "operands": operands,
         "loaded": loaded,
         "outputs": outputs,
-        "narrow_widths": [(v, point.vector // v) for v in sorted({o.vector for o in point.operands} - {point.vector})],
+        "V": width,
+        "narrow_widths": narrow_widths(spec, point.operands, point.vector),
         "taken": taken,
-        "accesses": f"{taken} // VECTOR",
-        "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else "vector * VECTOR]"),
+        "accesses": f"{taken} // {width}",
+        "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else f"vector * {width}]"),
         "coordinates": coordinates,
         "value_coordinate": f"t{name}c{name}[value_idx{', part' if point.sliced else ''}]",
         "coordinates_path": "compute" if coordinates and not masked else "",
@@ -141,14 +143,14 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        vector_text=str(o.vector) if narrow else "VECTOR",
+        vector_text=vector_text(spec, o, plan.pointwise.vector),
         predicate=predicate,
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)})",
         write=o.write,
         values=values,
-        loading=copy_atom(o, "CopyG2ROp"),
-        storing=copy_atom(o, "CopyR2GOp"),
+        loading=copy_atom(spec, o, plan.pointwise.vector, "CopyG2ROp"),
+        storing=copy_atom(spec, o, plan.pointwise.vector, "CopyR2GOp"),
         # In the kernel a u8 tensor says it holds i8
         fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
         # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
@@ -158,11 +160,37 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
     )
 
 
-def copy_atom(o: Operand, special: str) -> list[str]:
+def width_name(spec: KernelSpec) -> str:
+    """What the kernel calls the elements of one access: a constant, or a parameter where there are narrow ones too."""
+    return "width" if spec.schedule.narrows else "VECTOR"
+
+
+def vector_text(spec: KernelSpec, o: Operand, vector: int) -> str:
+    """The text of how many elements one access to an operand moves, of a kernel whose accesses move `vector`."""
+    width = width_name(spec)
+    if o.vector == vector:
+        return width
+    return f"min({width}, {o.vector})" if spec.schedule.narrows else str(o.vector)
+
+
+def narrow_widths(spec: KernelSpec, operands: Iterable[Operand], vector: int) -> list[tuple[int, str, str]]:
+    """The widths of accesses to operands that move fewer than `vector` elements, as numbers and as texts, each with
+    the text of how many of them share a predicate.
+    """
+    found = {o.vector: vector_text(spec, o, vector) for o in operands if o.vector != vector}
+    width = width_name(spec)
+    return [
+        (v, text, f"{width} // {text}" if spec.schedule.narrows else str(vector // v))
+        for v, text in sorted(found.items())
+    ]
+
+
+def copy_atom(spec: KernelSpec, o: Operand, vector: int, special: str) -> list[str]:
     """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
     plain = o.evict_priority == "evict_normal"
     op = "CopyUniversalOp" if plain else special
-    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={o.bits}"]
+    bits = f"{vector_text(spec, o, vector)} * {o.tensor.dtype.bits}" if spec.schedule.narrows else str(o.bits)
+    items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={bits}"]
     priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
     return items if plain else [*items, priority]
 

@@ -12,6 +12,7 @@ from cutegen import layouts
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
+from cutegen.families.common.narrowing import interleaved
 from cutegen.families.elementwise.last_block import astray, small_sizes
 from cutegen.families.elementwise.partitions import thread_values
 from cutegen.families.elementwise.plan import ElementwisePlan
@@ -55,7 +56,8 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
     if plan.partition == "thread_value":
         assert plan.thread_layout is not None and plan.value_layout is not None and plan.tv_layout is not None
         tiler, layout = make_layout_tv(plan.thread_layout, plan.value_layout)
-        if tiler != plan.tiler or layouts.offsets(layout) != layouts.offsets(plan.tv_layout):
+        made = [layout, interleaved(layout)] if plan.pointwise.vector == 1 else [layout]
+        if tiler != plan.tiler or all(layouts.offsets(one) != layouts.offsets(plan.tv_layout) for one in made):
             yield f"thread_layout and value_layout make {layout} of a tile ({sides_text(tiler)})"
     elif plan.partition == "inner_outer":
         assert plan.thread_layout is not None
@@ -64,7 +66,7 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
             if extent % (side * own):
                 each = f" with {count(own, 'element')} each" if own > 1 else ""
                 yield f"{extent} is no multiple of {count(side, 'thread')}{each}"
-        if prod(run) != 1 and prod(run) != vector:
+        if prod(run) not in (1, vector) and vector > 1:
             yield f"the threads deal out {count(prod(run), 'element')} at a time, and an access has {vector}"
 
 

@@ -57,6 +57,11 @@ class ElementwiseFamily(Family[ElementwiseSchedule, ElementwisePlan]):
 
         return plan(spec)
 
+    def variants(self, plan: ElementwisePlan) -> tuple[ElementwisePlan, ...]:
+        from cutegen.families.elementwise.variants import variants
+
+        return variants(plan)
+
     def rules(self) -> tuple[Rule, ...]:
         from cutegen.families.elementwise.rules import RULES
 

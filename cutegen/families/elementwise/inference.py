@@ -10,6 +10,7 @@ from tensor_layouts import Layout
 
 from cutegen import layouts
 from cutegen.atoms.targets import CACHE_LINE, SECTOR, WARP
+from cutegen.families.common.narrowing import infer_fallback, with_promises
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors, turning_threads
 from cutegen.families.elementwise.schedule import ElementwiseSchedule, Partition, Spec, Walk
 from cutegen.families.elementwise.tiles import (
@@ -55,7 +56,8 @@ def resolve(spec: Spec, report: Report) -> Spec:
         return replace(spec, schedule=schedule)  # lint says why
     widest = widest_vector(spec)
     if schedule.copy.bits is not None:
-        widest = min(widest, max(1, schedule.copy.bits // widest_bits(spec)))
+        written = max(1, schedule.copy.bits // widest_bits(spec))
+        widest = min(widest, written) if schedule.copy.fallback == "refuse" else written
     match schedule.partition:
         case "inner":
             schedule = _infer_inner(spec, schedule, report, widest)
@@ -66,7 +68,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)
     spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
-    return _infer_predication(spec, report)
+    return _infer_predication(_infer_fallback(spec, report), report)
 
 
 def _partition(schedule: ElementwiseSchedule) -> Partition:
@@ -222,12 +224,16 @@ def _infer_copy(spec: Spec, schedule: ElementwiseSchedule, report: Report) -> El
     return replace(schedule, copy=copy)
 
 
+def _infer_fallback(spec: Spec, report: Report) -> Spec:
+    copy, major, vector = spec.schedule.copy, str(spec.output.major), vector_of(spec)
+    fallback = infer_fallback(spec, report, copy.fallback, major, vector, block_tile(spec)[major])
+    settled = replace(spec, schedule=replace(spec.schedule, copy=replace(copy, fallback=fallback)))
+    return with_promises(settled, report, copy.fallback, major, vector)
+
+
 def _infer_predication(spec: Spec, report: Report) -> Spec:
-    schedule = spec.schedule
-    vector, major, tile = vector_of(spec), spec.output.major, block_tile(spec)
-    assert major is not None
+    schedule, tile = spec.schedule, block_tile(spec)
     predication = dict(spec.schedule.predication)
-    spec = require_divisible(spec, report, major, vector, f"accesses of {vector} elements along {major}")
     slowest = tile_order(spec)[-1]
     for index, mode in enumerate(spec.output.shape):
         if mode not in predication and schedule.partition == "inner" and index == slowest:

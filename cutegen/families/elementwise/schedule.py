@@ -8,7 +8,15 @@ from typing import Literal, get_args
 
 from tensor_layouts import Layout
 
-from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName, EvictPriority
+from cutegen.atoms.copies import (
+    COPY_ATOM_SAYS,
+    COPY_ATOMS,
+    FALLBACK_SAYS,
+    WIDTHS,
+    CopyAtomName,
+    EvictPriority,
+    Fallback,
+)
 from cutegen.language.kinds import ByName, Choice, Integer, LayoutText, Record, Text, key
 from cutegen.language.model import KernelSpec, Schedule
 
@@ -26,6 +34,7 @@ class ElementwiseCopy:
         "Width of one access to the widest element type, in bits. Left out, as wide as a thread has neighbours; single "
         "elements for `inner_outer`.",
     )
+    fallback: Fallback | None = key(Choice(get_args(Fallback)), FALLBACK_SAYS)
     evict_priority: EvictPriority | None = key(
         Choice(get_args(EvictPriority)),
         "What the L1 cache does with lines of tensors that have all modes of the output: `no_allocate` for what is "
@@ -71,6 +80,10 @@ class ElementwiseSchedule(Schedule):
         factory=dict,
     )
     scheduler: Walk = key(Record(Walk), "The order in which tiles are walked.", factory=Walk)
+
+    @property
+    def narrows(self) -> bool:
+        return self.copy.fallback == "narrow"
 
 
 Spec = KernelSpec[ElementwiseSchedule]

@@ -8,9 +8,11 @@ from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.elementwise.grid import grid_text, tiles_text
 from cutegen.families.elementwise.plan import ElementwisePlan
+from cutegen.families.elementwise.variants import variants
 from cutegen.layouts import show
 
 DIVISOR = "cute.FastDivmodDivisorV2"
@@ -20,14 +22,28 @@ def kernel_parts(plan: ElementwisePlan) -> KernelParts:
     """The parts of a module of one elementwise kernel."""
     divisors = _divisors(plan)
     layout = ["tv_layout: cute.Layout"] if plan.partition == "thread_value" else []
+    narrowing = narrowing_of(plan)
+    launched = {d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
     return KernelParts(
         template="elementwise.py.j2",
         constants=_constants(plan),
-        context=pointwise_context(plan, "schedule.copy", guard_tiles=plan.guard_tiles) | _context(plan),
-        parameters=(*layout, *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
-        launched={d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)},
+        context=pointwise_context(plan, "schedule.copy", guard_tiles=plan.guard_tiles)
+        | _context(plan)
+        | narrowing.context,
+        parameters=(*layout, *narrowing.parameters, *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
+        launched=launched | narrowing.wide,
+        narrow=launched | narrowing.narrow,
         limits=_limits(plan),
+        documentation=narrowing.documentation("schedule.copy"),
     )
+
+
+def narrowing_of(plan: ElementwisePlan) -> Narrowing:
+    """The kernel's launches."""
+    point = plan.pointwise
+    narrow = variants(plan)[-1].tv_layout
+    layout = None if narrow == plan.tv_layout else narrow
+    return Narrowing(plan.spec, point.operands, point.vector, str(plan.spec.output.major), "schedule.partition", layout)
 
 
 def _constants(plan: ElementwisePlan) -> tuple[Constant, ...]:

@@ -10,7 +10,7 @@ from cutegen import layouts
 from cutegen.families.elementwise.schedule import ElementwiseSchedule, Spec
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
-from cutegen.planning.promises import aligned_elements, whole_accesses
+from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
 
@@ -31,7 +31,7 @@ def widest_bits(spec: Spec) -> int:
 def widest_vector(spec: Spec) -> int:
     """Elements that one access may move, for the output and all whole tensors that are contiguous where it is."""
     along = [t for t in whole_tensors(spec) if t.major == spec.output.major]
-    by_alignment = min(aligned_elements(tensor) for tensor in along)
+    by_alignment = min(fitting_elements(spec, tensor) for tensor in along)
     return min(by_alignment, max(1, 128 // widest_bits(spec)), whole_accesses(spec, spec.output.major))
 
 

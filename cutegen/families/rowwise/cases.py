@@ -16,6 +16,6 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     many = {plan.beside: ROWS} if plan.beside is not None else {}
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
     part = held // 3 + 1 if plan.walked else held
-    yield Wish("rows", why, {**many, row: part}, data="rows")
+    yield Wish("rows", why, {**many, row: part}, data="rows", every_way=True)
     if plan.walked:
-        yield Wish("rows of two pieces", why, {**many, row: held + part}, "padded", data="rows")
+        yield Wish("rows of two pieces", why, {**many, row: held + part}, "padded", data="rows", every_way=True)

@@ -21,7 +21,8 @@ class ColumnText:
     type: str  # of its sums
     neutral: str
     vector: int  # elements of one access to the workspace
-    bits: int
+    vector_text: str
+    bits_text: str
     so_far: str  # a thread's sums, in registers
     memory: str  # where they are in the workspace
     both: str  # two partial results, `x` and `other`, as one
@@ -38,6 +39,8 @@ class ColumnText:
         """The texts that do not depend on the walk."""
         dtype, out, lead = column.dtype, plan.spec.tensor(column.tensor).dtype, plan.spec.lead.name
         vector = min(plan.vector, 16 // dtype.bytes)
+        narrows = plan.spec.schedule.narrows
+        text = str(vector) if not narrows else "width" if vector == plan.vector else f"min(width, {vector})"
         mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
         converted = f"({mean})" if column.mean else mean
         result = mean if out is dtype else f"{converted}.to(cutlass.{out.cutlass})"
@@ -46,7 +49,8 @@ class ColumnText:
             type=f"cutlass.{dtype.cutlass}",
             neutral=identity(column.function, dtype),
             vector=vector,
-            bits=vector * dtype.bits,
+            vector_text=text,
+            bits_text=f"{text} * {dtype.bits}" if narrows else str(vector * dtype.bits),
             so_far=f"t{lead}r{column.tensor}",
             memory=f"t{lead}g{column.tensor}",
             both=combined_texts(column.function, dtype, "x", "other"),

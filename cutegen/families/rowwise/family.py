@@ -57,6 +57,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return plan(spec)
 
+    def variants(self, plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
+        from cutegen.families.rowwise.variants import variants
+
+        return variants(plan)
+
     def rules(self) -> tuple[Rule, ...]:
         from cutegen.families.rowwise.rules import RULES
 

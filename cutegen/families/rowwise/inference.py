@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
+from cutegen.families.common.narrowing import infer_fallback, with_promises
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.rows import (
@@ -46,7 +47,14 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
         return spec
-    return _infer_predication(_infer_scheduler(spec, report), report)
+    return _infer_predication(_infer_fallback(_infer_scheduler(spec, report), report), report)
+
+
+def _infer_fallback(spec: Spec, report: Report) -> Spec:
+    copy, row, vector = spec.schedule.copy, row_of(spec), vector_of(spec)
+    fallback = infer_fallback(spec, report, copy.fallback, row, vector, (spec.schedule.tiler or {})[row])
+    settled = replace(spec, schedule=replace(spec.schedule, copy=replace(copy, fallback=fallback)))
+    return with_promises(settled, report, copy.fallback, row, vector)
 
 
 def _infer_scheduler(spec: Spec, report: Report) -> Spec:
@@ -164,10 +172,9 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
 
 
 def _infer_predication(spec: Spec, report: Report) -> Spec:
-    schedule, row, vector = spec.schedule, row_of(spec), vector_of(spec)
+    schedule, row = spec.schedule, row_of(spec)
     assert schedule.tiler is not None
     predication = dict(schedule.predication)
-    spec = require_divisible(spec, report, row, vector, f"accesses of {vector} elements along {row}")
     for mode in spec.lead.shape:
         tile = schedule.tiler[mode]
         if mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:

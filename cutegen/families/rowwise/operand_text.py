@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, Expr, Name
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.common.pointwise_text import copy_atom
+from cutegen.families.common.pointwise_text import copy_atom, vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
@@ -45,12 +45,12 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        vector=str(o.vector) if narrow else "VECTOR",
+        vector=vector_text(plan.spec, o, plan.vector),
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
-        loading=copy_atom(o, "CopyG2ROp"),
-        storing=copy_atom(o, "CopyR2GOp"),
+        loading=copy_atom(plan.spec, o, plan.vector, "CopyG2ROp"),
+        storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
         element=["cutlass.Uint8"] if byte else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),

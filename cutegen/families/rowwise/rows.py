@@ -12,7 +12,7 @@ from cutegen.families.rowwise.program import Program, program_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.language.model import Tensor
 from cutegen.ops.rowwise import row_mode
-from cutegen.planning.promises import aligned_elements, whole_accesses
+from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 
@@ -43,7 +43,7 @@ def widest_tensor(spec: Spec) -> Tensor:
 
 def widest_vector(spec: Spec) -> int:
     """Elements that one access may move, for all whole tensors."""
-    by_alignment = min(aligned_elements(tensor) for tensor in whole_tensors(spec))
+    by_alignment = min(fitting_elements(spec, tensor) for tensor in whole_tensors(spec))
     by_type = max(1, 128 // widest_tensor(spec).dtype.bits)
     return min(by_alignment, by_type, whole_accesses(spec, row_of(spec)))
 

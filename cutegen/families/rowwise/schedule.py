@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName, EvictPriority
+from cutegen.atoms.copies import (
+    COPY_ATOM_SAYS,
+    COPY_ATOMS,
+    FALLBACK_SAYS,
+    WIDTHS,
+    CopyAtomName,
+    EvictPriority,
+    Fallback,
+)
 from cutegen.language.kinds import ByName, Choice, Integer, Record, Text, key
 from cutegen.language.model import KernelSpec, Schedule
 
@@ -24,6 +32,7 @@ class RowCopy:
         Choice(WIDTHS),
         "Width of one access to the widest element type, in bits. Left out, as wide as sizes and alignment allow.",
     )
+    fallback: Fallback | None = key(Choice(get_args(Fallback)), FALLBACK_SAYS)
     evict_priority: EvictPriority | None = key(
         Choice(get_args(EvictPriority)),
         "What the L1 cache does with lines of tensors that have all modes: `no_allocate` for what is touched once. One "
@@ -70,6 +79,10 @@ class RowwiseSchedule(Schedule):
         factory=dict,
     )
     scheduler: RowWalk = key(Record(RowWalk), "The order in which rows are walked.", factory=RowWalk)
+
+    @property
+    def narrows(self) -> bool:
+        return self.copy.fallback == "narrow"
 
 
 Spec = KernelSpec[RowwiseSchedule]

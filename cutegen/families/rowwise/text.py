@@ -10,30 +10,47 @@ from cutegen.atoms.targets import WARP
 from cutegen.codegen.formatting import call, python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
+from cutegen.families.common.narrowing_text import Narrowing
+from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
+from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.layouts import show
 
 DIVISOR = "cute.FastDivmodDivisorV2"
 COPY = "schedule.copy"
+THREADS = "schedule.threads_per_row"
 
 
 def kernel_parts(plan: RowwisePlan) -> KernelParts:
     """The parts of a module of one row kernel."""
-    divisors = _divisors(plan)
+    divisors, narrowing = _divisors(plan), _narrowing(plan)
+    launched = {d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
+    launched |= {column.workspace: f"space_{column.name}" for column in columns_of(plan)}
     return KernelParts(
         template="rowwise.py.j2",
         constants=_constants(plan),
-        context=_context(plan),
-        parameters=("tv_layout: cute.Layout", *_walking(plan), *(f"{divisor}: {DIVISOR}" for divisor in divisors)),
-        launched={d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
-        | {column.workspace: f"space_{column.name}" for column in columns_of(plan)},
+        context=_context(plan) | narrowing.context,
+        parameters=(
+            "tv_layout: cute.Layout",
+            *narrowing.parameters,
+            *_walking(plan),
+            *(f"{divisor}: {DIVISOR}" for divisor in divisors),
+        ),
+        launched=launched | narrowing.wide,
+        narrow=launched | narrowing.narrow,
         workspaces=workspaces(plan),
         largest={} if plan.walked else {plan.row: f"TILER[{_axis(plan)}]"},
         limits=_limits(plan),
+        documentation=narrowing.documentation(COPY),
     )
+
+
+def _narrowing(plan: RowwisePlan) -> Narrowing:
+    """The kernel's launches."""
+    return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, variants(plan)[-1].tv_layout)
 
 
 def _walking(plan: RowwisePlan) -> list[str]:
@@ -139,12 +156,12 @@ def _masks(plan: RowwisePlan) -> dict[str, Any]:
     modes, lead = plan.spec.lead.shape, plan.spec.lead.name
     checked = [i for i, mode in enumerate(modes) if mode in plan.masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{lead}.shape[{i}]" for i in checked))
-    widths = {o.vector for o in plan.operands} - {plan.vector}
     return {
         "masked": plan.masked,
         "all_masked": len(plan.masked) == len(modes),
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
-        "narrow_widths": [(v, plan.vector // v) for v in sorted(widths)],
+        "V": width_name(plan.spec),
+        "narrow_widths": narrow_widths(plan.spec, plan.operands, plan.vector),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 
 from cutegen.planning.plan import Plan
@@ -42,7 +43,8 @@ def _checks(host: Host) -> Iterator[Check]:
     for number in range(len(host.tensors)):
         yield from wrong_tensors.checks(host, number)
     yield from sizes.checks(host)
-    yield from far_blocks.checks(host)
-    yield from long_sums.checks(host)
+    usual = replace(host, plan=host.spec.family.variants(host.plan)[0])
+    yield from far_blocks.checks(usual)
+    yield from long_sums.checks(usual)
     yield from memory.checks(host)
     yield from promises.checks(host)

@@ -24,6 +24,7 @@ from claims_kit import (
     rows,
     small_plan,
     unmasked,
+    ways_of,
     wider,
     wider_operand,
     with_spec,
@@ -40,9 +41,10 @@ from cutegen.families.elementwise.plan import ElementwisePlan
 @settings(quick, max_examples=30)
 @given(elementwise())
 def test_claims_hold_of_every_plan_that_is_made_and_by_hand(text: str) -> None:
-    plan = plan_of(text)
-    assume(plan is not None)
-    assert_claims_hold_and_by_hand(plan)
+    ways = ways_of(text)
+    assume(ways is not None)
+    for plan in ways:
+        assert_claims_hold_and_by_hand(plan)
 
 
 @pytest.mark.parametrize("raster", ["M", "N", "P"])

@@ -27,6 +27,7 @@ schedule:
   copy:
     atom: universal
     bits: 128
+    fallback: refuse
   predication: {M: mask, N: none}
 targets: [sm_80]
 verify:
@@ -75,9 +76,9 @@ CASES = [
      "N: 204", "N: 208"),
     (INNER, {"threads: 256": "threads: 256\n  predication: {M: «none}\nstatic: {M: 3, N: 64}"}, "CG220",
      "make 24 tiles, no multiple of 256 threads", "M: none", "M: mask"),
-    (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG223",
+    (INNER, {"compute:": "divisible: {N: «2147483647}\ncompute:", "threads: 256": "copy: {bits: 128, fallback: refuse}"}, "CG223",
      "17179869176", "N: 2147483647", "N: 8"),
-    (INNER, {"compute:": "divisible: {N: «12}\ncompute:", "threads: 256": "copy: {bits: 128}"}, "CG224",
+    (INNER, {"compute:": "divisible: {N: «12}\ncompute:", "threads: 256": "copy: {bits: 128, fallback: refuse}"}, "CG224",
      "accesses of 8 elements along N: 8 does not divide 12", "N: 12", "N: 24"),
     (TV, {"thread_layout: (8,32):(32,1)": "thread_layout: «256"}, "CG230", "1 mode, and C [M, N] has 2",
      "thread_layout: 256", "thread_layout: (8,32):(32,1)"),
@@ -111,7 +112,7 @@ CASES = [
     (OUTER, {"thread_layout:": "copy: {bits: «8}\n  thread_layout:"}, "CG236", "f16 has 16 bits",
      "bits: 8", "bits: 16"),
     (OUTER.replace("D: {shape: [M, N], dtype: f16, major: N", "D: {shape: [M, N], dtype: f16, major: N, align: 8"),
-     {"thread_layout:": "copy: {bits: «128}\n  thread_layout:"}, "CG238", "8 * 2 bytes = 16 > 8",
+     {"thread_layout:": "copy: {bits: «128, fallback: refuse}\n  thread_layout:"}, "CG238", "8 * 2 bytes = 16 > 8",
      "bits: 128", "bits: 64"),
     (TV, {"A: {shape: [M, N], dtype: f32, major: N, align: 16": "A: {shape: [M, N], dtype: f32, major: N, align: 8",
           "bits: 128": "bits: «128"},

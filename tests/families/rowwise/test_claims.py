@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from claims_kit import failing, plan_of, quick
+from claims_kit import failing, plan_of, quick, ways_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tensor_layouts import Layout
@@ -55,7 +55,9 @@ def test_the_claims_of_a_plan_are_its_tile_its_rows_and_its_bounds() -> None:
         plan = planned(text)
         assert not failing(plan)
         found = list(claims(plan))
-        assert [claim.kind for claim in found] == ["coverage"] * 3 + ["bounds"] * len(plan.spec.lead.shape)
+        once = ["coverage"] * 3 + ["bounds"] * len(plan.spec.lead.shape)
+        assert [claim.kind for claim in found] == once
+        assert [len(failing(way)) for way in ways_of(text)] == [0, 0], "with wide accesses, and with narrow ones"
         assert "exactly once" in found[0].text and "lie in one row" in found[1].text
         assert found[2].text.startswith(last)
 

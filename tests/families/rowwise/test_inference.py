@@ -86,11 +86,14 @@ def test_whoever_holds_a_row_holds_it_whole_with_few_values_each(dtype: str, siz
 
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i8"])
 def test_a_row_of_any_length_is_walked_again_by_four_warps(dtype: str) -> None:
-    plan = inferred(UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype))
+    text = UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype)
+    plan = inferred(text)
     vector = 16 // Dtype[dtype].bytes
     assert (plan.keep, plan.threads_per_row, plan.rows, plan.vector) == ("reload", 128, 1, vector)
     assert plan.tile == {"M": 1, "N": 4 * 128 * vector} and plan.masked == ("N",)
-    assert plan.spec.divisible["N"] == vector, "whole accesses, which the host asks for"
+    assert "N" not in plan.spec.divisible, "what wide accesses do not fit runs with narrow ones"
+    refusing = inferred(text + "schedule: {copy: {fallback: refuse}}\n")
+    assert refusing.spec.divisible["N"] == vector, "whole accesses, which the host asks for"
 
 
 def test_a_row_that_no_block_holds_is_walked_again() -> None:
@@ -126,7 +129,7 @@ def test_a_tiler_that_does_not_hold_the_row_makes_it_be_walked() -> None:
 
 def test_a_narrow_alignment_makes_narrow_accesses() -> None:
     plan = inferred(UNIT.replace("dtype: f32, role", "dtype: f32, align: 8, role"))
-    assert plan.vector == 2 and plan.spec.divisible["N"] == 2
+    assert plan.vector == 2 and plan.spec.schedule.narrows
     odd = inferred(UNIT.replace("dtype: f32", "dtype: f32, align: 4"))
     assert odd.vector == 1 and odd.spec.divisible.get("N", 1) == 1
 

@@ -23,9 +23,9 @@ def access(say: Say, tensor: Tensor, bits: int, path: Path, help: Help) -> None:
 
 def aligned(spec: KernelSpec, say: Say, tensor: Tensor, vector: int, bits: Path, help: Help) -> None:
     """An access of `vector` elements, which is as wide as what stands at `bits`, is aligned to its own width: that is
-    what a tensor's `align` promises."""
+    what a tensor's `align` promises, unless there are accesses of one element for the rest."""
     need = vector * tensor.dtype.bytes
-    if need > (tensor.align or 1):
+    if need > (tensor.align or 1) and not spec.schedule.narrows:
         say(
             f"an access of {vector} elements of {tensor.name} needs {need} bytes of alignment, and it has "
             f"{tensor.align}",

@@ -1,0 +1,70 @@
+"""What is printed of a kernel that takes what its accesses do not fit: which launch a call gets, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tensor_layouts import Layout
+
+from cutegen.families.common.pointwise import Operand
+from cutegen.language.model import KernelSpec
+from cutegen.planning.promises import known_divisor
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A kernel's two launches. `layout` is the (thread, value) layout of the narrow one, if it has another."""
+
+    spec: KernelSpec
+    operands: tuple[Operand, ...]
+    vector: int
+    mode: str  # along which accesses are
+    path: str  # the key of the spec that decides the (thread, value) layout
+    layout: Layout | None = None
+
+    @property
+    def applies(self) -> bool:
+        """Whether there are two launches; else nothing of this is printed."""
+        return bool(self.spec.schedule.narrows)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Those of the kernel that differ from one launch to the other, besides its tensors."""
+        return ("width: cutlass.Constexpr[int]",) if self.applies else ()
+
+    @property
+    def wide(self) -> dict[str, str]:
+        """What the kernel is launched with where its accesses fit, by parameter."""
+        if not self.applies:
+            return {}
+        fitting = {f"m{o.tensor.name}": f"_aligned(m{o.tensor.name}, {self._constant(o)})" for o in self._moved()}
+        return {"width": "VECTOR", **fitting}
+
+    @property
+    def narrow(self) -> dict[str, str]:
+        """The same where they do not."""
+        return {"width": "1", **({"tv_layout": "narrow_layout"} if self.layout is not None else {})}
+
+    def documentation(self, path: str) -> tuple[tuple[str, str], ...]:
+        """What those who call the kernel should know of it; `path` is the key of the copies in the spec."""
+        bits = max((o.bits for o in self.operands), default=0)
+        said = f"Accesses are of {bits} bits where sizes, strides and addresses allow, else of one element."
+        return ((path, said),) if self.applies else ()
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What `common/launches.j2` prints."""
+        lead = self.spec.lead
+        whole = self.mode in self.spec.static or known_divisor(self.spec, self.mode) % self.vector == 0
+        terms = [] if whole else [f"m{lead.name}.shape[{lead.shape.index(self.mode)}] % VECTOR == 0"]
+        terms += [f"_fits(m{o.tensor.name}, {self._constant(o)})" for o in self._moved()]
+        return {"narrowing": self.applies, "fitting": terms, "narrow_layout": self.layout, "layout_path": self.path}
+
+    def _moved(self) -> Iterable[Operand]:
+        """The operands that wide accesses move."""
+        return (o for o in self.operands if o.vector > 1)
+
+    def _constant(self, o: Operand) -> str:
+        return "VECTOR" if o.vector == self.vector else str(o.vector)
