@@ -13,6 +13,7 @@ class Dtype(Enum):
     f32 = "f32"
     f16 = "f16"
     bf16 = "bf16"
+    i64 = "i64"
     i32 = "i32"
     i8 = "i8"
     u8 = "u8"
@@ -33,21 +34,25 @@ class Dtype(Enum):
 
     @property
     def is_integer(self) -> builtins.bool:
-        return self in (Dtype.i32, Dtype.i8, Dtype.u8)
+        return self in (Dtype.i64, Dtype.i32, Dtype.i8, Dtype.u8)
+
+    @property
+    def is_unsigned(self) -> builtins.bool:
+        return self is Dtype.u8
 
     @property
     def range(self) -> tuple[int, int]:
         """The least and the largest number of an integer type; of bool, 0 and 1."""
         if self is Dtype.bool:
             return 0, 1
-        low = 0 if self is Dtype.u8 else -(1 << (self.bits - 1))
+        low = 0 if self.is_unsigned else -(1 << (self.bits - 1))
         return low, low + (1 << self.bits) - 1
 
     @property
     def compute(self) -> Dtype:
         """The type that arithmetic on this type happens in: narrow floats in f32, narrow integers and bool in i32."""
-        if self is Dtype.f64:
-            return Dtype.f64
+        if self in (Dtype.f64, Dtype.i64):
+            return self
         return Dtype.f32 if self.is_float else Dtype.i32
 
     @property
@@ -66,6 +71,7 @@ _BITS = {
     Dtype.f32: 32,
     Dtype.f16: 16,
     Dtype.bf16: 16,
+    Dtype.i64: 64,
     Dtype.i32: 32,
     Dtype.i8: 8,
     Dtype.u8: 8,
@@ -76,6 +82,7 @@ _TORCH = {
     Dtype.f32: "float32",
     Dtype.f16: "float16",
     Dtype.bf16: "bfloat16",
+    Dtype.i64: "int64",
     Dtype.i32: "int32",
     Dtype.i8: "int8",
     Dtype.u8: "uint8",
@@ -86,6 +93,7 @@ _CUTLASS = {
     Dtype.f32: "Float32",
     Dtype.f16: "Float16",
     Dtype.bf16: "BFloat16",
+    Dtype.i64: "Int64",
     Dtype.i32: "Int32",
     Dtype.i8: "Int8",
     Dtype.u8: "Uint8",

@@ -54,6 +54,7 @@ class Near:
     used: frozenset[str] = frozenset()  # operators, functions and methods
     dtypes: tuple[Dtype, ...] = ()
     integers: bool = False  # whether there are integers whose value is not sure
+    has_i64: bool = False  # whether there are some of 64 bits
     sure_conditions: bool = True  # whether all conditions of `where` are plain tensors
 
     @property
@@ -127,6 +128,7 @@ def near_of(statements: Sequence[Typed]) -> Near:
     return Near(
         dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
         integers=any(_of(node).is_integer for node in nodes),
+        has_i64=any(_of(node) is Dtype.i64 for node in nodes),
         sure_conditions=all(is_exact(condition, sure) for condition in conditions),
     )
 
@@ -257,6 +259,8 @@ class NearPrinter(Printer):
         if rounds_twice(source, dtype):
             return self.method(node.x, "rounded", str(TWICE), torch)
         if dtype is Dtype.f64 or (dtype is Dtype.f32 and source in _NARROW):
+            if source is Dtype.i64:  # which float64 must round
+                return self.method(node.x, "to", torch)
             return self.method(node.x, "typed", torch) if self.near.mixed else self.print(node.x)
         return self.method(node.x, "to", torch)
 

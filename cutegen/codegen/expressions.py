@@ -245,7 +245,7 @@ class KernelPrinter(Printer):
         it wraps or saturates, as the code around allows.
         """
         source, dtype = _of(node.x), _of(node)
-        low, high = dtype.range
+        (low, high), (least, largest) = dtype.range, ends(dtype)
         x = self.name(Text(self.spread(node.x, x)))
         if source.compute is not source:
             x = self.name(Text(f"{x.text}.to(cutlass.{source.compute.cutlass})"))
@@ -254,17 +254,17 @@ class KernelPrinter(Printer):
             return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
 
         if low < 0:  # else what is not above 0 becomes 0, NaN among it
-            below = f"cute.full_like({x.text}, {low}), cute.full_like({x.text}, 0)"
-            below = self.name(Text(f"cute.where({x.text} <= {low}, {below})")).text
-            x = self.name(Text(f"cute.where({x.text} > {low}, {x.text}, {below})"))
+            below = f"cute.full_like({x.text}, {least}), cute.full_like({x.text}, 0)"
+            below = self.name(Text(f"cute.where({x.text} <= {least}, {below})")).text
+            x = self.name(Text(f"cute.where({x.text} > {least}, {x.text}, {below})"))
         else:
             x = self.name(chosen(f"> {low}", low))
         to = f".to(cutlass.{dtype.cutlass})"
-        if dtype.bits < 32 or source is Dtype.f64:
+        if holds_ends(source, dtype):
             return Text(self.name(chosen(f"< {high}", high)).text + to)
-        # f32 holds no `high`, only the number after it
-        full = self.name(Text(f"cute.full_like({x.text}, {high}, cutlass.{dtype.cutlass})"))
-        return Text(f"cute.where({x.text} < {high + 1}, {x.text}{to}, {full.text})")
+        # the float type holds no `high`, only the number after it
+        full = self.name(Text(f"cute.full_like({x.text}, {largest}, cutlass.{dtype.cutlass})"))
+        return Text(f"cute.where({x.text} < {after(dtype)}, {x.text}{to}, {full.text})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
         if dtype is Dtype.f32 and _FLOAT.fullmatch(x.text):  # CuTeDSL rounds no number before it is one of f64
@@ -319,6 +319,22 @@ class KernelPrinter(Printer):
     def wide_call(self, function: str, parts: list[str]) -> Text:
         parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
         return Text(f"{function}({', '.join(parts)})")
+
+
+def holds_ends(source: Dtype, dtype: Dtype) -> bool:
+    """Whether the type that a float is computed in holds the largest number of an integer type."""
+    return dtype.bits <= (32 if source is Dtype.f64 else 16)
+
+
+def ends(dtype: Dtype) -> tuple[str, str]:
+    """The texts of the least and the largest number of an integer type."""
+    low, high = dtype.range
+    return (str(low), str(high)) if dtype.bits < 64 else ("-(2**63)", "2**63 - 1")
+
+
+def after(dtype: Dtype) -> str:
+    """The text of the first number beyond an integer type: a float where i64 does not hold it."""
+    return str(dtype.range[1] + 1) if dtype.bits < 64 else "2.0**63"
 
 
 def is_number(node: Expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, is_number
+from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, after, ends, is_number
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
 
@@ -29,6 +29,11 @@ class TorchPrinter(Printer):
         if not node.saturates:
             return Text(x.text + to)
         low, high = dtype.range
+        if dtype is Dtype.i64:  # whose largest number no float is
+            least, largest = ends(dtype)
+            x = self.name(x if source is Dtype.f64 else Text(f"{x.text}.double()"))
+            inside = self.name(Text(f"{x.text}.nan_to_num(0.0).clamp(min={least}){to}")).text
+            return Text(f"torch.where({x.text} >= {after(dtype)}, {largest}, {inside})")
         wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
         return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
 

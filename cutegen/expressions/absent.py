@@ -60,6 +60,7 @@ INSTEAD = {
     **dict.fromkeys(("half", "float16"), "cast(x, f16)"),
     "bfloat16": "cast(x, bf16)",
     **dict.fromkeys(("double", "float64"), "cast(x, f64)"),
+    **dict.fromkeys(("long", "int64"), "cast(x, i64)"),
     "int8": "cast(x, i8)",
     "uint8": "cast(x, u8)",
     "bool": "x != 0",

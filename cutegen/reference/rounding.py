@@ -125,11 +125,20 @@ def settle(
     return Bounded(value, total, dtype)
 
 
-def settle_integer(value: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> Bounded:
-    """An int64 wrapped into `dtype` as two's complement does. If it is uncertain and might wrap, nothing is known."""
+def settle_integer(
+    value: torch.Tensor, error: torch.Tensor, dtype: Dtype, about: torch.Tensor | None = None
+) -> Bounded:
+    """An int64 wrapped into `dtype` as two's complement does. If it is uncertain and might wrap, nothing is known.
+
+    `about` is the same result in float64, for i64, whose own results have wrapped before they are seen here.
+    """
     import torch
 
     low, high = dtype.range
+    if dtype is Dtype.i64:
+        far = (value.to(torch.float64) if about is None else about).abs()
+        inside = far + error < 2.0**63 * (1 - 2.0**-50)  # these sums round
+        return Bounded(value, torch.where((error > 0) & ~inside, torch.inf, error), dtype)
     wrapped = (value - low) % (high - low + 1) + low
     inside = (value - error >= low) & (value + error <= high)
     return Bounded(wrapped, torch.where((error > 0) & ~inside, torch.inf, error), dtype)
@@ -172,6 +181,8 @@ def cast(x: Bounded, dtype: Dtype) -> Bounded:
         return Bounded((x.value != 0).to(torch.int64), torch.where(sure, 0.0, 1.0), dtype)
     if not dtype.is_float:
         return _to_integer(x, dtype)
+    if x.dtype is Dtype.i64:
+        return _from_i64(x, dtype)
     value = x.value.to(torch.float64)
     wider = dtype is Dtype.f64 or (dtype is Dtype.f32 and x.dtype in (Dtype.f16, Dtype.bf16))
     if wider:
@@ -182,6 +193,20 @@ def cast(x: Bounded, dtype: Dtype) -> Bounded:
     result = torch.where(known, once, value)
     added = torch.where(known, 0.0, rounding(value, x.error, dtype) * (1 + 2.0**-12 * twice))
     return settle(result, x.error.expand_as(result), added, dtype, x.exact)
+
+
+def _from_i64(x: Bounded, dtype: Dtype) -> Bounded:
+    """An i64 as a float: one rounding, from all its bits, to f64 or f32; to a narrower float one or two."""
+    import torch
+
+    wide = Dtype.f64 if dtype is Dtype.f64 else Dtype.f32
+    nearest = x.value.to(getattr(torch, wide.torch)).to(torch.float64)
+    most = nearest.abs() + x.error
+    known = x.exact | (most <= 2.0 ** PRECISION[wide])  # as all whole numbers are that the type holds
+    error = x.error + torch.where(known, 0.0, most * 2 * unit(wide))
+    if dtype is wide:
+        return Bounded(nearest, error, dtype)
+    return cast(Bounded(nearest, error, Dtype.f64), dtype)
 
 
 def _to_integer(x: Bounded, dtype: Dtype) -> Bounded:
@@ -195,9 +220,11 @@ def _to_integer(x: Bounded, dtype: Dtype) -> Bounded:
         return value.nan_to_num(nan).clamp(low, high).trunc()
 
     value = converted(x.value, 0.0)
+    inside = value < 2.0**63  # of i64 float64 has no largest one, only the number after it
+    whole = torch.where(inside, torch.where(inside, value, 0.0).to(torch.int64), high)
     # NaN comes of an infinity less an unbounded error
     least = torch.where(x.exact, value, converted(x.value - x.error, low))
     most = torch.where(x.exact, value, converted(x.value + x.error, high))
     error = torch.maximum(most - value, value - least)
     error = torch.where(most - least == high - low, torch.inf, error)  # any number of the type may come
-    return Bounded(value.to(torch.int64), error, dtype)
+    return Bounded(whole, error, dtype)

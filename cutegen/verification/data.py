@@ -13,8 +13,12 @@ from cutegen.verification.wishes import Data
 if TYPE_CHECKING:
     import torch
 
-_INTEGERS = {Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}
+_INTEGERS = {Dtype.i64: (-100, 400), Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}
 """Least and largest of random integers: products of two of i32 are far from overflow."""
+# Added to every other one of 64 bits, which then is the same small number again in its low 32 bits, or in f64
+_HIGH = {Dtype.i64: (2**32, -(2**32), 3 * 2**31, 2**40 + 2**32, 2**53 + 1, -(2**62) - 1)}
+_BETWEEN = {Dtype.i64: (2**31, -(2**31) - 1, 2**32, 2**32 + 1, 2**24 + 1, 2**53 + 1, -(2**53) - 1)}
+"""Numbers that the next narrower integers, or floats, do not hold."""
 # Where functions and conversions overflow or flush: exp of f16, f32 and f64; f16, i8, u8 and i32 as targets
 _THRESHOLDS = (11.0, 12.0, -17.5, 88.5, 89.0, -88.0, -104.0, 710.0, -746.0, 65504.0, 65520.0, -1e5, 127.5, 255.5, -0.5)
 
@@ -38,11 +42,15 @@ def data_for(
     if kept is Dtype.bool:
         return whole(0, 1).to(dtype)
     if kind == "integers":
-        return whole(0 if kept is Dtype.u8 else -4, 4).to(dtype)
+        return whole(0 if kept.is_unsigned else -4, 4).to(dtype)
     if kept.is_integer:
-        values = whole(*_INTEGERS[kept]).to(dtype)
-        least, largest = torch.iinfo(dtype).min, torch.iinfo(dtype).max
-        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1], dtype=dtype)
+        values = whole(*_INTEGERS[kept])
+        if kept in _HIGH:
+            high = torch.tensor([0] * len(_HIGH[kept]) + list(_HIGH[kept]))
+            values = values + high[whole(0, len(high) - 1)]
+        values = values.to(dtype)
+        least, largest = kept.range
+        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1, *_BETWEEN.get(kept, ())], dtype=dtype)
     else:
         normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
         values = normal.to(dtype)
@@ -92,10 +100,12 @@ def _nans(dtype: torch.dtype) -> torch.Tensor:
 
 
 def _large(dtype: torch.dtype) -> float:
-    """The least power of two whose square overflows."""
+    """The least power of two whose square overflows; of 64 bits one that 32 do not hold."""
     import torch
 
-    return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2)) if dtype.is_floating_point else 2.0**6
+    if dtype.is_floating_point:
+        return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2))
+    return 2.0**33 if dtype is torch.int64 else 2.0**6
 
 
 def _telling_rows(values: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

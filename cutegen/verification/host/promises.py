@@ -145,7 +145,8 @@ def _meet(host: Host) -> str:
 def _scalar(host: Host, scalar: Scalar) -> Iterator[Check]:
     """Values of a scalar that are no number of its kind, and other kinds of numbers that are."""
     wrong: tuple[object, ...] = ("1", None, [1.0], 1j)
-    for value in wrong if scalar.dtype.is_float else (*wrong, 1.5, 2**31, -(2**31) - 1):
+    low, high = (0, 0) if scalar.dtype.is_float else scalar.dtype.range
+    for value in wrong if scalar.dtype.is_float else (*wrong, 1.5, high + 1, low - 1):
         others = host.with_scalars({**host.scalars, scalar.name: value})
         yield others.refuses(scalar.argument, f"is {value!r}", {})
     if scalar.dtype.is_float:

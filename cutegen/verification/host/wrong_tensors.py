@@ -21,6 +21,7 @@ _OTHER_DTYPE = {
     Dtype.f32: "int32",
     Dtype.f16: "bfloat16",
     Dtype.bf16: "float16",
+    Dtype.i64: "float64",
     Dtype.i32: "float32",
     Dtype.i8: "uint8",
     Dtype.u8: "int8",
