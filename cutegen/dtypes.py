@@ -13,6 +13,8 @@ class Dtype(Enum):
     f32 = "f32"
     f16 = "f16"
     bf16 = "bf16"
+    f8e4m3 = "f8e4m3"
+    f8e5m2 = "f8e5m2"
     i64 = "i64"
     i32 = "i32"
     i8 = "i8"
@@ -30,7 +32,17 @@ class Dtype(Enum):
 
     @property
     def is_float(self) -> builtins.bool:
-        return self in (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+        return self in (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16) or self.is_f8
+
+    @property
+    def is_f8(self) -> builtins.bool:
+        """Whether it is a float of 8 bits. What is too large for one becomes its largest number, not infinity."""
+        return self in (Dtype.f8e4m3, Dtype.f8e5m2)
+
+    @property
+    def largest(self) -> float:
+        """The largest number of a float of 8 bits."""
+        return {Dtype.f8e4m3: 448.0, Dtype.f8e5m2: 57344.0}[self]
 
     @property
     def is_integer(self) -> builtins.bool:
@@ -71,6 +83,8 @@ _BITS = {
     Dtype.f32: 32,
     Dtype.f16: 16,
     Dtype.bf16: 16,
+    Dtype.f8e4m3: 8,
+    Dtype.f8e5m2: 8,
     Dtype.i64: 64,
     Dtype.i32: 32,
     Dtype.i8: 8,
@@ -82,6 +96,8 @@ _TORCH = {
     Dtype.f32: "float32",
     Dtype.f16: "float16",
     Dtype.bf16: "bfloat16",
+    Dtype.f8e4m3: "float8_e4m3fn",
+    Dtype.f8e5m2: "float8_e5m2",
     Dtype.i64: "int64",
     Dtype.i32: "int32",
     Dtype.i8: "int8",
@@ -93,6 +109,8 @@ _CUTLASS = {
     Dtype.f32: "Float32",
     Dtype.f16: "Float16",
     Dtype.bf16: "BFloat16",
+    Dtype.f8e4m3: "Float8E4M3FN",
+    Dtype.f8e5m2: "Float8E5M2",
     Dtype.i64: "Int64",
     Dtype.i32: "Int32",
     Dtype.i8: "Int8",

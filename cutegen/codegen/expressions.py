@@ -72,6 +72,7 @@ class Printer:
     functions: ClassVar[str] = "torch"  # where the functions are that both printers call by one name
     statements: list[str] = field(default_factory=list)
     locals: dict[str, str] = field(default_factory=dict)  # variables of what was computed before
+    kept: dict[str, Expr] = field(default_factory=dict)  # what those are of
     tensor_locals: set[str] = field(default_factory=set)  # those of them that are tensors
 
     def run(self, value: Expr, target: str) -> list[str]:
@@ -83,6 +84,7 @@ class Printer:
 
     def keep(self, value: Expr, name: str, variable: str) -> list[str]:
         """The statements after which `Local(name)` is the value: in `variable`, or in one that holds it already."""
+        self.kept[name] = value
         if self.is_tensor(value):
             self.tensor_locals.add(name)
         if is_number(value):  # of Python's own, which has no type yet
@@ -168,6 +170,16 @@ class Printer:
         """The texts of both sides of an operator."""
         return self.print(node.left), self.print(node.right)
 
+    def joins(self, node: Cast) -> bool:
+        """Whether the compiler would make one conversion of this one and of that from an integer before it."""
+        source, dtype, x = _of(node.x), _of(node), node.x
+        if dtype.is_f8 and not source.is_float:  # by way of f32
+            return True
+        while isinstance(x, Local) and x.id in self.kept:
+            x = self.kept[x.id]
+        narrows = source.is_float and dtype.is_float and dtype.bits < source.bits
+        return narrows and isinstance(x, Cast) and not _of(x.x).is_float
+
     def binary(self, node: Binary) -> Text:
         left, right = self.operands(node)
         if node.op in ("and", "or"):
@@ -233,6 +245,12 @@ class KernelPrinter(Printer):
 
     def cast(self, node: Cast, x: Text) -> Text:
         dtype = _of(node)
+        if _by_way_of_f32(_of(node.x), dtype):
+            x = x if x.strength == ATOM else self.name(x)
+            x = Text(f"{x.text}.to(cutlass.{Dtype.f32.cutlass})")
+        if self.joins(node):
+            # Without a sum between them the compiler makes one conversion of two, which rounds once or is not there
+            x = self.name(Text(f"{x.inside(SUM)} + 0.0", SUM))
         if dtype is Dtype.bool:  # .to(Boolean) would truncate first
             return Text(f"{x.inside(COMPARE + 1)} != 0", COMPARE)
         if node.saturates:
@@ -319,6 +337,13 @@ class KernelPrinter(Printer):
     def wide_call(self, function: str, parts: list[str]) -> Text:
         parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
         return Text(f"{function}({', '.join(parts)})")
+
+
+def _by_way_of_f32(source: Dtype, dtype: Dtype) -> bool:
+    """Whether a conversion from or to a float of 8 bits has no instruction of its own, nor one that CuTeDSL finds."""
+    if dtype.is_f8:
+        return source.is_f8 or not source.is_float
+    return source.is_f8 and (dtype is Dtype.bool or (dtype.is_float and dtype is not Dtype.f32))
 
 
 def holds_ends(source: Dtype, dtype: Dtype) -> bool:

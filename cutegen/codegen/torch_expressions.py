@@ -26,6 +26,10 @@ class TorchPrinter(Printer):
         source, dtype = _of(node.x), _of(node)
         x = x if x.strength == ATOM else self.name(x)
         to = f".to(torch.{dtype.torch})"
+        if (dtype.is_f8 and not source.is_float) or (source.is_f8 and dtype is not Dtype.f32):
+            x = Text(f"{x.text}.float()")  # torch has few functions on 8 bits
+        if dtype.is_f8:  # where torch has an infinity or NaN
+            return self.fit(Text(f"{x.text}.clamp({-dtype.largest}, {dtype.largest}){to}"), self.width // 4)
         if not node.saturates:
             return Text(x.text + to)
         low, high = dtype.range

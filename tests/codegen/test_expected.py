@@ -22,7 +22,19 @@ from cutegen.codegen.regions import separate
 from cutegen.dtypes import Dtype
 from cutegen.reference.bounds import Expected, evaluate
 
-BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+BYTES = {
+    "f8e4m3": 1,
+    "f8e5m2": 1,
+    "f64": 8,
+    "f32": 4,
+    "f16": 2,
+    "bf16": 2,
+    "i64": 8,
+    "i32": 4,
+    "i8": 1,
+    "u8": 1,
+    "bool": 1,
+}
 SIZES = {"M": 24, "N": 40, "K": 33}
 SLACK = 1.001
 
@@ -62,6 +74,10 @@ SPECS = {
     ),
     "whole numbers of 64 bits as floats": Spec(
         "D = cast(cast(X * 3e9, i64) + L, f64) * 0.1", f"{F32}, L: i64[M,N], D: f64[M,N]", loosest=2
+    ),
+    "floats of 8 bits": Spec(
+        ["D = X * 30 + Q * Y", "E = cast(X * 300, f8e5m2) * Q + Z", "F = cast(I * 7, f8e4m3)"],
+        f"{F32}, I: i32[M,N], Q: f8e4m3[M,N], D: f8e4m3[M,N], E: bf16[M,N], F: f8e4m3[M,N]",
     ),
     "saturated": Spec("D = cast(X * 300 + Y, u8)", f"{F32}, D: u8[M,N]"),
     "near zero": Spec("D = relu(cast(X * Y, bf16) - Z * X)", f"{F32}, D: f32[M,N]"),

@@ -21,6 +21,8 @@ _KINDS = {
     "float32": ("f", 32),
     "float16": ("f", 16),
     "bfloat16": ("V", 16),
+    "float8_e4m3fn": ("e4m3fn", 8),
+    "float8_e5m2": ("e5m2", 8),
     "int64": ("i", 64),
     "int32": ("i", 32),
     "int16": ("i", 16),

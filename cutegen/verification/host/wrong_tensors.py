@@ -21,6 +21,8 @@ _OTHER_DTYPE = {
     Dtype.f32: "int32",
     Dtype.f16: "bfloat16",
     Dtype.bf16: "float16",
+    Dtype.f8e4m3: "float8_e5m2",
+    Dtype.f8e5m2: "float8_e4m3fn",
     Dtype.i64: "float64",
     Dtype.i32: "float32",
     Dtype.i8: "uint8",
