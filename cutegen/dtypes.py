@@ -17,6 +17,8 @@ class Dtype(Enum):
     f8e5m2 = "f8e5m2"
     i64 = "i64"
     i32 = "i32"
+    i16 = "i16"
+    u32 = "u32"
     i8 = "i8"
     u8 = "u8"
     bool = "bool"
@@ -46,11 +48,11 @@ class Dtype(Enum):
 
     @property
     def is_integer(self) -> builtins.bool:
-        return self in (Dtype.i64, Dtype.i32, Dtype.i8, Dtype.u8)
+        return self in (Dtype.i64, Dtype.i32, Dtype.i16, Dtype.u32, Dtype.i8, Dtype.u8)
 
     @property
     def is_unsigned(self) -> builtins.bool:
-        return self is Dtype.u8
+        return self in (Dtype.u32, Dtype.u8)
 
     @property
     def range(self) -> tuple[int, int]:
@@ -62,9 +64,13 @@ class Dtype(Enum):
 
     @property
     def compute(self) -> Dtype:
-        """The type that arithmetic on this type happens in: narrow floats in f32, narrow integers and bool in i32."""
-        if self in (Dtype.f64, Dtype.i64):
+        """The type that arithmetic on this type happens in: narrow floats in f32, bool and integers that i32 holds in
+        i32, others in i64.
+        """
+        if self is Dtype.f64:
             return self
+        if self in (Dtype.i64, Dtype.u32):
+            return Dtype.i64
         return Dtype.f32 if self.is_float else Dtype.i32
 
     @property
@@ -87,6 +93,8 @@ _BITS = {
     Dtype.f8e5m2: 8,
     Dtype.i64: 64,
     Dtype.i32: 32,
+    Dtype.i16: 16,
+    Dtype.u32: 32,
     Dtype.i8: 8,
     Dtype.u8: 8,
     Dtype.bool: 8,
@@ -100,6 +108,8 @@ _TORCH = {
     Dtype.f8e5m2: "float8_e5m2",
     Dtype.i64: "int64",
     Dtype.i32: "int32",
+    Dtype.i16: "int16",
+    Dtype.u32: "uint32",
     Dtype.i8: "int8",
     Dtype.u8: "uint8",
     Dtype.bool: "bool",
@@ -113,6 +123,8 @@ _CUTLASS = {
     Dtype.f8e5m2: "Float8E5M2",
     Dtype.i64: "Int64",
     Dtype.i32: "Int32",
+    Dtype.i16: "Int16",
+    Dtype.u32: "Uint32",
     Dtype.i8: "Int8",
     Dtype.u8: "Uint8",
     Dtype.bool: "Boolean",

@@ -53,7 +53,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "workspaces": parts.workspaces,
         "workspaces_template": f"{spec.family.name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
-        "exact_outputs": any(t.dtype is Dtype.i64 or t.dtype.is_f8 for t in spec.outputs),
+        "exact_outputs": any(t.dtype in (Dtype.i64, Dtype.u32) or t.dtype.is_f8 for t in spec.outputs),
         **_results(plan),
         **_inputs(spec),
     }

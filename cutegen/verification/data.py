@@ -13,12 +13,26 @@ from cutegen.verification.wishes import Data
 if TYPE_CHECKING:
     import torch
 
-_INTEGERS = {Dtype.i64: (-100, 400), Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}
+_INTEGERS = {
+    Dtype.i64: (-100, 400),
+    Dtype.i32: (-1000, 1000),
+    Dtype.i16: (-(2**15), 2**15 - 1),
+    Dtype.u32: (0, 1000),
+    Dtype.i8: (-128, 127),
+    Dtype.u8: (0, 255),
+}
 """Least and largest of random integers: products of two of i32 are far from overflow."""
-# Added to every other one of 64 bits, which then is the same small number again in its low 32 bits, or in f64
-_HIGH = {Dtype.i64: (2**32, -(2**32), 3 * 2**31, 2**40 + 2**32, 2**53 + 1, -(2**62) - 1)}
-_BETWEEN = {Dtype.i64: (2**31, -(2**31) - 1, 2**32, 2**32 + 1, 2**24 + 1, 2**53 + 1, -(2**53) - 1)}
-"""Numbers that the next narrower integers, or floats, do not hold."""
+_HIGH = {
+    Dtype.i64: (2**32, -(2**32), 3 * 2**31, 2**40 + 2**32, 2**53 + 1, -(2**62) - 1),
+    Dtype.u32: (2**31, 2**31 + 2**16, 2**32 - 1024, 2**24 + 1),
+}
+"""Added to half of the random integers: of 64 bits they then are small again in their low 32, or not in f64."""
+_BETWEEN = {
+    Dtype.i64: (2**31, -(2**31) - 1, 2**32, 2**32 + 1, 2**24 + 1, 2**53 + 1, -(2**53) - 1),
+    Dtype.u32: (2**31, 2**31 - 1, 2**24 + 1, 2**16),
+    Dtype.i16: (127, 128, -128, -129, 255, 256),
+}
+"""Numbers that the next narrower integers, those with a sign, or floats do not hold."""
 # Where functions and conversions overflow or flush: exp of f16, f32 and f64; f16, i8, u8 and i32 as targets,
 _THRESHOLDS = (
     *(11.0, 12.0, -17.5, 88.5, 89.0, -88.0, -104.0, 710.0, -746.0, 65504.0, 65520.0, -1e5, 127.5, 255.5, -0.5),
@@ -124,12 +138,12 @@ def _with_other_nans(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _large(kept: Dtype) -> float:
-    """The least power of two whose square overflows; of 64 bits one that 32 do not hold."""
+    """The least power of two whose square overflows; of i64 and u32 one that i32 does not hold."""
     import torch
 
     if kept.is_float:
         return float(2.0 ** (math.frexp(torch.finfo(getattr(torch, kept.torch)).max)[1] // 2))
-    return 2.0**33 if kept is Dtype.i64 else 2.0**6
+    return {Dtype.i64: 2.0**33, Dtype.u32: 2.0**31}.get(kept, 2.0**6)
 
 
 def _telling_rows(

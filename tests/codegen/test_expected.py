@@ -22,19 +22,7 @@ from cutegen.codegen.regions import separate
 from cutegen.dtypes import Dtype
 from cutegen.reference.bounds import Expected, evaluate
 
-BYTES = {
-    "f8e4m3": 1,
-    "f8e5m2": 1,
-    "f64": 8,
-    "f32": 4,
-    "f16": 2,
-    "bf16": 2,
-    "i64": 8,
-    "i32": 4,
-    "i8": 1,
-    "u8": 1,
-    "bool": 1,
-}
+BYTES = {dtype.value: dtype.bytes for dtype in Dtype}
 SIZES = {"M": 24, "N": 40, "K": 33}
 SLACK = 1.001
 
@@ -74,6 +62,10 @@ SPECS = {
     ),
     "whole numbers of 64 bits as floats": Spec(
         "D = cast(cast(X * 3e9, i64) + L, f64) * 0.1", f"{F32}, L: i64[M,N], D: f64[M,N]", loosest=2
+    ),
+    "whole numbers of 16 bits, and of 32 without a sign": Spec(
+        ["D = cast(X * 3e4 + Y, i16) * J", "E = cast(X * 3e9, u32) + K - J", "F = K * 3 / J + X"],
+        f"{F32}, J: i16[M,N], K: u32[M,N], D: i16[M,N], E: u32[M,N], F: f32[M,N]",
     ),
     "floats of 8 bits": Spec(
         ["D = X * 30 + Q * Y", "E = cast(X * 300, f8e5m2) * Q + Z", "F = cast(I * 7, f8e4m3)"],

@@ -25,6 +25,8 @@ _OTHER_DTYPE = {
     Dtype.f8e5m2: "float8_e4m3fn",
     Dtype.i64: "float64",
     Dtype.i32: "float32",
+    Dtype.i16: "float16",
+    Dtype.u32: "int32",
     Dtype.i8: "uint8",
     Dtype.u8: "int8",
     Dtype.bool: "uint8",

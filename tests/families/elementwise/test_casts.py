@@ -17,12 +17,38 @@ from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 
-RANGES = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1), "i8": (-128, 127), "u8": (0, 255)}
-KINDS = {"i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8}
-BYTES = {"i64": 8, "i32": 4, "i8": 1, "u8": 1}
+RANGES = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1), "i8": (-128, 127), "u8": (0, 255)} | {
+    "i16": (-(2**15), 2**15 - 1),
+    "u32": (0, 2**32 - 1),
+}
+KINDS = {
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i16": torch.int16,
+    "u32": torch.uint32,
+}
+BYTES = {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "i16": 2, "u32": 4}
 VALUES = [
     *(0.5, -0.5, -0.0, -1.0, -2.5, 126.9, 127.9, 128.0, -128.9, -129.0, 254.9, 255.9, 256.0, 300.0, -300.0, 65504.0),
-    *(2147483520.0, 2147483648.0, -2147483648.0, -2147483904.0, 3e9, -3e9, 1e38, -1e38, 1e-40),
+    *(
+        32767.0,
+        32768.0,
+        -32769.0,
+        4294967040.0,
+        4294967295.0,
+        4294967296.0,
+        2147483520.0,
+        2147483648.0,
+        -2147483648.0,
+        -2147483904.0,
+        3e9,
+        -3e9,
+        1e38,
+        -1e38,
+        1e-40,
+    ),
     *(9223371487098961920.0, 9223372036854775808.0, -9223372036854775808.0, -9223373136366403584.0, 1e19, -1e19),
     *(math.nan, math.inf, -math.inf),
 ]
@@ -52,7 +78,7 @@ def defined(value: float, dtype: str) -> int:
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("kinds", [("i32", "i8", "u8"), ("i64",)])
+@pytest.mark.parametrize("kinds", [("i32", "i8", "u8"), ("i64", "i16", "u32")])
 def test_out_of_range_is_the_nearest_number_and_nan_is_0(target: str, kinds: Sequence[str], tmp_path: Path) -> None:
     module = generate(spec(target, kinds), "specs/casts.yaml").modules[0]
     path = tmp_path / module.name
