@@ -38,7 +38,8 @@ class TorchPrinter(Printer):
             x = self.name(x if source is Dtype.f64 else Text(f"{x.text}.double()"))
             inside = self.name(Text(f"{x.text}.nan_to_num(0.0).clamp(min={least}){to}")).text
             return Text(f"torch.where({x.text} >= {after(dtype)}, {largest}, {inside})")
-        wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
+        holds = source is Dtype.f64 or (source is Dtype.f32 or source.is_f8) and dtype.bits < 32 or dtype.bits < 16
+        wide = "" if holds else ".double()"  # holds `high`
         return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
 
     def operands(self, node: Binary) -> tuple[Text, Text]:

@@ -172,9 +172,9 @@ def _telling_rows(
             case "lowest":
                 row.fill_(lowest)
             case "lowest but one":
-                kept = row[place].item()
+                saved = row[place].item()
                 row.fill_(lowest)
-                row[place] = kept
+                row[place] = saved
             case "lowest from there on":
                 row[place:] = lowest
             case "one NaN" if kept.is_float:
@@ -188,9 +188,9 @@ def _telling_rows(
             case "cancelling":
                 row[1::2] = 0 if kept.is_unsigned else -row[: len(row) // 2 * 2 : 2]
             case "zero but one":
-                kept = row[place].item()
+                saved = row[place].item()
                 row.zero_()
-                row[place] = kept
+                row[place] = saved
     return back(rows)
 
 

@@ -64,8 +64,8 @@ SPECS = {
         "D = cast(cast(X * 3e9, i64) + L, f64) * 0.1", f"{F32}, L: i64[M,N], D: f64[M,N]", loosest=2
     ),
     "whole numbers of 16 bits, and of 32 without a sign": Spec(
-        ["D = cast(X * 3e4 + Y, i16) * J", "E = cast(X * 3e9, u32) + K - J", "F = K * 3 / J + X"],
-        f"{F32}, J: i16[M,N], K: u32[M,N], D: i16[M,N], E: u32[M,N], F: f32[M,N]",
+        ["D = cast(X * 3e4 + Y, i16)", "E = cast(X * 3e9 + 4e9, u32) / 3 + K - J", "F = K * 3 / J + X"],
+        f"{F32}, J: i16[M,N], K: u32[M,N], D: i16[M,N], E: f64[M,N], F: f32[M,N]",
     ),
     "floats of 8 bits": Spec(
         ["D = X * 30 + Q * Y", "E = cast(X * 300, f8e5m2) * Q + Z", "F = cast(I * 7, f8e4m3)"],

@@ -87,7 +87,7 @@ def test_out_of_range_is_the_nearest_number_and_nan_is_0(target: str, kinds: Seq
     install(python, "casts")
     values = torch.tensor(VALUES, dtype=torch.float64)
     x, h, b = values.float(), values.to(torch.float16), values.to(torch.bfloat16)
-    whole = torch.tensor((WHOLE * 3)[: len(VALUES)], dtype=torch.int32)
+    whole = torch.tensor((WHOLE * 4)[: len(VALUES)], dtype=torch.int32)
     inputs = {"X": x, "H": h, "B": b, "W": values, "I": whole}
     results = {f"{n}{d}": torch.zeros(len(VALUES), dtype=KINDS[d]) for n in SOURCES for d in kinds}
     for alpha in (-2.5, 1e10, math.nan):
