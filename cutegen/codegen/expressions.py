@@ -172,13 +172,22 @@ class Printer:
 
     def joins(self, node: Cast) -> bool:
         """Whether the compiler would make one conversion of this one and of that from an integer before it."""
-        source, dtype, x = _of(node.x), _of(node), node.x
+        source, dtype, x = _of(node.x), _of(node), self.held(node.x)
         if dtype.is_f8 and not source.is_float:  # by way of f32
             return True
-        while isinstance(x, Local) and x.id in self.kept:
-            x = self.kept[x.id]
         narrows = source.is_float and dtype.is_float and dtype.bits < source.bits
         return narrows and isinstance(x, Cast) and not _of(x.x).is_float
+
+    def returns(self, node: Cast) -> bool:
+        """Whether the compiler would leave this conversion out with one before it, as the type becomes what it was."""
+        x = self.held(node.x)
+        return isinstance(x, Cast) and _of(x.x) is node.dtype
+
+    def held(self, node: Expr) -> Expr:
+        """What a variable holds; another expression as it is."""
+        while isinstance(node, Local) and node.id in self.kept:
+            node = self.kept[node.id]
+        return node
 
     def binary(self, node: Binary) -> Text:
         left, right = self.operands(node)
@@ -245,6 +254,8 @@ class KernelPrinter(Printer):
 
     def cast(self, node: Cast, x: Text) -> Text:
         dtype = _of(node)
+        if dtype is Dtype.f8e5m2 and self.returns(node):
+            x = self.print(_within(node.x, dtype.largest))
         if _by_way_of_f32(_of(node.x), dtype):
             x = x if x.strength == ATOM else self.name(x)
             x = Text(f"{x.text}.to(cutlass.{Dtype.f32.cutlass})")
@@ -337,6 +348,12 @@ class KernelPrinter(Printer):
     def wide_call(self, function: str, parts: list[str]) -> Text:
         parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
         return Text(f"{function}({', '.join(parts)})")
+
+
+def _within(x: Expr, most: float) -> Expr:
+    """The expression of a value between `-most` and `most`, or NaN."""
+    high, low = (Literal_(number, dtype=x.dtype) for number in (most, -most))
+    return Call("maximum", (Call("minimum", (x, high), dtype=x.dtype), low), dtype=x.dtype)
 
 
 def _by_way_of_f32(source: Dtype, dtype: Dtype) -> bool:
