@@ -4,7 +4,8 @@
 - `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU.
 - The public function, named as the kernel: takes tensors, then scalars, in the spec's order, and returns the outputs.
 - `reference(*arguments)`: the same in torch, without changing an argument.
-- `expected(*arguments)`: for each output its value in float64, and how far rounding may take a right kernel from it.
+- `expected(*arguments)`: for each output its value in float64, of i64 in int64, and how far rounding may take a right
+  kernel from it.
 - `make_inputs(**sizes)`: random arguments; `device` and `seed` may be given too.
 - `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
 - `_new(name, shape, device)`: memory for an argument.

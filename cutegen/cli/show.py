@@ -11,13 +11,14 @@ import click
 
 from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
 from cutegen.cli.guard import Refusal
+from cutegen.dtypes import Dtype
 from cutegen.exits import OK
 
 if TYPE_CHECKING:
     from cutegen.drawing.model import Figure
     from cutegen.project.sources import Unit
 
-DTYPES = ("f64", "f32", "f16", "bf16", "i32", "i8", "u8", "bool")
+DTYPES = tuple(dtype.value for dtype in Dtype)
 PAGE = ".html"
 ROWS_OF_EACH = 16  # cells high on a terminal, where there are several pictures
 

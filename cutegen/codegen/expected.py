@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, is_number
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.dtypes import Dtype
+from cutegen.expressions.constants import nearest
 from cutegen.expressions.parsing import (
     COMPARISONS,
     TO_WHOLE,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 # Functions without a rounding error: they give one of their arguments, its size or a whole number near it
 _SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16)  # types whose numbers f32 holds
-_NARROW = (Dtype.f16, Dtype.bf16)
+_NARROW = (Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
+_SINGLE = (Dtype.f32, *_NARROW)  # types whose numbers f32 holds
 LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}  # numbers, about
 TWICE = 0.5002  # half an ulp and what rounding to f32 before adds to it, at most 2**-12 of that
 
@@ -54,6 +55,7 @@ class Near:
     used: frozenset[str] = frozenset()  # operators, functions and methods
     dtypes: tuple[Dtype, ...] = ()
     integers: bool = False  # whether there are integers whose value is not sure
+    has_i64: bool = False  # whether there are some of 64 bits
     sure_conditions: bool = True  # whether all conditions of `where` are plain tensors
 
     @property
@@ -127,6 +129,7 @@ def near_of(statements: Sequence[Typed]) -> Near:
     return Near(
         dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
         integers=any(_of(node).is_integer for node in nodes),
+        has_i64=any(_of(node) is Dtype.i64 for node in nodes),
         sure_conditions=all(is_exact(condition, sure) for condition in conditions),
     )
 
@@ -191,6 +194,8 @@ class NearPrinter(Printer):
         while isinstance(node, Cast) and _of(node.x).compute is _of(node) and _of(node.x).is_float:
             node = node.x  # bf16 to f32, say: objects hold more than either
         dtype = _of(node).compute
+        if isinstance(node, Literal_) and _of(node) in _NARROW and nearest(node.value, _of(node)) != node.value:
+            return self.object(self.raw.tensor(node, self.literal(node)), dtype)
         if isinstance(node, Literal_):
             number = self.object(self.literal(node).text, dtype)
             if dtype is not Dtype.f32 or _is_single(node.value):
@@ -254,9 +259,14 @@ class NearPrinter(Printer):
             if source is Dtype.bool:
                 return self.method(node.x, "typed", torch)
             return self.method(node.x, "truncated" if source.is_float else "rounded", f"dtype={torch}")
+        if dtype.is_f8:
+            slack = ["2**-23"] if rounds_twice(source, dtype) else []
+            return self.method(node.x, "saturated", torch, *slack)
         if rounds_twice(source, dtype):
             return self.method(node.x, "rounded", str(TWICE), torch)
         if dtype is Dtype.f64 or (dtype is Dtype.f32 and source in _NARROW):
+            if source is Dtype.i64:  # which float64 must round
+                return self.method(node.x, "to", torch)
             return self.method(node.x, "typed", torch) if self.near.mixed else self.print(node.x)
         return self.method(node.x, "to", torch)
 

@@ -72,6 +72,7 @@ class Printer:
     functions: ClassVar[str] = "torch"  # where the functions are that both printers call by one name
     statements: list[str] = field(default_factory=list)
     locals: dict[str, str] = field(default_factory=dict)  # variables of what was computed before
+    kept: dict[str, Expr] = field(default_factory=dict)  # what those are of
     tensor_locals: set[str] = field(default_factory=set)  # those of them that are tensors
 
     def run(self, value: Expr, target: str) -> list[str]:
@@ -83,6 +84,7 @@ class Printer:
 
     def keep(self, value: Expr, name: str, variable: str) -> list[str]:
         """The statements after which `Local(name)` is the value: in `variable`, or in one that holds it already."""
+        self.kept[name] = value
         if self.is_tensor(value):
             self.tensor_locals.add(name)
         if is_number(value):  # of Python's own, which has no type yet
@@ -168,6 +170,25 @@ class Printer:
         """The texts of both sides of an operator."""
         return self.print(node.left), self.print(node.right)
 
+    def joins(self, node: Cast) -> bool:
+        """Whether the compiler would make one conversion of this one and of that from an integer before it."""
+        source, dtype, x = _of(node.x), _of(node), self.held(node.x)
+        if dtype.is_f8 and not source.is_float:  # by way of f32
+            return True
+        narrows = source.is_float and dtype.is_float and dtype.bits < source.bits
+        return narrows and isinstance(x, Cast) and not _of(x.x).is_float
+
+    def returns(self, node: Cast) -> bool:
+        """Whether the compiler would leave this conversion out with one before it, as the type becomes what it was."""
+        x = self.held(node.x)
+        return isinstance(x, Cast) and _of(x.x) is node.dtype
+
+    def held(self, node: Expr) -> Expr:
+        """What a variable holds; another expression as it is."""
+        while isinstance(node, Local) and node.id in self.kept:
+            node = self.kept[node.id]
+        return node
+
     def binary(self, node: Binary) -> Text:
         left, right = self.operands(node)
         if node.op in ("and", "or"):
@@ -233,6 +254,14 @@ class KernelPrinter(Printer):
 
     def cast(self, node: Cast, x: Text) -> Text:
         dtype = _of(node)
+        if dtype is Dtype.f8e5m2 and self.returns(node):
+            x = self.print(_within(node.x, dtype.largest))
+        if _by_way_of_f32(_of(node.x), dtype):
+            x = x if x.strength == ATOM else self.name(x)
+            x = Text(f"{x.text}.to(cutlass.{Dtype.f32.cutlass})")
+        if self.joins(node):
+            # Without a sum between them the compiler makes one conversion of two, which rounds once or is not there
+            x = self.name(Text(f"{x.inside(SUM)} + 0.0", SUM))
         if dtype is Dtype.bool:  # .to(Boolean) would truncate first
             return Text(f"{x.inside(COMPARE + 1)} != 0", COMPARE)
         if node.saturates:
@@ -245,7 +274,7 @@ class KernelPrinter(Printer):
         it wraps or saturates, as the code around allows.
         """
         source, dtype = _of(node.x), _of(node)
-        low, high = dtype.range
+        (low, high), (least, largest) = dtype.range, ends(dtype)
         x = self.name(Text(self.spread(node.x, x)))
         if source.compute is not source:
             x = self.name(Text(f"{x.text}.to(cutlass.{source.compute.cutlass})"))
@@ -254,17 +283,17 @@ class KernelPrinter(Printer):
             return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
 
         if low < 0:  # else what is not above 0 becomes 0, NaN among it
-            below = f"cute.full_like({x.text}, {low}), cute.full_like({x.text}, 0)"
-            below = self.name(Text(f"cute.where({x.text} <= {low}, {below})")).text
-            x = self.name(Text(f"cute.where({x.text} > {low}, {x.text}, {below})"))
+            below = f"cute.full_like({x.text}, {least}), cute.full_like({x.text}, 0)"
+            below = self.name(Text(f"cute.where({x.text} <= {least}, {below})")).text
+            x = self.name(Text(f"cute.where({x.text} > {least}, {x.text}, {below})"))
         else:
             x = self.name(chosen(f"> {low}", low))
         to = f".to(cutlass.{dtype.cutlass})"
-        if dtype.bits < 32 or source is Dtype.f64:
+        if holds_ends(source, dtype):
             return Text(self.name(chosen(f"< {high}", high)).text + to)
-        # f32 holds no `high`, only the number after it
-        full = self.name(Text(f"cute.full_like({x.text}, {high}, cutlass.{dtype.cutlass})"))
-        return Text(f"cute.where({x.text} < {high + 1}, {x.text}{to}, {full.text})")
+        # the float type holds no `high`, only the number after it
+        full = self.name(Text(f"cute.full_like({x.text}, {largest}, cutlass.{dtype.cutlass})"))
+        return Text(f"cute.where({x.text} < {after(dtype)}, {x.text}{to}, {full.text})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
         if dtype is Dtype.f32 and _FLOAT.fullmatch(x.text):  # CuTeDSL rounds no number before it is one of f64
@@ -319,6 +348,35 @@ class KernelPrinter(Printer):
     def wide_call(self, function: str, parts: list[str]) -> Text:
         parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
         return Text(f"{function}({', '.join(parts)})")
+
+
+def _within(x: Expr, most: float) -> Expr:
+    """The expression of a value between `-most` and `most`, or NaN."""
+    high, low = (Literal_(number, dtype=x.dtype) for number in (most, -most))
+    return Call("maximum", (Call("minimum", (x, high), dtype=x.dtype), low), dtype=x.dtype)
+
+
+def _by_way_of_f32(source: Dtype, dtype: Dtype) -> bool:
+    """Whether a conversion from or to a float of 8 bits has no instruction of its own, nor one that CuTeDSL finds."""
+    if dtype.is_f8:
+        return source.is_f8 or not source.is_float
+    return source.is_f8 and (dtype is Dtype.bool or (dtype.is_float and dtype is not Dtype.f32))
+
+
+def holds_ends(source: Dtype, dtype: Dtype) -> bool:
+    """Whether the type that a float is computed in holds the largest number of an integer type."""
+    return dtype.bits <= (32 if source is Dtype.f64 else 16)
+
+
+def ends(dtype: Dtype) -> tuple[str, str]:
+    """The texts of the least and the largest number of an integer type."""
+    low, high = dtype.range
+    return (str(low), str(high)) if dtype.bits < 64 else ("-(2**63)", "2**63 - 1")
+
+
+def after(dtype: Dtype) -> str:
+    """The text of the first number beyond an integer type: a float where i64 does not hold it."""
+    return str(dtype.range[1] + 1) if dtype.bits < 64 else "2.0**63"
 
 
 def is_number(node: Expr) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, python_tuple
 from cutegen.codegen.parts import KernelParts
+from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
 
-PYTHON_TYPES = {"f32": "float", "f64": "float", "i32": "int"}
+PYTHON_TYPES = {"f32": "float", "f64": "float", "i64": "int", "i32": "int"}
 ELEMENTS_DEFAULT = 1 << 20  # of a tensor, where the command line gives no sizes
 LARGEST = "2**31 - 2**21"  # size of any mode: 32-bit coordinates reach a tile beyond it
 
@@ -53,6 +54,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "workspaces": parts.workspaces,
         "workspaces_template": f"{spec.family.name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
+        "exact_outputs": any(t.dtype in (Dtype.i64, Dtype.u32) or t.dtype.is_f8 for t in spec.outputs),
         **_results(plan),
         **_inputs(spec),
     }
@@ -171,13 +173,15 @@ def _document(spec: KernelSpec, tensor: Tensor) -> str:
 
 
 def _scalar_checks(scalar: Scalar) -> list[str]:
-    """The statements that refuse a number of another kind, or one that 32 bits do not hold."""
+    """The statements that refuse a number of another kind, or one that its bits do not hold."""
     name, whole = scalar.argument, not scalar.dtype.is_float
     accepted, wanted = ("numbers.Integral", "an int") if whole else ("numbers.Real", "a float")
     items = [f"isinstance({name}, {accepted})", f'"{name}"', f'"{wanted}"', f"type({name}).__name__", "TypeError"]
     lines = [call("_expect(", items, ")", 4)]
     if whole:
-        lines.append(call("_expect(", [f"-(2**31) <= {name} < 2**31", f'"{name}"', '"32 bits"', name], ")", 4))
+        bits = scalar.dtype.bits
+        inside = f"-(2**{bits - 1}) <= {name} < 2**{bits - 1}"
+        lines.append(call("_expect(", [inside, f'"{name}"', f'"{bits} bits"', name], ")", 4))
     return lines
 
 
@@ -185,6 +189,8 @@ def _unchecked(spec: KernelSpec) -> list[str]:
     """The conditions under which the arguments are wrong, though the compiled function takes them."""
     # It takes signed for unsigned integers and the other way round
     conditions = [f"{t.argument}.dtype is not torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
+    # And of a number the low 64 bits
+    conditions += [f"not -(2**63) <= {s.argument} < 2**63" for s in spec.scalars if s.dtype is Dtype.i64]
     gradient = (
         "(wants_gradient and torch.is_grad_enabled())" if conditions else "wants_gradient and torch.is_grad_enabled()"
     )
@@ -194,6 +200,8 @@ def _unchecked(spec: KernelSpec) -> list[str]:
 def _refusal(spec: KernelSpec) -> str:
     """What is wrong where one of those conditions holds."""
     wrong = ["a tensor has another type"] * any(not t.dtype.is_float for t in spec.tensors)
+    if any(s.dtype is Dtype.i64 for s in spec.scalars):
+        return "an argument does not fit"
     return " or ".join([*wrong, *(["no gradient is computed"] if _gradients(spec) else [])])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, is_number
+from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, after, ends, is_number
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
 
@@ -26,10 +26,20 @@ class TorchPrinter(Printer):
         source, dtype = _of(node.x), _of(node)
         x = x if x.strength == ATOM else self.name(x)
         to = f".to(torch.{dtype.torch})"
+        if (dtype.is_f8 and not source.is_float) or (source.is_f8 and dtype is not Dtype.f32):
+            x = Text(f"{x.text}.float()")  # torch has few functions on 8 bits
+        if dtype.is_f8:  # where torch has an infinity or NaN
+            return self.fit(Text(f"{x.text}.clamp({-dtype.largest}, {dtype.largest}){to}"), self.width // 4)
         if not node.saturates:
             return Text(x.text + to)
         low, high = dtype.range
-        wide = ".double()" if dtype.bits == 32 and source is not Dtype.f64 else ""  # holds `high`
+        if dtype is Dtype.i64:  # whose largest number no float is
+            least, largest = ends(dtype)
+            x = self.name(x if source is Dtype.f64 else Text(f"{x.text}.double()"))
+            inside = self.name(Text(f"{x.text}.nan_to_num(0.0).clamp(min={least}){to}")).text
+            return Text(f"torch.where({x.text} >= {after(dtype)}, {largest}, {inside})")
+        holds = source is Dtype.f64 or (source is Dtype.f32 or source.is_f8) and dtype.bits < 32 or dtype.bits < 16
+        wide = "" if holds else ".double()"  # holds `high`
         return self.fit(Text(f"{x.text}{wide}.nan_to_num(0.0).clamp({low}, {high}){to}"), self.width // 4)
 
     def operands(self, node: Binary) -> tuple[Text, Text]:

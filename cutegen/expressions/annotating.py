@@ -109,8 +109,7 @@ class _Annotator:
     def typed(self, node: Expr) -> Expr:
         match node:
             case Literal_():
-                kind = Dtype.bool if isinstance(node.value, bool) else Dtype.i32
-                return replace(node, dtype=Dtype.f32 if isinstance(node.value, float) else kind)
+                return replace(node, dtype=_of_number(node.value))
             case Name() if node.id in self.computed:
                 return Local(node.id, dtype=self.computed[node.id], place=node.place)
             case Name():
@@ -124,7 +123,7 @@ class _Annotator:
             case Unary(op="-"):
                 x = self.expr(node.x)
                 if isinstance(x, Literal_):
-                    negated = Dtype.i32 if x.dtype is Dtype.bool else x.dtype
+                    negated = _of(x) if _of(x).is_float else _of_number(-x.value)
                     return replace(x, value=-x.value, dtype=negated, place=node.place)
                 return replace(node, x=convert(x, _of(x).compute), dtype=_of(x).compute)
             case Unary():
@@ -165,20 +164,32 @@ class _Annotator:
         return replace(node, arguments=(convert(x, common),), dtype=common)
 
     def promote(self, left: Expr, right: Expr, divide: bool) -> tuple[Expr, Expr, Dtype]:
-        """Both in their common compute type. A literal starts as f32 or i32, so it takes the type of what it meets."""
+        """Both in their common compute type. A literal starts as the narrowest that arithmetic happens in, f32, i32 or
+        i64, so it takes the type of what it meets.
+        """
         first, second = _of(left).compute, _of(right).compute
         if Dtype.f64 in (first, second):
             common = Dtype.f64
         elif Dtype.f32 in (first, second) or divide:
             common = Dtype.f32
         else:
-            common = Dtype.i32
+            common = Dtype.i64 if Dtype.i64 in (first, second) else Dtype.i32
         return convert(left, common), convert(right, common), common
 
     def truth(self, x: Expr) -> Expr:
         if x.dtype is not Dtype.bool:
             raise ExpressionError(f"a condition is needed here, not {_of(x).value}", x.place, "compare it: `x != 0`")
         return x
+
+
+def _of_number(value: float | bool) -> Dtype:
+    """The type that a number starts with."""
+    if isinstance(value, float):
+        return Dtype.f32
+    if isinstance(value, bool):
+        return Dtype.bool
+    low, high = Dtype.i32.range
+    return Dtype.i32 if low <= value <= high else Dtype.i64
 
 
 def _of(x: Expr) -> Dtype:

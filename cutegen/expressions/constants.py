@@ -13,8 +13,15 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import COMPARISONS, Binary, Cast, Expr, Literal_, NumberError, Place, Unary
 
 Number = int | float | bool
-# digits of the significand and largest exponent of a binary float
-_FORMATS = {Dtype.f64: (53, 1023), Dtype.f32: (24, 127), Dtype.f16: (11, 15), Dtype.bf16: (8, 127)}
+# digits of the significand, exponents of the largest number and of the least one that is not subnormal
+_FORMATS = {
+    Dtype.f64: (53, 1023, -1022),
+    Dtype.f32: (24, 127, -126),
+    Dtype.f16: (11, 15, -14),
+    Dtype.bf16: (8, 127, -126),
+    Dtype.f8e4m3: (4, 8, -6),
+    Dtype.f8e5m2: (3, 15, -14),
+}
 
 
 def check_constants(tree: Expr) -> None:
@@ -37,8 +44,10 @@ def folded(node: Expr) -> Expr:
 
 def limits(dtype: Dtype) -> tuple[int | float, int | float]:
     """The least and the largest number of a type."""
+    if dtype.is_f8:
+        return -dtype.largest, dtype.largest
     if dtype.is_float:
-        digits, exponent = _FORMATS[dtype]
+        digits, exponent, _ = _FORMATS[dtype]
         largest = float((2 - Fraction(1, 1 << (digits - 1))) * Fraction(2) ** exponent)
         return -largest, largest
     return dtype.range
@@ -46,22 +55,23 @@ def limits(dtype: Dtype) -> tuple[int | float, int | float]:
 
 def _fits(value: Number, dtype: Dtype) -> bool:
     if dtype.is_float:
-        digits, exponent = _FORMATS[dtype]
-        # From half a step beyond the largest number on, rounding gives infinity.
-        return abs(Fraction(value)) < (2 - Fraction(1, 1 << digits)) * Fraction(2) ** exponent
+        digits, exponent, _ = _FORMATS[dtype]
+        # From half a step beyond the largest number on, rounding gives infinity, or 8 bits a number far from this one
+        return abs(Fraction(value)) < Fraction(limits(dtype)[1]) + Fraction(2) ** (exponent - digits)
     low, high = limits(dtype)
     return low <= int(value) <= high
 
 
 def _checked(value: Number, dtype: Dtype, place: Place, made: str = "", *, infinite: bool = True) -> Number:
-    """The value, which must fit its type; with `infinite` one that is no number fits every float."""
-    if not math.isfinite(value) and dtype.is_float and infinite:
+    """The value, which must fit its type; with `infinite` one that is no number fits every float, though infinity none
+    of 8 bits: a conversion gives none."""
+    if dtype.is_float and infinite and (math.isnan(value) or (math.isinf(value) and not dtype.is_f8)):
         return value
     if not math.isfinite(value) or not _fits(value, dtype):
         low, high = limits(dtype)
         what = f"{made} is {_shown(value)}, which" if made else _shown(value)
         span = f"{low:.7g} to {high:.7g}" if dtype.is_float else f"{low} to {high}"
-        help = f"{dtype.value} holds {span}{'; infinity is `inf`' if dtype.is_float else ''}"
+        help = f"{dtype.value} holds {span}{'; infinity is `inf`' if dtype.is_float and not dtype.is_f8 else ''}"
         raise NumberError(f"{what} does not fit in {dtype.value}", place, help)
     return value
 
@@ -138,17 +148,17 @@ def _cast(node: Cast, x: Number) -> Number:
         number = float(_checked(x, node.dtype, node.x.place))
         if not node.explicit:
             return number
-        return _rounded(_rounded(number, node.x.dtype) if node.x.dtype.is_float else number, node.dtype)
+        return nearest(nearest(number, node.x.dtype) if node.x.dtype.is_float else number, node.dtype)
     if node.explicit and not node.x.dtype.is_float:
         low, _ = limits(node.dtype)
         return (int(x) - low) % (1 << node.dtype.bits) + low
     return int(_checked(x, node.dtype, node.place))
 
 
-def _rounded(value: float, dtype: Dtype) -> float:
+def nearest(value: float, dtype: Dtype) -> float:
     """The number of a float type that is nearest, of two the even one."""
     if not math.isfinite(value):
         return value
-    digits, largest = _FORMATS[dtype]
-    step = max(math.frexp(value)[1], 2 - largest) - digits  # exponent of the distance between numbers there
+    digits, _, least = _FORMATS[dtype]
+    step = max(math.frexp(value)[1], least + 1) - digits  # exponent of the distance between numbers there
     return math.copysign(math.ldexp(round(math.ldexp(value, -step)), step), value)

@@ -3,9 +3,9 @@
 `parse` gives the tree as written; `annotate` gives the same tree with a dtype on every node and a `Cast` wherever a
 value changes type, so that whoever prints or evaluates it decides nothing.
 
-Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32. A number written in the expression takes
-the type of what it meets; `/` and the transcendental functions turn integers into f32. What is stored is cast to the
-output's dtype; from float to integer or bool only through an explicit `cast`.
+Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32, on i64 with any integers in i64. A number
+written in the expression takes the type of what it meets; `/` and the transcendental functions turn integers into f32.
+What is stored is cast to the output's dtype; from float to integer or bool only through an explicit `cast`.
 """
 
 from __future__ import annotations
@@ -172,15 +172,15 @@ class _Parser:
 
         match node:
             case ast.Constant() if isinstance(node.value, (bool, int, float)):
-                if isinstance(node.value, int) and not -(2**31) <= node.value < 2**31:
-                    raise ExpressionError(f"{node.value} does not fit in i32", place, f"write it as `{node.value}.0`")
+                if isinstance(node.value, int) and node.value >= 2**63:
+                    raise ExpressionError(f"{node.value} does not fit in i64", place, f"write it as `{node.value}.0`")
                 if isinstance(node.value, float) and node.value in (float("inf"), float("-inf")):
                     raise ExpressionError("the number overflows", place, "write `inf` for infinity")
                 return Literal_(node.value, place=place)
             case ast.Name():
                 return Name(node.id, place=place)
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))) if number == 2**31:
-                return Literal_(-number, place=place)  # Python reads the sign apart; only with it does i32 hold it
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))) if number in (2**31, 2**63):
+                return Literal_(-number, place=place)  # Python reads the sign apart; only with it does the type hold it
             case ast.UnaryOp(op=ast.USub()):
                 return Unary("-", sub(node.operand), place=place)
             case ast.UnaryOp(op=ast.UAdd()):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Role = Literal["in", "out", "inout"]
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
 MAX_STATEMENTS = 64  # of compute
-SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i32)
+SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i64, Dtype.i32)
 MODE_SIZE = "Size of this mode."
 
 

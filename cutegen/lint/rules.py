@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from cutegen.family import AnyFamily
-from cutegen.lint import promises, tunable
+from cutegen.lint import promises, targets, tunable
 from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
 from cutegen.registry import families
 
-# of kernels that are measured, besides theirs
+# besides theirs: of kernels that are measured, and of all
 _MEASURED: tuple[Rule, ...] = (
     Rule("CG256", promises.listed_shapes),
     Rule("CG265", tunable.tuned_values, severity="warning"),
 )
+_ALWAYS: tuple[Rule, ...] = (Rule("CG286", targets.f8_conversions),)
 
 
 def rules_of(family: AnyFamily) -> tuple[Rule, ...]:
     """The rules that a spec of the family can break, in the order of their codes."""
     more = _MEASURED if family.op.unmeasured is None else ()
-    return tuple(sorted((*family.rules(), *more), key=lambda rule: rule.code))
+    return tuple(sorted((*family.rules(), *_ALWAYS, *more), key=lambda rule: rule.code))
 
 
 def all_rules() -> tuple[Rule, ...]:

@@ -139,5 +139,5 @@ def _tensor(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int], generato
     if tensor.dtype is Dtype.bool:
         values = values > 0
     elif tensor.dtype.is_integer:
-        values = (values * 16).round().clamp(0 if tensor.dtype is Dtype.u8 else -64, 64)
+        values = (values * 16).round().clamp(0 if tensor.dtype.is_unsigned else -64, 64)
     return torch.empty_strided(shape, _strides(tensor, spec, sizes), dtype=dtype, device=device).copy_(values)

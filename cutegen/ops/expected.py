@@ -96,7 +96,7 @@ def expected_of(
     lines += _returned(
         [output.result for output in outputs],
         [squeezed(spec, output, shaped_names(spec, statements)) for output in outputs],
-        "value.double()" if near.integers else "value",
+        ["value.double()" if near.integers and o.tensor.dtype is not Dtype.i64 else "value" for o in outputs],
     )
     if any("device=device" in line for line in lines):
         lines.insert(0, f"device = {spec.output.argument}.device")
@@ -105,10 +105,12 @@ def expected_of(
 
 def _of_reference(spec: KernelSpec) -> str:
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
-    if len(spec.outputs) == 1:
-        return call("return [(reference(", arguments, ").double(), torch.zeros(()))]", 4)
+    doubles = [".double()" if tensor.dtype is not Dtype.i64 else "" for tensor in spec.outputs]
+    if len(doubles) == 1:
+        return call("return [(reference(", arguments, f"){doubles[0]}, torch.zeros(()))]", 4)
+    each = "one.double()" if all(doubles) else "one if one.dtype is torch.int64 else one.double()"
     return "\n    ".join(
-        [call("result = reference(", arguments, ")", 4), "return [(one.double(), torch.zeros(())) for one in result]"]
+        [call("result = reference(", arguments, ")", 4), f"return [({each}, torch.zeros(())) for one in result]"]
     )
 
 
@@ -162,11 +164,11 @@ def _groups(names: Sequence[str], widths: Sequence[int], most: int) -> list[list
     return groups
 
 
-def _returned(results: Sequence[str], indices: Sequence[str], value: str) -> list[str]:
-    if len(results) == 1 or any(indices):
-        pairs = [f"({x}.{value}{i}, {x}.error{i})" for x, i in zip(results, indices, strict=True)]
+def _returned(results: Sequence[str], indices: Sequence[str], values: Sequence[str]) -> list[str]:
+    if len(results) == 1 or any(indices) or len(set(values)) > 1:
+        pairs = [f"({x}.{value}{i}, {x}.error{i})" for x, i, value in zip(results, indices, values, strict=True)]
         return [display("return [", pairs, "]", 4)]
-    each = f"(one.{value}, one.error) for one in"
+    each = f"(one.{values[0]}, one.error) for one in"
     flat = f"return [{each} ({', '.join(results)})]"
     if 4 + len(flat) <= WIDTH:
         return [flat]

@@ -43,7 +43,7 @@ def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
 
     value, error = a.value + sign * b.value, a.error + b.error
     if not dtype.is_float:
-        return settle_integer(value, error, dtype)
+        return settle_integer(value, error, dtype, a.value.double() + sign * b.value.double())
     exact = sum_is_exact(a.value, sign * b.value) if dtype is Dtype.f64 else None
     infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
@@ -73,7 +73,7 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
-        return settle_integer(value, error, dtype)
+        return settle_integer(value, error, dtype, a.value.double() * b.value.double())
     either = (a.value == 0) & a.exact & (b.error >= b.value.abs()) & ~b.exact
     either |= (b.value == 0) & b.exact & (a.error >= a.value.abs()) & ~a.exact
     exact = product_is_exact(a.value, b.value) if dtype is Dtype.f64 else None
@@ -131,7 +131,7 @@ def compare(op: str, a: Bounded, b: Bounded) -> Bounded:
         "!=": torch.ne,
     }[op](left, right)
     error = a.error + b.error
-    apart = (left - right).abs() > error
+    apart = _apart(a, b) > error
     sure = (error == 0) | (apart & error.isfinite()) | _nan(a) | _nan(b)
     return Bounded(value.to(torch.int64), torch.where(sure, 0.0, 1.0), Dtype.bool)
 
@@ -158,7 +158,7 @@ def where(condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
     value = torch.where(chosen, a.value, b.value)
     error = torch.where(chosen, a.error, b.error)
     other = torch.where(chosen, b.error, a.error)
-    apart = (a.value - b.value).abs().to(torch.float64)
+    apart = _distance(a, b) * (1 + 2.0**-50 * (a.dtype is Dtype.i64))
     same = (a.value == b.value) | (a.value.isnan() & b.value.isnan())
     reach = torch.maximum(error, torch.where(same, 0.0, apart) + other).nan_to_num(torch.inf, torch.inf)
     # an infinity or NaN on one side only: anything may come
@@ -177,7 +177,7 @@ def extremum(function: str, a: Bounded, b: Bounded) -> Bounded:
     value = pick(a.value, b.value)
     nan = _nan(a) | _nan(b)
     error = torch.maximum(a.error, b.error)
-    apart = (a.value - b.value).abs() > a.error + b.error
+    apart = _apart(a, b) > a.error + b.error
     winner = torch.where(value == a.value, a.error, b.error)
     error = torch.where(apart | (a.exact & b.exact), winner.expand_as(value), error.expand_as(value))
     unknown = torch.isinf(a.error) | torch.isinf(b.error)  # NaN may be among what it stands for
@@ -304,6 +304,21 @@ def _silu(x: Bounded, dtype: Dtype) -> Bounded:
 
 def _allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:
     return FUNCTION_ULPS * 2 * unit(dtype) * (magnitude.abs() + error) + smallest_normal(dtype)
+
+
+def _distance(a: Bounded, b: Bounded) -> torch.Tensor:
+    """How far two values are from each other, in float64: of i64 it may be rounded."""
+    if a.dtype is Dtype.i64:
+        return (a.value.double() - b.value.double()).abs()
+    return (a.value - b.value).abs().double()
+
+
+def _apart(a: Bounded, b: Bounded) -> torch.Tensor:
+    """How far two values are from each other at least."""
+    distance = _distance(a, b)
+    if a.dtype is Dtype.i64:
+        distance = distance - (a.value.double().abs() + b.value.double().abs()) * 2.0**-52
+    return distance
 
 
 def _nan(x: Bounded) -> torch.Tensor:

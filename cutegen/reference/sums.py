@@ -24,7 +24,8 @@ def total(x: Bounded, axis: int) -> Bounded:
     dtype = x.dtype
     error = x.error.expand_as(x.value)
     if not dtype.is_float:
-        return settle_integer(x.value.sum(axis, True), error.sum(axis, True), dtype)
+        about = x.value.double().abs().sum(axis, True)  # i64 may wrap on the way
+        return settle_integer(x.value.sum(axis, True), error.sum(axis, True), dtype, about)
     value, finite = x.value.sum(axis, True), x.value.masked_fill(~x.value.isfinite(), 0.0)
     magnitude = (finite.abs() + error).sum(axis, True)
     terms = ((finite != 0) | (error != 0)).sum(axis, True)

@@ -62,7 +62,8 @@ def compare(
 ) -> Comparison:
     """Compares a result with what is expected, element by element; all tensors have one shape and device.
 
-    Every element must be within `bound` of `expected`, and also within atol + rtol |expected| if the spec gives these.
+    Whole numbers are compared as such, however large. Every element must be within `bound` of `expected`, and also
+    within atol + rtol |expected| if the spec gives these.
     NaN must meet NaN, an infinity the same infinity, with `signed` a zero that must be exact one of its sign, and all
     bits must be those of `moved` where it is given.
     Raises `ValueError` for another shape.
@@ -76,12 +77,17 @@ def compare(
         return Comparison(True, 0, 0, 0, 0.0, 0.0, 0.0, None)
     a, e = actual.to(torch.float64), expected.to(torch.float64)
     judged = bound.isfinite()
-    same = (a == e) | (a.isnan() & e.isnan())
+    whole = not expected.is_floating_point()
+    same = actual.to(torch.int64) == expected if whole else (a == e) | (a.isnan() & e.isnan())
     if signed:
         same &= (bound != 0) | (e != 0) | (a.signbit() == e.signbit())
     if moved is not None:
         same &= bits_of(actual) == bits_of(moved)
-    error = torch.where(same, 0.0, (a - e).abs().nan_to_num(torch.inf, torch.inf))
+    error = (a - e).abs()
+    if whole:  # of large ones float64 has no difference
+        exact = (actual.to(torch.int64) - expected).abs().to(torch.float64)
+        error = torch.where(error < 2.0**62, exact, error)
+    error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
     outside = judged & ((error > bound) | (~same & (bound == 0)))
     failing = outside
     if rtol is not None or atol is not None:
@@ -101,11 +107,12 @@ def compare(
         if not bool(outside[index]):
             allowed = f"the spec's tolerance is {float(room[index]):.3g}"
         place = ", ".join(map(str, index))
+        values = (int(actual[index]), int(expected[index])) if whole else (f"{got:.9g}", f"{want:.9g}")
         far = "" if not math.isfinite(off) else f", off by {off:.3g}"
         if moved is not None and math.isnan(got) and math.isnan(want):
             found, wanted = (f"{int(bits_of(x)[index]) & (1 << 8 * x.itemsize) - 1:#x}" for x in (actual, moved))
             far, allowed = "", f"its bits are {found}, not {wanted}: a tensor that is only moved keeps them"
-        reason = f"[{place}] is {got:.9g}, expected {want:.9g}{far}; {allowed} ({failed} of {a.numel()} elements)"
+        reason = f"[{place}] is {values[0]}, expected {values[1]}{far}; {allowed} ({failed} of {a.numel()} elements)"
     kept = error[judged]
     return Comparison(
         ok=failed == 0,

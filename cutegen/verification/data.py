@@ -13,10 +13,32 @@ from cutegen.verification.wishes import Data
 if TYPE_CHECKING:
     import torch
 
-_INTEGERS = {Dtype.i32: (-1000, 1000), Dtype.i8: (-128, 127), Dtype.u8: (0, 255)}
+_INTEGERS = {
+    Dtype.i64: (-100, 400),
+    Dtype.i32: (-1000, 1000),
+    Dtype.i16: (-(2**15), 2**15 - 1),
+    Dtype.u32: (0, 1000),
+    Dtype.i8: (-128, 127),
+    Dtype.u8: (0, 255),
+}
 """Least and largest of random integers: products of two of i32 are far from overflow."""
-# Where functions and conversions overflow or flush: exp of f16, f32 and f64; f16, i8, u8 and i32 as targets
-_THRESHOLDS = (11.0, 12.0, -17.5, 88.5, 89.0, -88.0, -104.0, 710.0, -746.0, 65504.0, 65520.0, -1e5, 127.5, 255.5, -0.5)
+_HIGH = {
+    Dtype.i64: (2**32, -(2**32), 3 * 2**31, 2**40 + 2**32, 2**53 + 1, -(2**62) - 1),
+    Dtype.u32: (2**31, 2**31 + 2**16, 2**32 - 1024, 2**24 + 1),
+}
+"""Added to half of the random integers: of 64 bits they then are small again in their low 32, or not in f64."""
+_BETWEEN = {
+    Dtype.i64: (2**31, -(2**31) - 1, 2**32, 2**32 + 1, 2**24 + 1, 2**53 + 1, -(2**53) - 1),
+    Dtype.u32: (2**31, 2**31 - 1, 2**24 + 1, 2**16),
+    Dtype.i16: (127, 128, -128, -129, 255, 256),
+}
+"""Numbers that the next narrower integers, those with a sign, or floats do not hold."""
+# Where functions and conversions overflow or flush: exp of f16, f32 and f64; f16, i8, u8 and i32 as targets,
+_THRESHOLDS = (
+    *(11.0, 12.0, -17.5, 88.5, 89.0, -88.0, -104.0, 710.0, -746.0, 65504.0, 65520.0, -1e5, 127.5, 255.5, -0.5),
+    # and where floats of 8 bits round: halfway, to the largest, to the least or to 0
+    *(17.0, 19.0, 464.0, -480.0, 61440.0, -65536.0, 2.0**-10, -3 * 2.0**-10, 2.0**-17, -3 * 2.0**-17),
+)
 
 
 def data_for(
@@ -29,7 +51,8 @@ def data_for(
     """
     import torch
 
-    dtype, kept = getattr(torch, tensor.dtype.torch), tensor.dtype
+    kept = tensor.dtype
+    dtype = getattr(torch, kept.torch)
     generator = torch.Generator().manual_seed(seed)
 
     def whole(low: int, high: int) -> torch.Tensor:
@@ -38,31 +61,36 @@ def data_for(
     if kept is Dtype.bool:
         return whole(0, 1).to(dtype)
     if kind == "integers":
-        return whole(0 if kept is Dtype.u8 else -4, 4).to(dtype)
+        return whole(0 if kept.is_unsigned else -4, 4).to(dtype)
     if kept.is_integer:
-        values = whole(*_INTEGERS[kept]).to(dtype)
-        least, largest = torch.iinfo(dtype).min, torch.iinfo(dtype).max
-        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1], dtype=dtype)
+        values = whole(*_INTEGERS[kept])
+        if kept in _HIGH:
+            high = torch.tensor([0] * len(_HIGH[kept]) + list(_HIGH[kept]))
+            values = values + high[whole(0, len(high) - 1)]
+        least, largest = kept.range
+        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1, *_BETWEEN.get(kept, ())])
     else:
         normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
-        values = normal.to(dtype)
-        table = torch.tensor(_special(dtype), dtype=torch.float64).to(dtype)
+        # of 8 bits, on which torch has few functions, in f32 until all is there
+        values = normal if kept.is_f8 else normal.to(dtype)
+        table = torch.tensor(_special(kept), dtype=torch.float64).to(values.dtype)
         table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
-        table = torch.cat([table, _nans(dtype)])
-    if kind not in ("special", "rows") or not values.numel():
-        return values
-    if kind == "rows":
-        return _telling_rows(values, summed, generator)
-    if not summed:
-        return torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
-    return _rows(values, table, summed, generator)
+        table = torch.cat([table, _nans(kept).to(values.dtype)])
+    if kind in ("special", "rows") and values.numel():
+        if kind == "rows":
+            values = _telling_rows(values, kept, summed, generator)
+        elif not summed:
+            values = torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
+        else:
+            values = _rows(values, kept, table, summed, generator)
+    return _with_other_nans(values, dtype) if kept.is_f8 else values.to(dtype)
 
 
-def _special(dtype: torch.dtype) -> list[float]:
+def _special(kept: Dtype) -> list[float]:
     """Numbers of a float type: what is not finite, both zeros, ones, subnormals, the largest, and those between."""
     import torch
 
-    info = torch.finfo(dtype)
+    info = torch.finfo(getattr(torch, kept.torch))
     subnormal = info.smallest_normal * info.eps
     fixed = [
         math.inf,
@@ -75,15 +103,21 @@ def _special(dtype: torch.dtype) -> list[float]:
         info.tiny,
         subnormal,
         3 * subnormal,
-        _large(dtype),
+        _large(kept),
     ]
-    return [*fixed, *(-x for x in fixed if not math.isnan(x)), *_THRESHOLDS]
+    found = [*fixed, *(-x for x in fixed if not math.isnan(x)), *_THRESHOLDS]
+    if not kept.is_f8:
+        return found
+    return [x for x in found if math.isnan(x) or (math.isinf(x) and kept is Dtype.f8e5m2) or abs(x) <= info.max]
 
 
-def _nans(dtype: torch.dtype) -> torch.Tensor:
-    """Two quiet NaNs of other bits than the one that arithmetic gives, of either sign."""
+def _nans(kept: Dtype) -> torch.Tensor:
+    """Two quiet NaNs of other bits than the one that arithmetic gives, of either sign; e4m3 has one of each sign."""
     import torch
 
+    dtype = getattr(torch, kept.torch)
+    if kept.is_f8:
+        return torch.tensor([0x7F, 0xFF], dtype=torch.uint8).view(dtype)
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     bits = torch.tensor([math.nan, math.nan], dtype=dtype).view(whole)
     bits |= 5
@@ -91,14 +125,30 @@ def _nans(dtype: torch.dtype) -> torch.Tensor:
     return bits.view(dtype)
 
 
-def _large(dtype: torch.dtype) -> float:
-    """The least power of two whose square overflows."""
+def _with_other_nans(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Numbers as floats of 8 bits; of e5m2 every other NaN has other bits than the one that conversions give."""
     import torch
 
-    return float(2.0 ** (math.frexp(torch.finfo(dtype).max)[1] // 2)) if dtype.is_floating_point else 2.0**6
+    bits = values.to(dtype).view(torch.uint8)
+    if dtype is torch.float8_e5m2:
+        nans = values.isnan()
+        odd = nans & (nans.flatten().cumsum(0).reshape(nans.shape) % 2 == 1)
+        bits = torch.where(odd, (bits & 0x80) | 0x7D, bits)
+    return bits.view(dtype)
 
 
-def _telling_rows(values: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+def _large(kept: Dtype) -> float:
+    """The least power of two whose square overflows; of i64 and u32 one that i32 does not hold."""
+    import torch
+
+    if kept.is_float:
+        return float(2.0 ** (math.frexp(torch.finfo(getattr(torch, kept.torch)).max)[1] // 2))
+    return {Dtype.i64: 2.0**33, Dtype.u32: 2.0**31}.get(kept, 2.0**6)
+
+
+def _telling_rows(
+    values: torch.Tensor, kept: Dtype, summed: tuple[int, ...], generator: torch.Generator
+) -> torch.Tensor:
     """`values` whose rows along `summed` take turns in what reductions treat apart, the first at a random one.
 
     Without such modes they are ordinary numbers: what scales rows should not hide them.
@@ -109,8 +159,10 @@ def _telling_rows(values: torch.Tensor, summed: tuple[int, ...], generator: torc
         return values
     rows, back = _as_rows(values, summed)
     lowest, largest = -math.inf, math.inf
-    if not values.is_floating_point():
-        lowest, largest = torch.iinfo(values.dtype).min, torch.iinfo(values.dtype).max
+    if kept is Dtype.f8e4m3:
+        lowest, largest = -kept.largest, kept.largest
+    elif not kept.is_float:
+        lowest, largest = kept.range
     start = int(torch.randint(len(_ROWS), (), generator=generator))
     places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
     for number, (row, place) in enumerate(zip(rows, places, strict=True)):
@@ -120,25 +172,25 @@ def _telling_rows(values: torch.Tensor, summed: tuple[int, ...], generator: torc
             case "lowest":
                 row.fill_(lowest)
             case "lowest but one":
-                kept = row[place].item()
+                saved = row[place].item()
                 row.fill_(lowest)
-                row[place] = kept
+                row[place] = saved
             case "lowest from there on":
                 row[place:] = lowest
-            case "one NaN" if values.is_floating_point():
+            case "one NaN" if kept.is_float:
                 row[place] = math.nan
             case "one largest":
                 row[place] = largest
             case "largest":
-                row.fill_(torch.finfo(values.dtype).max if values.is_floating_point() else largest)
+                row.fill_(torch.finfo(getattr(torch, kept.torch)).max if kept.is_float else largest)
             case "large":
-                row.fill_(_large(values.dtype))
+                row.fill_(_large(kept))
             case "cancelling":
-                row[1::2] = -row[: len(row) // 2 * 2 : 2] if values.dtype is not torch.uint8 else 0
+                row[1::2] = 0 if kept.is_unsigned else -row[: len(row) // 2 * 2 : 2]
             case "zero but one":
-                kept = row[place].item()
+                saved = row[place].item()
                 row.zero_()
-                row[place] = kept
+                row[place] = saved
     return back(rows)
 
 
@@ -158,7 +210,7 @@ _ROWS = (
 
 
 def _rows(
-    values: torch.Tensor, table: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator
+    values: torch.Tensor, kept: Dtype, table: torch.Tensor, summed: tuple[int, ...], generator: torch.Generator
 ) -> torch.Tensor:
     """`values` with every other row along `summed` made special.
 
@@ -178,7 +230,7 @@ def _rows(
         elif kind == 2:
             row.copy_(torch.copysign(torch.zeros_like(row), row) if row.is_floating_point() else torch.zeros_like(row))
         elif kind == 6:
-            row.fill_(_large(values.dtype))
+            row.fill_(_large(kept))
     return back(rows)
 
 

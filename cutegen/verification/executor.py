@@ -176,7 +176,7 @@ class EmulatorExecutor:
             memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
         except (OSError, OverflowError, ValueError):  # more than the process may have
             return None
-        flat = torch.frombuffer(memory, dtype=getattr(torch, tensor.dtype.torch))
+        flat = torch.frombuffer(memory, dtype=torch.uint8).view(getattr(torch, tensor.dtype.torch))
         placed: torch.Tensor = on_device(flat.as_strided(tuple(shape), tuple(strides)))
         return placed
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, float]
 _FLOATS = (0.0, 1.0, -2.5, -5e-4, 7e4, 1e-39, math.inf, math.nan)  # 1e-39 is subnormal in f32
-_INTEGERS = (0, 1, -(2**31), 2**31 - 1)
+_INTEGERS = {Dtype.i32: (0, 1, -(2**31), 2**31 - 1), Dtype.i64: (0, 1, -(2**63), 2**63 - 1, 2**32 + 1)}
 
 
 def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
@@ -25,8 +25,8 @@ def telling_scalars(spec: KernelSpec) -> Iterator[tuple[str, Values]]:
     """
     names = [scalar.name for scalar in spec.scalars]
     for scalar in spec.scalars:
-        for value in _FLOATS if scalar.dtype.is_float else _INTEGERS:
-            yield f"{scalar.name} = {value:.10g}", {scalar.name: value}
+        for value in _FLOATS if scalar.dtype.is_float else _INTEGERS[scalar.dtype]:
+            yield f"{scalar.name} = {value if isinstance(value, int) else f'{value:.10g}'}", {scalar.name: value}
     for name in names if len(names) > 1 else ():
         for value in (0, 1):
             rest = {other: 1 - value for other in names if other != name}
@@ -47,7 +47,8 @@ def scalar_values(spec: KernelSpec, case: Case) -> dict[str, int | float | bool]
     for index, scalar in enumerate(spec.scalars):
         generator = torch.Generator().manual_seed(case.seed * 89 + index + 1000)
         number = int(torch.randint(1, 16, (1,), generator=generator))
-        sign = 1 if scalar.dtype in (Dtype.u8, Dtype.bool) or case.data == "special" else (-1) ** (number + index)
+        signed = scalar.dtype.is_float or scalar.dtype.range[0] < 0
+        sign = (-1) ** (number + index) if signed and case.data != "special" else 1
         if scalar.name in case.scalars:
             value = case.scalars[scalar.name]
             values[scalar.name] = float(value) if scalar.dtype.is_float else int(value)

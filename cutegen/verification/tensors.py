@@ -26,11 +26,12 @@ GUARD = 4096  # bytes, at least, on both sides
 _PERIOD = 125
 # An element that still holds this after the run was not written. Floats: all ones but the lowest bit, a NaN that
 # neither arithmetic nor a conversion makes (those give the canonical NaN, of either sign) and that no input holds.
-# Integers have no value to spare, so they run twice with two poisons: an element that was not written differs from
-# the expected value in one of the runs.
+# Integers have no value to spare, nor has f8e4m3, so they run twice with two poisons: an element that was not written
+# differs from the expected value in one of the runs.
 _FLOAT_POISON = -2  # as a whole number of the same width
 _INTEGER_POISONS = (0x5A, 0xA5)
 _BOOL_POISONS = (0, 1)
+_F8_NANS = {Dtype.f8e4m3: (0x7F, 0xFF), Dtype.f8e5m2: (0x7D, 0x7E, 0x7F, 0xFD, 0xFF)}  # without the poison
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ class Guarded:
             strange = self.view.view(torch.uint8) > 1
             if bool(strange.any()):
                 return f"{self.tensor.name}{_index(strange)}: a bool that is neither 0 nor 1"
-        if not self.tensor.dtype.is_float:
+        if not _has_poison(self.tensor.dtype):
             return None
-        left = bits_of(self.view) == _FLOAT_POISON
+        left = bits_of(self.view) == _float_poison(self.tensor.dtype)
         if not bool(left.any()):
             return None
         return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
@@ -101,7 +102,7 @@ class Guarded:
 
 def poisons(spec: KernelSpec) -> int:
     """How many runs, each with another poison, an output of this dtype needs."""
-    return 2 if any(t.role == "out" and not t.dtype.is_float for t in spec.tensors) else 1
+    return 2 if any(t.role == "out" and not _has_poison(t.dtype) for t in spec.tensors) else 1
 
 
 def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
@@ -153,8 +154,8 @@ def guarded(
         view.copy_(data.to(device))
     else:
         kinds = _BOOL_POISONS if tensor.dtype is Dtype.bool else _INTEGER_POISONS
-        poison = _FLOAT_POISON if tensor.dtype.is_float else kinds[run % 2]
-        if tensor.dtype.is_float:
+        poison = _float_poison(tensor.dtype) if _has_poison(tensor.dtype) else kinds[run % 2]
+        if _has_poison(tensor.dtype):
             bits_of(view).fill_(poison)
         elif tensor.dtype is Dtype.bool:
             view.fill_(bool(poison))
@@ -163,11 +164,24 @@ def guarded(
     return Guarded(tensor, buffer, offset, view, buffer.clone(), poison)
 
 
+def _has_poison(dtype: Dtype) -> bool:
+    """Whether a NaN of the type is to spare: f8e4m3 has one of each sign, both of which a conversion may give."""
+    return dtype.is_float and dtype is not Dtype.f8e4m3
+
+
+def _float_poison(dtype: Dtype) -> int:
+    """The poison as `bits_of` shows it, which shows bytes without a sign."""
+    return _FLOAT_POISON & 0xFF if dtype.bytes == 1 else _FLOAT_POISON
+
+
 def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor:
     """`count` bytes for the tensor of that number. Every float in it is a NaN, none of them the poison."""
     import torch
 
     low = (torch.arange(_PERIOD, dtype=torch.int64) * 37 + 29 * number) % _PERIOD + 0x81
+    if dtype.is_f8:
+        nans = torch.tensor(_F8_NANS[dtype])
+        low = nans[low % len(nans)]
     block = torch.full((_PERIOD, dtype.bytes), 0xFF, dtype=torch.uint8)
     block[:, 0] = low.to(torch.uint8)  # little end first: the byte that holds no exponent, but for bf16's last bit
     flat = block.flatten().to(device)

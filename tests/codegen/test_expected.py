@@ -19,9 +19,10 @@ from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.host import host_context
 from cutegen.codegen.regions import separate
+from cutegen.dtypes import Dtype
 from cutegen.reference.bounds import Expected, evaluate
 
-BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+BYTES = {dtype.value: dtype.bytes for dtype in Dtype}
 SIZES = {"M": 24, "N": 40, "K": 33}
 SLACK = 1.001
 
@@ -56,6 +57,20 @@ SPECS = {
     "gelu by tanh in f64": Spec("D = gelu_tanh(X)", "X: f64[M,N], D: f64[M,N]"),
     "whole numbers": Spec("D = round(X * 9.1) + floor(Y / 0.3) - ceil(X - Y) + round(Z)", f"{F32}, D: f32[M,N]"),
     "exact whole numbers": Spec("D = cast(round(X), i8)", "X: bf16[M,N], D: i8[M,N]"),
+    "whole numbers of 64 bits": Spec(
+        "D = cast(X * 3e9 + Y, i64) * 3 + L * 5000000000 - k", f"{F32}, L: i64[M,N], D: i64[M,N]", "k: i64"
+    ),
+    "whole numbers of 64 bits as floats": Spec(
+        "D = cast(cast(X * 3e9, i64) + L, f64) * 0.1", f"{F32}, L: i64[M,N], D: f64[M,N]", loosest=2
+    ),
+    "whole numbers of 16 bits, and of 32 without a sign": Spec(
+        ["D = cast(X * 3e4 + Y, i16)", "E = cast(X * 3e9 + 4e9, u32) / 3 + K - J", "F = K * 3 / J + X"],
+        f"{F32}, J: i16[M,N], K: u32[M,N], D: i16[M,N], E: f64[M,N], F: f32[M,N]",
+    ),
+    "floats of 8 bits": Spec(
+        ["D = X * 30 + Q * Y", "E = cast(X * 300, f8e5m2) * Q + Z", "F = cast(I * 7, f8e4m3)"],
+        f"{F32}, I: i32[M,N], Q: f8e4m3[M,N], D: f8e4m3[M,N], E: bf16[M,N], F: f8e4m3[M,N]",
+    ),
     "saturated": Spec("D = cast(X * 300 + Y, u8)", f"{F32}, D: u8[M,N]"),
     "near zero": Spec("D = relu(cast(X * Y, bf16) - Z * X)", f"{F32}, D: f32[M,N]"),
     "NaN on one side": Spec("D = where(X * Z > Y, log(X), Z)", f"{F32}, D: f32[M,N]"),
@@ -208,7 +223,7 @@ def outside(actual: torch.Tensor, value: torch.Tensor, error: torch.Tensor) -> i
 def test_value_and_bound_are_the_derived_ones(name: str) -> None:
     module = module_of(SPECS[name])
     for output, (value, error, derived) in zip(module.spec.outputs, both(module), strict=True):
-        assert value.dtype is torch.float64
+        assert value.dtype is (torch.int64 if output.dtype is Dtype.i64 else torch.float64)
         judged = derived.bound.isfinite()
         assert judged.float().mean() > 0.9 or "sqrt(P" in module.text
         sure = torch.where(judged, error, 0.0)
@@ -216,7 +231,8 @@ def test_value_and_bound_are_the_derived_ones(name: str) -> None:
         positive = judged & (derived.bound > 0)
         # printed is u of a number; derived half an ulp, which may be half of that
         assert (sure <= 2 * SPECS[name].loosest * derived.bound)[positive].all()
-        assert torch.equal(value[judged].nan_to_num(777.0), derived.value[judged].double().nan_to_num(777.0))
+        wanted = derived.value.to(value.dtype)
+        assert torch.equal(value[judged].nan_to_num(777.0), wanted[judged].nan_to_num(777.0))
         if not output.dtype.is_float:
             assert not error[derived.bound == 0].any()
 

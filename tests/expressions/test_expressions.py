@@ -130,7 +130,7 @@ def test_names_and_their_places() -> None:
         ("C = A ** 0.5", "0.5", "constant exponent"),
         ("C = A ** 17", "17", "constant exponent"),
         ("C = A is B", "A is B", "`is` and `in`"),
-        ("C = 3000000000", "3000000000", "does not fit in i32"),
+        ("C = 9223372036854775808", "9223372036854775808", "does not fit in i64"),
         ("C = 1e999", "1e999", "overflows"),
         ("C = ä + A[0]", "A[0]", "not supported"),  # columns are characters, not bytes
     ],
@@ -171,7 +171,7 @@ def test_hostile_text_gives_a_tree_or_an_error(text: str) -> None:
         assert len(list(walk(assignment.value))) < 100
 
 
-TYPES = {name.upper(): Dtype[name] for name in ("f64", "f32", "f16", "bf16", "i32", "i8", "u8")} | {"P": Dtype.bool}
+TYPES = {dtype.value.upper(): dtype for dtype in Dtype if dtype is not Dtype.bool} | {"P": Dtype.bool}
 
 
 def stored(text: str, types: Mapping[str, Dtype], accumulator: Dtype | None = None) -> Expr:
@@ -197,6 +197,20 @@ def typed(text: str, out: str = "F32") -> str:
         ("F64 * 0.1", "F64", "(F64:f64 * 0.1:f64):f64"),
         ("I8 + U8", "I32", "(to(I8:i8):i32 + to(U8:u8):i32):i32"),
         ("I8 + 1", "I8", "to((to(I8:i8):i32 + 1:i32):i32):i8"),
+        ("I64 + I32", "I64", "(I64:i64 + to(I32:i32):i64):i64"),
+        ("U8 < I64", "P", "(to(U8:u8):i64 < I64:i64):bool"),
+        ("I64 * F16", "F32", "(to(I64:i64):f32 * to(F16:f16):f32):f32"),
+        ("I64 / 2", "F32", "(to(I64:i64):f32 / 2.0:f32):f32"),
+        (
+            "where(I32 == 3000000000, I64, 1)",
+            "I64",
+            "where((to(I32:i32):i64 == 3000000000:i64):bool, I64:i64, 1:i64):i64",
+        ),
+        ("U32 + I8", "U32", "to((to(U32:u32):i64 + to(I8:i8):i64):i64):u32"),
+        ("-U32 < U32", "P", "(-(to(U32:u32):i64):i64 < to(U32:u32):i64):bool"),
+        ("I16 * U8", "I16", "to((to(I16:i16):i32 * to(U8:u8):i32):i32):i16"),
+        ("F8E4M3 * F16", "F8E4M3", "to((to(F8E4M3:f8e4m3):f32 * to(F16:f16):f32):f32):f8e4m3"),
+        ("maximum(F8E4M3, I64)", "F8E5M2", "to(maximum(to(F8E4M3:f8e4m3):f32, to(I64:i64):f32):f32):f8e5m2"),
         ("I32 * 0.5", "F32", "(to(I32:i32):f32 * 0.5:f32):f32"),
         ("I32 / 2", "F32", "(to(I32:i32):f32 / 2.0:f32):f32"),
         ("F32 < 1", "P", "(F32:f32 < 1.0:f32):bool"),
@@ -270,6 +284,8 @@ def test_types_that_do_not_fit(text: str, out: str, at: str, words: str) -> None
         ("70000", "F16", "70000", "f16 holds -65504 to 65504"),
         ("300 * 300", "F16", "300 * 300", "does not fit in f16"),
         ("cast(65520, f16) + F32", "F32", "65520", "does not fit in f16"),
+        ("464", "F8E4M3", "464", "f8e4m3 holds -448 to 448"),
+        ("U32 + cast(3e10, u32)", "U32", "cast(3e10, u32)", "u32 holds 0 to 4294967295"),
         ("100 * 3", "I8", "100 * 3", "300 does not fit in i8"),
         ("cast(3e9, i32)", "I32", "cast(3e9, i32)", "does not fit in i32"),
         ("1e300 * 1e300 + F32", "F32", "1e300", "f32"),
@@ -288,13 +304,16 @@ def test_numbers_that_their_type_cannot_hold(text: str, out: str, at: str, words
 @pytest.mark.parametrize(
     ("text", "out"),
     [
-        ("I32 - 2147483648 + 0", None),
+        ("I32 - 2147483648 + 0", "I32"),  # in i64; what is stored wraps around
+        ("I64 - 9223372036854775808 + 0", None),
+        ("I64 + -9223372036854775808", "I64"),
         ("I32 + -2147483648", "I32"),
         ("I32 + (-2147483648 + 2147483647)", "I32"),
         ("I32 + 46340 * 46340", "I32"),
         ("1e300 * F64", "F64"),
         ("3.4028235e38 * F32", "F32"),
         ("65519.9", "F16"),
+        ("463.9", "F8E4M3"),
         ("I8 * 300", "I8"),  # in i32; what is stored wraps around
         ("cast(300, i8) + I32", "I32"),
         ("F32 / 0", "F32"),  # an infinity or a NaN, by the rules of floats
@@ -305,9 +324,9 @@ def test_numbers_that_their_type_cannot_hold(text: str, out: str, at: str, words
 def test_numbers_that_fit_just_so(text: str, out: str | None) -> None:
     if out:
         typed(text, out)
-    else:  # Python takes the sign for a subtraction here, and 2147483648 has none then
-        with pytest.raises(ExpressionError, match="does not fit in i32"):
-            typed(text, "I32")
+    else:  # Python takes the sign for a subtraction here, and 9223372036854775808 has none then
+        with pytest.raises(ExpressionError, match="does not fit in i64"):
+            typed(text, "I64")
 
 
 SUMS = st.recursive(
@@ -331,13 +350,15 @@ def test_whole_numbers_are_refused_exactly_where_i32_overflows(text: str) -> Non
     assert refused == overflows(ast.parse(text, mode="eval").body)
 
 
-def test_the_least_i32_can_be_written() -> None:
-    assert show(parse("D = -2147483648").value) == "-2147483648"
-    assert typed("-2147483648", "I32") == "-2147483648:i32"
-    again = parse(parse("D = -2147483648 + a").text)
-    assert isinstance(again, Assignment) and again == parse("D = -2147483648 + a")
+@pytest.mark.parametrize(("bits", "kind"), [(32, "I32"), (64, "I64")])
+def test_the_least_integer_of_a_type_can_be_written(bits: int, kind: str) -> None:
+    least = f"-{2 ** (bits - 1)}"
+    assert show(parse(f"D = {least}").value) == least
+    assert typed(least, kind) == f"{least}:{kind.lower()}"
+    again = parse(parse(f"D = {least} + a").text)
+    assert isinstance(again, Assignment) and again == parse(f"D = {least} + a")
     with pytest.raises(ExpressionError, match="does not fit"):
-        parse("D = -2147483649")
+        typed(f"-{2 ** (bits - 1) + 1}", kind)
 
 
 def test_where_a_product_stands() -> None:

@@ -109,7 +109,9 @@ def typed(text: str, kind: Dtype, accumulator: Dtype | None = None) -> Expr:
 def test_a_reduction_happens_in_the_type_that_arithmetic_has(function: str, kind: Dtype) -> None:
     """f16 and bf16 in f32, small integers and bool in i32; a mean of whole numbers is none of them."""
     wide = {Dtype.f64: Dtype.f64, Dtype.f32: Dtype.f32, Dtype.f16: Dtype.f32, Dtype.bf16: Dtype.f32}
-    wanted = wide.get(kind, Dtype.f32 if function == "mean" else Dtype.i32)
+    wide |= {Dtype.f8e4m3: Dtype.f32, Dtype.f8e5m2: Dtype.f32}
+    whole = {Dtype.i64: Dtype.i64, Dtype.u32: Dtype.i64}
+    wanted = wide.get(kind, Dtype.f32 if function == "mean" else whole.get(kind, Dtype.i32))
     found = typed(f"{function}(X, N)", kind)
     assert isinstance(found, Reduce) and found.dtype is wanted and found.x.dtype is wanted
     if kind is wanted:

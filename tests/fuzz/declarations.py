@@ -12,7 +12,10 @@ MODES = (("M", "N", "P", "Q", "R"), ("T", "H", "D", "E", "F"), ("rows", "cols", 
 INPUTS = ("X", "A", "S", "G", "U", "bias", "W", "x1", "Q8", "mask", "residual")
 OUTPUTS = ("D", "Y", "Z", "C2", "out_1")
 SCALARS = ("alpha", "beta", "eps", "lr", "s0")
-WEIGHTS = {"f32": 5.0, "bf16": 4.0, "f16": 3.0, "f64": 1.0, "i32": 1.5, "u8": 1.5, "i8": 1.0, "bool": 0.8}
+WEIGHTS = {
+    **{"f32": 5.0, "bf16": 4.0, "f16": 3.0, "f64": 1.0, "f8e4m3": 1.0, "f8e5m2": 0.7},
+    **{"i64": 1.2, "i32": 1.5, "i16": 0.8, "u32": 0.8, "u8": 1.5, "i8": 1.0, "bool": 0.8},
+}
 SIZES = (1, 2, 3, 6, 7, 8, 16, 31, 40, 64, 100)
 
 
@@ -30,7 +33,7 @@ def tensor(chance: Chance, shape: list[str], dtype: str, small: bool = False, **
 
 def scalars(chance: Chance, most: int = 3) -> dict[str, str]:
     names = chance.sample(SCALARS, chance.choice([0, 0, 0, *range(1, most + 1)]))
-    return {name: chance.weighted({"f32": 5, "f64": 1, "i32": 1}) for name in names}
+    return {name: chance.weighted({"f32": 5, "f64": 1, "i32": 1, "i64": 0.5}) for name in names}
 
 
 def targets(chance: Chance, small: bool) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _compute(
     writer = Writer(chance, {**read, **scalars}, modes, plain=small)
     value = "(A @ B.T)"
     if scalars and chance.odds(0.5):
-        value = f"{writer.name('f32', 'f64', 'i32') or 1} * {value}"
+        value = f"{writer.name('f32', 'f64', 'i64', 'i32') or 1} * {value}"
     if chance.odds(0.4):
         value = f"{chance.choice(['relu', 'gelu', 'silu', 'tanh', 'abs', 'sigmoid'])}({value})"
     if writer.types and chance.odds(0.6):

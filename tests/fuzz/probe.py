@@ -16,7 +16,7 @@ def probe(chance: Chance, small: bool) -> dict[str, Any]:
     """The document of one; a `small` one has a tile of which the layout meets each place once."""
     modes = list(chance.choice(declare.MODES)[: chance.choice([1, 2, 2, 2, 3])])
     dtype = declare.dtype_of(chance)
-    out = dtype if chance.odds(0.6) else chance.choice(["f64", "f32", "i32"])
+    out = dtype if chance.odds(0.6) else chance.choice(["f64", "f32", "i64", "i32"])
     tensors = {
         "A" if "A" not in modes else "S": declare.tensor(chance, modes, dtype, small),
         "Y": declare.tensor(chance, ["TT", "VV"], out, small, role="out"),

@@ -14,9 +14,13 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 ONE = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 1)
 TWO = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 2)
 DTYPES = tuple(dtype.value for dtype in Dtype)
+INTEGERS = tuple(dtype.value for dtype in Dtype if dtype.is_integer)
 WHOLE = ("0", "1", "2", "3", "7", "-1", "255", "1000")
 FRACTIONS = ("0.5", "1.0", "0.0", "1e-6", "-0.25", "3.5", "0.044715", "100.0")
-ODD_NUMBERS = ("1e30", "1e-40", "65504.0", "2147483647", "-2147483648", "1e308", "16777217", "3.4028235e38", "-0.0")
+ODD_NUMBERS = (
+    *("1e30", "1e-40", "65504.0", "2147483647", "-2147483648", "1e308", "16777217", "3.4028235e38", "-0.0"),
+    *("4294967296", "9007199254740993", "-9223372036854775808", "9223372036854775807"),
+)
 
 
 @dataclass
@@ -64,7 +68,7 @@ class Writer:
         """An expression of a whole number."""
         chance = self.chance
         if depth <= 0 or chance.odds(0.25):
-            name = self.name("i32", "i8", "u8") if chance.odds(0.7) else None
+            name = self.name(*INTEGERS) if chance.odds(0.7) else None
             return name or chance.choice([*WHOLE, f"coord({chance.choice(self.modes)})"])
         match chance.randrange(5):
             case 0:
@@ -72,7 +76,7 @@ class Writer:
             case 1:
                 return f"where({self.truth(depth - 1)}, {self.integer(depth - 1)}, {self.integer(depth - 1)})"
             case 2:
-                return f"cast({self.number(depth - 1)}, {chance.choice(['i32', 'i32', 'i8', 'u8'])})"
+                return f"cast({self.number(depth - 1)}, {chance.choice(['i32', *INTEGERS])})"
             case _:
                 return f"({self.integer(depth - 1)} {chance.choice('+-*')} {self.integer(depth - 1)})"
 

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from cutegen.emulator.host.builds import Build
 
 WARP, LINE = 32, 128
-KINDS = {Dtype.bf16: ("V", 16, np.uint16), Dtype.f16: ("f", 16, np.float16)}
+KINDS: dict[Dtype, tuple[str, int, type]] = {
+    Dtype.bf16: ("V", 16, np.uint16),
+    Dtype.f16: ("f", 16, np.float16),
+    Dtype.f8e4m3: ("e4m3fn", 8, np.uint8),
+    Dtype.f8e5m2: ("e5m2", 8, np.uint8),
+}
 
 
 # --------------------------------------------------------------------------------------------- counting by hand
@@ -204,7 +209,9 @@ def record(
         found.strides[name], found.bases[name] = strides, bound[-1].at
         found.spans[name] = bound[-1].span
     tensors = len(spec.tensors)
-    launches = made.host(*arguments[:tensors], *(1.0 for _ in spec.scalars), *arguments[tensors:])
+    launches = made.host(
+        *arguments[:tensors], *(1.0 if s.dtype.is_float else 1 for s in spec.scalars), *arguments[tensors:]
+    )
     assert len(launches) == len(spaces) + 1
     wanted = launches[-1] if fills is None else launches[[x.tensor for x in spaces.values()].index(fills.tensor)]
     for asked in launches:

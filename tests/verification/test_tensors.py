@@ -10,6 +10,7 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.verification.cases import Case, Layout
+from cutegen.verification.compare import bits_of
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons
 
@@ -79,10 +80,11 @@ def test_guards_gaps_and_poison_read_as_nan(dtype: Dtype) -> None:
         assert bool(item.buffer.view(item.view.dtype)[: item.offset // dtype.bytes].isnan().all())
         gaps = item.view.as_strided((4, item.view.stride(0)), item.view.stride())[:, item.view.shape[1] :]
         assert gaps.numel() and bool(gaps.isnan().all())
-    assert bool(made(dtype)[2].view.isnan().all())
+    if dtype is not Dtype.f8e4m3:  # whose NaNs are all taken
+        assert bool(made(dtype)[2].view.isnan().all())
 
 
-@pytest.mark.parametrize("dtype", [d for d in Dtype if d.is_float])
+@pytest.mark.parametrize("dtype", [d for d in Dtype if d.is_float and d is not Dtype.f8e4m3])
 def test_an_unwritten_float_shows_even_where_nan_is_expected(dtype: Dtype) -> None:
     out = made(dtype)[2]
     out.view.fill_(math.nan)
@@ -92,12 +94,12 @@ def test_an_unwritten_float_shows_even_where_nan_is_expected(dtype: Dtype) -> No
     assert out.unwritten() == "D[0, 3]: was not written (20 of 35 elements)"
 
 
-@pytest.mark.parametrize("dtype", [d for d in Dtype if not d.is_float])
+@pytest.mark.parametrize("dtype", [d for d in Dtype if not d.is_float or d is Dtype.f8e4m3])
 def test_integers_run_with_two_poisons_that_differ_everywhere(dtype: Dtype) -> None:
     assert poisons(spec(dtype)) == 2 and poisons(spec(Dtype.f16)) == 1
     first, second = made(dtype, run=0), made(dtype, run=1)
     assert bool((first[2].view != second[2].view).all())
-    assert torch.equal(first[0].view, second[0].view)
+    assert torch.equal(bits_of(first[0].view), bits_of(second[0].view))
 
 
 def test_copying_one_tensors_gap_onto_anothers_shows() -> None:
@@ -122,13 +124,14 @@ def test_data_depend_on_the_seed_alone_and_suit_their_purpose() -> None:
             first, again = (data_for(tensor, (3000,), kind, 5) for _ in range(2))
             assert first.dtype == getattr(torch, dtype.torch)
             assert torch.equal(first.view(torch.uint8), again.view(torch.uint8))
-            assert not torch.equal(first, data_for(tensor, (3000,), kind, 6))
+            assert not torch.equal(bits_of(first), bits_of(data_for(tensor, (3000,), kind, 6)))
         whole = data_for(tensor, (3000,), "integers", 1).double()
         assert torch.equal(whole, whole.trunc()) and whole.abs().max() <= 4
         if dtype.is_float:
             special = data_for(tensor, (3000,), "special", 1)
-            tiny = torch.finfo(special.dtype).smallest_normal
-            assert bool(special.isnan().any()) and bool((special == -math.inf).any()) and bool((special == 0).any())
+            info, special = torch.finfo(special.dtype), special.double()
+            tiny, lowest = info.smallest_normal, -info.max if dtype is Dtype.f8e4m3 else -math.inf
+            assert bool(special.isnan().any()) and bool((special == lowest).any()) and bool((special == 0).any())
             assert bool(((special.abs() < tiny) & (special != 0)).any())
             normal = data_for(tensor, (3000,), "random", 1).double()
             assert bool((normal > 1).any()) and bool((normal < -1).any())

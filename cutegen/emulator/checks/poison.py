@@ -182,13 +182,19 @@ def _compared_halves(poison: Sequence[Poison], values: Sequence[Array]) -> list[
 
 
 def _partwise(width: int, parts: int) -> Rule:
-    """The rule of operations on each of the `parts` of a register by itself: each part is poisoned as a whole."""
+    """The rule of operations on each of the `parts` of a register by itself: each part is poisoned as a whole.
+
+    `width` is that of the result; sources may have parts of another width.
+    """
 
     def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
-        (total,) = _either(poison, values)
-        if total is None:
+        split: Array = np.asarray(False)
+        for one in poison:
+            if one is not None:
+                own = STORAGE[8 * one.dtype.itemsize // parts]
+                split = split | (np.ascontiguousarray(one)[..., None].view(own) != 0)
+        if not split.ndim:
             return [None]
-        split = np.ascontiguousarray(total)[..., None].view(STORAGE[width // parts])
-        return [np.ascontiguousarray(poison_whole(split != 0, width // parts)).view(STORAGE[width])[..., 0]]
+        return [np.ascontiguousarray(poison_whole(split, width // parts)).view(STORAGE[width])[..., 0]]
 
     return spread

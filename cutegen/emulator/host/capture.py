@@ -28,7 +28,8 @@ _NO_ATTRIBUTE = {
     6: "programmatic stream serialization",
 }  # launch attributes that mean nothing while they are zero
 _CLUSTER = 4
-_DLPACK_CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4}  # V: bfloat16, which numpy lacks
+# V: bfloat16, which numpy lacks, as it does e4m3fn and e5m2
+_DLPACK_CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4, "e4m3fn": 10, "e5m2": 12}
 
 
 class CaptureError(CutegenError):
@@ -57,8 +58,9 @@ class Launch:
 class TensorArgument:
     """A tensor as host code sees it: a byte address, a shape, and strides in elements.
 
-    `kind` and `bits` say the type of the elements, as numpy and DLPack name types: f 32, i 8, u 8, b 8, and V 16 for
-    bfloat16. `on_device` says whether the tensor is on a CUDA device, and `device` on which one.
+    `kind` and `bits` say the type of the elements, as numpy and DLPack name types: f 32, i 8, u 8, b 8, V 16 for
+    bfloat16, and e4m3fn 8 and e5m2 8. `on_device` says whether the tensor is on a CUDA device, and `device` on which
+    one.
     """
 
     address: int

@@ -10,6 +10,7 @@ from cutegen.emulator.arithmetic.arrays import Array, Function
 from cutegen.emulator.arithmetic.exact_values import to_odd, two_sum
 from cutegen.emulator.arithmetic.float_functions import ROUNDINGS
 from cutegen.emulator.arithmetic.formats import CODECS, NAN32, canonical_f32, drop_bits, flush, saturate, widen_bf16
+from cutegen.emulator.instructions.f8_conversions import F8_PAIRS, build_from_f8, build_to_f8
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.ptx.types import TYPES, Type
@@ -20,7 +21,8 @@ _U32 = TYPES["u32"]
 
 
 def build_convert(reader: InstructionReader) -> PureOp:
-    """Builds cvt, with its roundings, `.ftz`, `.sat`, `.relu` and `.satfinite`; also to f16x2 and bf16x2.
+    """Builds cvt, with its roundings, `.ftz`, `.sat`, `.relu` and `.satfinite`; also to f16x2 and bf16x2,
+    and between those and pairs of 8 bits.
 
     Which modifiers go with which types is as ptxas 13.0 has it. `.sat` goes where something can lie outside, but not
     with bf16 on either side. `.relu` and `.satfinite` go from f32 to 16 bits, to nearest or towards zero, without
@@ -28,6 +30,10 @@ def build_convert(reader: InstructionReader) -> PureOp:
     """
     source = reader.type()
     result = reader.type()
+    if result.name in F8_PAIRS:
+        return build_to_f8(reader, result, source)
+    if source.name in F8_PAIRS:
+        return build_from_f8(reader, result, source)
     if result.name in ("f16x2", "bf16x2") and source.name == "f32":
         return _build_pair(reader, result, source)
     if result.name == "tf32" and source.name == "f32":

@@ -35,8 +35,9 @@ def constant_array(bits: int, width: int) -> Bits:
 class Type:
     """A type of PTX (PTX ISA 9.1, section 5.2), without its dot.
 
-    `kind` is "s", "u", "b", "f", "bf", "tf" or "pred", `width` the width in bits, and `lanes` the number of values that
-    are packed in it. `dtype` is how its values are seen in numpy: bf16, tf32 and packed types as raw bits.
+    `kind` is "s", "u", "b", "f", "bf", "tf", "e" or "pred", `width` the width in bits, and `lanes` the number of values
+    that are packed in it. `dtype` is how its values are seen in numpy: bf16, tf32, floats of 8 bits and packed types as
+    raw bits.
     """
 
     name: str
@@ -64,6 +65,10 @@ TYPES = {
         *(_type(f"f{w}", "f", w, f"f{w // 8}") for w in (16, 32, 64)),
         _type("bf16", "bf", 16, np.uint16),
         _type("tf32", "tf", 32, np.uint32),
+        _type("e4m3", "e", 8, np.uint8),
+        _type("e5m2", "e", 8, np.uint8),
+        _type("e4m3x2", "e", 16, np.uint16, 2),
+        _type("e5m2x2", "e", 16, np.uint16, 2),
         _type("f16x2", "f", 32, np.uint32, 2),
         _type("bf16x2", "bf", 32, np.uint32, 2),
         _type("s16x2", "s", 32, np.uint32, 2),

@@ -139,6 +139,7 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
         "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.output.shape
     ]
     is_bool = o.tensor.dtype is Dtype.bool
+    unsigned = unsigned_element(o.tensor.dtype)
     copied = len(plan.statements) == 1 and isinstance(plan.statements[0].stored, Name)
     return OperandText(
         tensor=o.tensor,
@@ -151,13 +152,19 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
         values=values,
         loading=copy_atom(spec, o, plan.pointwise.vector, "CopyG2ROp"),
         storing=copy_atom(spec, o, plan.pointwise.vector, "CopyR2GOp"),
-        # In the kernel a u8 tensor says it holds i8
-        fragment=values + (", cutlass.Uint8" if o.tensor.dtype is Dtype.u8 else ""),
+        fragment=values + (f", {unsigned}" if o.tensor.dtype.is_unsigned else ""),
         # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
-        result=values + (", cutlass.Uint8" if o.tensor.dtype in (Dtype.u8, Dtype.bool) else ""),
+        result=values + (f", {unsigned}" if unsigned else ""),
         memory=f"cute.recast_tensor({values}, cutlass.Uint8)" if is_bool else values,
         truth=" != 0" if is_bool and not copied else "",
     )
+
+
+def unsigned_element(dtype: Dtype) -> str:
+    """The type that registers must be told for a tensor of an unsigned integer, which in the kernel says that it holds
+    signed ones, or of bool, which is a byte; else nothing.
+    """
+    return "cutlass.Uint8" if dtype is Dtype.bool else f"cutlass.{dtype.cutlass}" if dtype.is_unsigned else ""
 
 
 def width_name(spec: KernelSpec) -> str:

@@ -16,8 +16,8 @@ def kernel_parts(plan: ProbePlan) -> KernelParts:
     assert value is not None
     element = f"t{output.name}g{source.name}[value_idx]"
     target = f"m{output.name}"
-    if source.dtype is Dtype.u8:  # in the kernel a u8 tensor says it holds i8
-        element = f"cutlass.Uint8({element})"
+    if source.dtype.is_unsigned:  # in the kernel such a tensor says it holds signed ones
+        element = f"cutlass.{source.dtype.cutlass}({element})"
     if source.dtype is Dtype.bool and output.dtype is not Dtype.bool:  # and a bool tensor too
         element += " != 0"
     if output.dtype is Dtype.bool:  # which only a bool can be moved to, as the byte that it is

@@ -43,6 +43,8 @@ class ColumnText:
         text = str(vector) if not narrows else "width" if vector == plan.vector else f"min(width, {vector})"
         mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
         converted = f"({mean})" if column.mean else mean
+        if out.is_f8 and not dtype.is_float:  # as `KernelPrinter.cast` has it
+            converted = f"({converted}.to(cutlass.{Dtype.f32.cutlass}) + 0.0)"
         result = mean if out is dtype else f"{converted}.to(cutlass.{out.cutlass})"
         return ColumnText(
             name=column.tensor,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, Expr, Name
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.common.pointwise_text import copy_atom, vector_text
+from cutegen.families.common.pointwise_text import copy_atom, unsigned_element, vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
@@ -41,7 +41,7 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     narrow = o.vector != plan.vector
     predicate = f"pred=t{lead}p{lead}" + f"_{o.vector}" * narrow
     strides = ["0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in modes]
-    byte = o.tensor.dtype in (Dtype.u8, Dtype.bool)
+    unsigned = unsigned_element(o.tensor.dtype)
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
@@ -51,7 +51,7 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
         loading=copy_atom(plan.spec, o, plan.vector, "CopyG2ROp"),
         storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
-        element=["cutlass.Uint8"] if byte else [],
+        element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import COMPARE, KernelPrinter, Text, is_number
+from cutegen.codegen.expressions import COMPARE, KernelPrinter, Text, after, ends, holds_ends, is_number
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Call, Cast, Expr, Name
 from cutegen.families.rowwise.program import Function, Reduction
@@ -19,8 +19,8 @@ def identity(function: Function, dtype: Dtype) -> str:
         return "0.0" if dtype.is_float else "0"
     if dtype.is_float:
         return f'float("{"-inf" if function == "max" else "inf"}")'
-    low, high = dtype.range
-    return str(low if function == "max" else high)
+    low, high = ends(dtype)
+    return low if function == "max" else high
 
 
 def combined(reduction: Reduction, x: str, y: str) -> str:
@@ -140,19 +140,19 @@ class RowPrinter(_Numbered):
 
     def saturated(self, node: Cast, x: Text) -> Text:
         source, dtype = _of(node.x), _of(node)
-        low, high = dtype.range
+        (low, high), (least, largest) = dtype.range, ends(dtype)
         value = self.spread(node.x, x)
         if source.compute is not source:
             value = self.name(Text(f"{value}.to(cutlass.{source.compute.cutlass})")).text
         number = f"cutlass.{source.compute.cutlass}"
-        below = f"{number}({low})"
+        below = f"{number}({least})"
         if low < 0:  # a NaN is on neither side, and becomes 0
-            below = self.chosen(f"{value} <= {low}", below, f"{number}(0)").text
-        value = self.chosen(f"{value} > {low}", value, below).text
+            below = self.chosen(f"{value} <= {least}", below, f"{number}(0)").text
+        value = self.chosen(f"{value} > {least}", value, below).text
         to = f".to(cutlass.{dtype.cutlass})"
-        if dtype.bits < 32 or source is Dtype.f64:
+        if holds_ends(source, dtype):
             return Text(self.chosen(f"{value} < {high}", value, f"{number}({high})").text + to)
-        return self.chosen(f"{value} < {high + 1}", f"{value}{to}", f"cutlass.{dtype.cutlass}({high})")
+        return self.chosen(f"{value} < {after(dtype)}", f"{value}{to}", f"cutlass.{dtype.cutlass}({largest})")
 
 
 def _of(node: Expr) -> Dtype:

@@ -17,6 +17,7 @@ from cutegen.contract import compiled_arguments, has_workspaces
 from cutegen.dtypes import Dtype
 from cutegen.language.model import Scalar
 from cutegen.reference.bounds import evaluate
+from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
 from cutegen.verification.host.judging import Check, Host, unnamed
 from cutegen.verification.tensors import make_tensors
@@ -145,7 +146,8 @@ def _meet(host: Host) -> str:
 def _scalar(host: Host, scalar: Scalar) -> Iterator[Check]:
     """Values of a scalar that are no number of its kind, and other kinds of numbers that are."""
     wrong: tuple[object, ...] = ("1", None, [1.0], 1j)
-    for value in wrong if scalar.dtype.is_float else (*wrong, 1.5, 2**31, -(2**31) - 1):
+    low, high = (0, 0) if scalar.dtype.is_float else scalar.dtype.range
+    for value in wrong if scalar.dtype.is_float else (*wrong, 1.5, high + 1, low - 1):
         others = host.with_scalars({**host.scalars, scalar.name: value})
         yield others.refuses(scalar.argument, f"is {value!r}", {})
     if scalar.dtype.is_float:
@@ -233,9 +235,9 @@ def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
             )
     views = {tensor.name: x for tensor, x in zip(spec.tensors, first, strict=False)}
     read = [i for i, tensor in enumerate(spec.tensors) if tensor.reads and first[i].numel() > 8]
-    if not all(torch.equal(first[i], again[i]) for i in read):
+    if not all(torch.equal(bits_of(first[i]), bits_of(again[i])) for i in read):
         return "makes other values from the same seed"
-    if read and all(torch.equal(first[i], other[i]) for i in read):
+    if read and all(torch.equal(bits_of(first[i]), bits_of(other[i])) for i in read):
         return "makes the same values from another seed"
     scalars = dict(zip((s.name for s in spec.scalars), first[len(spec.tensors) :], strict=True))
     return host.with_scalars(scalars).takes("", "", views).run()

@@ -245,3 +245,59 @@ def test_against_torch() -> None:
     for kind, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
         want = numbers.to(dtype).view(torch.int16).numpy().view(np.uint16)
         assert np.array_equal(compute(f"cvt.rn.{kind}.f32 %rs1, %r2", bits), want)
+
+
+F8 = {"e4m3": (3, 7, 448), "e5m2": (2, 15, 57344)}  # bits of the fraction, bias, largest number
+
+
+def f8_number(bits: int, kind: str) -> Fraction | None:
+    """The number of a pattern of bits, or None where it is none: by the format alone."""
+    fraction, bias, largest = F8[kind]
+    exponent, rest = (bits & 0x7F) >> fraction, Fraction(bits & ((1 << fraction) - 1), 1 << fraction)
+    value = (rest + (exponent > 0)) * Fraction(2) ** (max(exponent, 1) - bias)
+    return None if value > largest else -value if bits & 0x80 else value
+
+
+@pytest.mark.parametrize("kind", F8)
+def test_floats_of_8_bits_become_f16_exactly(kind: str) -> None:
+    pairs = [low | (255 - low) << 8 for low in range(256)]
+    got = compute(f"cvt.rn.f16x2.{kind}x2 %r1, %rs2", pairs)
+    for pair, bits in zip(pairs, got.tolist(), strict=True):
+        for half, byte in ((bits & 0xFFFF, pair & 0xFF), (bits >> 16, pair >> 8)):
+            value, number = np.uint16(half).view(np.float16), f8_number(byte, kind)
+            if number is None:
+                infinite = kind == "e5m2" and byte & 0x7F == 0x7C
+                assert np.isinf(value) and (value < 0) == (byte > 127) if infinite else half == 0x7FFF
+            else:
+                assert Fraction(float(value)) == number and np.signbit(value) == (byte > 127)
+
+
+@pytest.mark.parametrize("kind", F8)
+@QUICK
+@given(st.lists(st.tuples(floats("f32"), floats("f32")), min_size=1, max_size=16))
+def test_packing_floats_of_8_bits(kind: str, rows: list[tuple[int, int]]) -> None:
+    """The nearest number, of two the even one; what is too large is the largest, a NaN the canonical one."""
+    numbers = {bits: value for bits in range(128) if (value := f8_number(bits, kind)) is not None}
+
+    def wanted(bits: int) -> int:
+        value = float(np.uint32(bits).view(np.float32))
+        if math.isnan(value):
+            return 0x7F
+        size = Fraction(min(abs(value), F8[kind][2]))
+        nearest = min(numbers, key=lambda n: (abs(numbers[n] - size), n & 1))
+        return nearest | (128 if math.copysign(1, value) < 0 else 0)
+
+    a, b = ([row[i] for row in rows] for i in (0, 1))
+    want = [wanted(x) << 8 | wanted(y) for x, y in rows]
+    assert compute(f"cvt.rn.satfinite.{kind}x2.f32 %rs1, %r2, %r3", a, b).tolist() == want
+    halves = np.array(a, np.uint32).view(np.float32).astype(np.float16)
+    wide = halves.astype(np.float32).view(np.uint32).tolist()
+    packed = (halves.view(np.uint16).astype(np.uint32) * 0x10001).tolist()
+    found = compute(f"cvt.rn.satfinite.{kind}x2.f16x2 %rs1, %r2", packed).tolist()
+    assert found == [wanted(x) * 0x101 for x in wide]
+
+
+def test_packed_floats_of_8_bits_are_rounded_to_the_nearest_and_kept_finite_or_refused() -> None:
+    for text in ("cvt.rn.e4m3x2.f32 %rs1, %r2, %r3", "cvt.rz.satfinite.e4m3x2.f32 %rs1, %r2, %r3"):
+        with pytest.raises(UnsupportedInstruction):
+            compute(text, [0], [0])

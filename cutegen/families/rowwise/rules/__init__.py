@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG283", rows.held),
     Rule("CG284", rows.whole_accesses),
     Rule("CG285", rows.summed),
-    Rule("CG286", rows.one_size),
+    Rule("CG287", rows.one_size),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
