@@ -46,6 +46,16 @@ class Order:
         dealt = self._chance.permutation(warps) % count
         return [dealt == part for part in reversed(self._in_turn(range(count)))]
 
+    def parts_of_cluster(self, size: int, warps: int) -> list[Array]:
+        """Deals the warps of all `size` blocks of a cluster anew: masks of shape (size * warps,), block after block.
+
+        For every other pair of seeds the parts are whole blocks.
+        """
+        if size == 1 or (self.seed + 1) // 2 % 2 == 0:
+            return self.parts(size * warps)
+        dealt = np.repeat(self._chance.permutation(size), warps)
+        return [dealt == part for part in self._in_turn(range(size))]
+
     def _in_turn(self, parts: Sequence[int]) -> Sequence[int]:
         """The parts from the last to the first for every other seed."""
         return parts[::-1] if self.seed and self.seed % 2 == 0 else parts

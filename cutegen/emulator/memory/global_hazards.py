@@ -45,7 +45,7 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line)
+        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if constant:
@@ -66,7 +66,7 @@ class Hazards:
         """Notes writes. Raises Stop if one meets an unordered access, a read in flight or one that wants a constant."""
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.write(units, *self._who(keep), self.threads, instruction.line)
+        clash = arena.touched.write(units, *self._who(keep), self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "writes", keep, instruction)
         if arena.reading is not None and (busy := arena.reading.busy(units)).any():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
@@ -117,3 +118,19 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
         lanes.put(result, by_thread(lanes, answer), mask, lost)
 
     return vote_or_reduce
+
+
+def warp_barrier(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of bar.warp.sync, whose first modifier has been taken: its members know of each other's past."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    members, slot = _source(reader, reader.operands(1)[0], "b32", slots)
+
+    def meet(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        threads, blocks = lanes.shape
+        warp = np.arange(threads)[:, None] // WARP * blocks + np.arange(blocks)[None, :]
+        lanes.team.clocks.meet(whole(lanes.active(mask), lanes.shape), warp)
+
+    return meet

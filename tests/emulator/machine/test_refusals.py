@@ -37,6 +37,13 @@ cp.async.ca.shared.global [smem], [%rd0], 4;    cp.async.ca.shared::cta.global.L
 cp.async.cg.shared.global.L2::64B [smem], [%rd0], 16, 3;
 cp.async.commit_group;                          cp.async.wait_group 2;
 bar.sync 15;                                    bar.cta.sync 0, 32;
+bar.arrive 1, 64;                               barrier.cta.arrive.aligned 2, 96;
+bar.warp.sync -1;                               bar.warp.sync %r5;
+barrier.cluster.arrive;                         barrier.cluster.arrive.relaxed.aligned;
+barrier.cluster.wait;                           barrier.cluster.wait.acquire.aligned;
+mapa.shared::cluster.u32 %r5, %r6, 1;           mapa.shared::cluster.u32 %r5, smem, %r6;
+mapa.u64 %rd5, %rd0, %r5;                       fence.acq_rel.cluster;
+ld.shared::cluster.v2.b32 {{%r5,%r6}}, [%r7];     st.shared::cluster.b32 [%r5], %r6;
 barrier.sync 1;                                 barrier.cta.sync.aligned 0;
 bra.uni L;                                      @%p1 bra L;
 ret.uni;                                        exit;
@@ -74,6 +81,10 @@ cp.async.ca.shared.global [smem], [%rd0], 4, 8; cp.async.ca.shared.global [smem]
 cp.async.wait_group;                            cp.async.commit_group 0;
 bar.sync 16;                                    bar.sync 20;
 bar.sync;                                       bar.sync.aligned 0;
+bar.arrive 1;                                   bar.warp.sync;
+barrier.cluster.sync;                           barrier.cluster.wait.relaxed;
+barrier.cluster.arrive 0;                       mapa.shared::cta.u32 %r5, %r6, 1;
+mapa.shared::cluster.s32 %r5, %r6, 1;           mapa.shared::cluster.u32 %rd5, %r6, 1;
 barrier.sync.cta 0;                             bar.sync 0, 32, 5;
 bra.uni;                                        bra 5;
 exit.uni;                                       ret 1;
@@ -137,12 +148,12 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
     [
         ("mov.u64 %rd5, k_p0;", "address of k_p0"),
         ("ld.f32 %r5, [smem];", "smem is no variable in generic memory"),
-        ("bar.sync 1, 64;", "64 of 128 threads"),
+        ("bar.sync 1, 48;", "48 threads, no multiple of 32"),
         ("cp.async.ca.shared.global [smem], [%rd0], 4, %p1;", "%p1 has 1 bits"),
         ("cp.async.ca.shared.global.L2::cache_hint [smem], [%rd0], 4, %rd5;", "modifier .L2::cache_hint"),
         ("ld.relaxed.gpu.global.b32 %r5, [%rd0];", "modifier .relaxed"),
-        ("bar.arrive 0, 128;", "one of .sync was expected"),
-        ("bar.warp.sync -1;", "modifier .warp"),
+        ("bar.red.popc.u32 %r5, 0, %p1;", "one of .sync was expected"),
+        ("barrier.sync %r5, 64;", "no constant"),
         ("add.cc.u32 %r5, %r0, 1;", "modifier .cc"),
         ("membar.gl;", ""),
         ("atom.global.add.u32 %r5, [%rd0], 1;", ""),

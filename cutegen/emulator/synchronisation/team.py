@@ -1,0 +1,100 @@
+"""All that the blocks of a batch share where more than whole blocks meet: clocks, barriers, and who may reach whom."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.lanes import first_lane
+from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
+from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
+
+
+class Team:
+    """What the lanes of a batch of `shape` = (threads, blocks) share, whose clusters have `size` blocks each.
+
+    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,).
+    """
+
+    def __init__(self, shape: tuple[int, int], size: int) -> None:
+        self.shape, self.size = shape, size
+        self.clocks = Clocks(shape, size)
+        self.cluster_barriers = ClusterBarriers(self.clocks)
+        self.block_barriers = BlockBarriers(self.clocks)
+        self.alive: Array = np.ones(shape, np.bool_)
+        self.gone: Array = np.zeros(shape[1], np.bool_)
+        # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
+        self._visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
+        self._farewells: dict[int, Array] = {}  # block -> what its threads knew when they exited
+
+    def columns(self, lanes: Array, rank: Array, instruction: Instruction) -> Array:
+        """The number in the batch of the block with that rank in the cluster of each lane of a mask.
+
+        `rank` broadcasts to the lanes; entries of lanes outside of the mask mean nothing. Raises Stop for a rank that
+        no block of the cluster has.
+        """
+        shape = self.shape
+        bad = lanes & (np.broadcast_to(rank, shape) >= self.size)
+        if bad.any():
+            lane = first_lane(bad, shape)
+            found = int(np.broadcast_to(rank, shape)[lane])
+            text = f"an address in the shared memory of rank {found}: the cluster has {self.size} blocks"
+            raise Stop("cluster", text, instruction, lane)
+        first = np.arange(shape[1]) // self.size * self.size
+        return np.asarray(first[None, :] + np.where(lanes, rank, 0))
+
+    def visit(self, lanes: Array, columns: Array, instruction: Instruction) -> None:
+        """Notes that lanes of a mask touch the shared memory of the blocks `columns`, or start what touches it.
+
+        Raises Stop where that is not the lane's own block, and is not known to have started, or may have exited.
+        """
+        away = lanes & (columns != np.arange(self.shape[1])[None, :])
+        if not away.any():
+            return
+        whose = np.broadcast_to(columns, self.shape)[away]
+        unknown = ~self.clocks.has_run(away, whose % self.size)
+        for bad, text in (
+            (self.gone[whose], "which has exited"),
+            (unknown, "which is not known to have started: no barrier of the cluster lies between that and this"),
+        ):
+            if bad.any():
+                at = int(bad.argmax())
+                threads, blocks = np.nonzero(away)
+                lane = int(threads[at]), int(blocks[at])
+                text = f"touches shared memory of the block of rank {whose[at] % self.size} in the cluster, {text}"
+                raise Stop("cluster", text, instruction, lane)
+        where = self.clocks.cluster[away], self.clocks.member[away], whose % self.size
+        self._visits[0][where], self._visits[1][where] = self.clocks.now, instruction.line
+
+    def leave(self, lanes: Array, instruction: Instruction | None) -> None:
+        """Lets the lanes of a mask exit. Raises Stop for a block all of which has, and whose memory may be in use."""
+        self.alive = self.alive & ~lanes
+        rows = self.clocks.rows(lanes)
+        blocks = np.broadcast_to(np.arange(self.shape[1]), self.shape)[lanes]
+        for block in {*blocks.tolist()}:
+            known = rows[blocks == block].max(axis=0)
+            if block in self._farewells:
+                before = self._farewells[block]
+                known[: len(before)] = np.maximum(known[: len(before)], before)
+            self._farewells[block] = known
+            if not self.alive[:, block].any():
+                self.gone[block] = True
+                self._check_unused(block, known, instruction)
+
+    def _check_unused(self, block: int, known: Array, instruction: Instruction | None) -> None:
+        """Raises Stop if a peer's last access to a block's memory is not before what its threads knew at their exit."""
+        cluster, rank = block // self.size, block % self.size
+        times, lines = self._visits[:, cluster, :, rank]
+        late = (times > 0) & (times >= known[: self.clocks.members])
+        if late.any():
+            member = int(late.argmax())
+            lane = self.clocks.lane(cluster, member)
+            other, line = member // self.clocks.padded, int(lines[member])
+            text = (
+                f"thread {lane[0]} of the block of rank {other} touches shared memory of the block of rank {rank} (PTX "
+                f"line {line}), which exits here and may have done so before"
+            )
+            raise Stop("cluster", text, instruction, (0, block), witnesses=(Witness("touched here", line),))
