@@ -21,7 +21,8 @@ from cutegen.emulator.lanes import WARP, Mask
 ORDER, AFTER, PROXY = 0, 1, 2
 """What is known of another's past: what memory shows of it; that it has run; and what its proxy fences cover."""
 
-_ALWAYS = np.iinfo(np.int32).max
+ALWAYS = np.iinfo(np.int32).max
+"""A time after all others."""
 _LAYERS = 3
 _AGENTS = 8  # for how many more of them there is room at once
 
@@ -43,7 +44,7 @@ class Clocks:
         columns = self.members + _AGENTS
         self._known: Array = np.zeros((_LAYERS, self.clusters, self.members, columns), np.int32)
         own = np.arange(self.members)
-        self._known[:PROXY, :, own, own] = _ALWAYS
+        self._known[:PROXY, :, own, own] = ALWAYS
         thread, block = np.indices(shape)
         self.member: Array = block % size * self.padded + thread
         """The member number of each lane, shape (threads, blocks)."""
@@ -54,6 +55,10 @@ class Clocks:
     def lane(self, cluster: int, member: int) -> tuple[int, int]:
         """The lane (thread, block) of a member of a cluster."""
         return member % self.padded, cluster * self.size + member // self.padded
+
+    def rank_of(self, agent: int) -> int:
+        """The rank of the block that has the mbarrier of an agent."""
+        return (agent - self.members) % self.size
 
     def add_agents(self) -> int:
         """Makes room for one agent for each block of a cluster, and returns the number of that of rank 0."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.clocks import PROXY, Clocks, whole
+from cutegen.emulator.checks.clocks import ALWAYS, PROXY, Clocks, whole
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import WARP, Mask
@@ -82,16 +82,29 @@ class SharedHistory:
         if twice.any():  # two of these very writes
             raise self._race(access, touches, int(twice.argmax()), "writes", self._writer)
 
-    def write_by(self, agent: Array, access: SharedAccess) -> None:
-        """Notes the writes of an access as those of agents: `agent` has the number of one for each block.
+    def start(self, agents: Array, access: SharedAccess) -> None:
+        """Notes that agents write the units of an access, after what its lanes know; `agents` has one for each block.
 
-        The agent is that of the block whose memory is written. Raises Stop for what is not ordered before the lanes
-        of the access, which start it.
+        Until the writes have arrived, nothing is ordered after them. Raises Stop for a race.
         """
         touches = self._touches(access)
         self.check_writable(access, touches)
-        self._writer[touches.rows, touches.columns] = agent[touches.columns]
+        places = np.unique(touches.rows * self.shape[1] + touches.columns, return_index=True)[1]
+        if len(places) < len(touches.rows):
+            twice = np.ones(len(touches.rows), np.bool_)
+            twice[places] = False
+            at = int(twice.argmax())
+            text = f"byte {touches.rows[at] * self.unit} of shared memory is written by several threads here at once"
+            lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+            raise Stop("race", text, access.instruction, lane)
+        self._writer[touches.rows, touches.columns] = agents[touches.columns]
         self._note_write(touches, access.instruction.line)
+        self._written[touches.rows, touches.columns] = ALWAYS
+
+    def arrive(self, access: SharedAccess) -> None:
+        """Notes that the writes of an access, which agents were to make, have arrived."""
+        touches = self._touches(access)
+        self._written[touches.rows, touches.columns] = self.clocks.now
 
     def check_writable(self, access: SharedAccess, touches: _Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""

@@ -99,7 +99,7 @@ class Machine:
         """Runs the blocks with these numbers side by side. Raises Stop for the first fault."""
         self._numbers = numbers
         shape = (self.threads, len(numbers))
-        team = Team(shape, self.size) if self.ordered else None
+        team = Team(shape, self.size, self.order.chance) if self.ordered else None
         epochs = Epochs(len(numbers)) if team is None else ClockEpochs(team.clocks, numbers, self.threads)
         placement = self.program.placement
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)

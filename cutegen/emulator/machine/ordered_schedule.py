@@ -18,6 +18,7 @@ from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.schedule import Schedule
+from cutegen.emulator.operations.phase_waits import PhaseWait
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait, Wait
 from cutegen.emulator.ptx.errors import UnlikeRounds
@@ -59,8 +60,11 @@ class OrderedSchedule(Schedule):
         assert end.instruction is not None
         wait: Wait = end.wait or BlockWait(end.barrier, end.threads, end.instruction)
         here = whole(self.lanes.active(mask), self.lanes.shape)
-        wait.come(self.lanes, here)
-        self._held.append((wait, following, here))
+        through = wait.come(self.lanes, here)
+        if through.any():
+            self._go(following, through)
+        if (left := here & ~through).any():
+            self._held.append((wait, following, left))
 
     def _waits(self) -> bool:
         """Whether any lanes wait."""
@@ -68,6 +72,16 @@ class OrderedSchedule(Schedule):
 
     def _release(self) -> None:
         """Lets all lanes go on that can. Raises Stop if there are none and never will be."""
+        places = self._opened()
+        while not places and self.lanes.team.deliver():
+            places = self._opened()
+        places = places or self._given_up()
+        if self.order.in_step:
+            places = {p: None if m is not None and self._everyone(m) else m for p, m in places.items()}
+        self._start(places)
+
+    def _opened(self) -> dict[int, Mask]:
+        """Takes out the lanes that need not wait any more, and returns where they go on. Raises Stop for a fault."""
         places: dict[int, Mask] = {}
         kept: list[tuple[Wait, int, Array]] = []
         for wait, following, lanes in self._held:
@@ -77,11 +91,7 @@ class OrderedSchedule(Schedule):
             if (left := lanes & ~free).any():
                 kept.append((wait, following, left))
         self._held = kept
-        if not places:
-            places = self._given_up()
-        if self.order.in_step:
-            places = {p: None if m is not None and self._everyone(m) else m for p, m in places.items()}
-        self._start(places)
+        return places
 
     def _given_up(self) -> dict[int, Mask]:
         """Lets the tries among the waits give up; returns where lanes go on. Raises Stop if that changes nothing."""
@@ -96,7 +106,8 @@ class OrderedSchedule(Schedule):
             else:
                 kept.append((wait, following, lanes))
         if not places:
-            wait, _, lanes = self._held[0]
+            # Who waits for a phase says what is missing; others may only wait for them
+            wait, _, lanes = min(self._held, key=lambda held: not isinstance(held[0], PhaseWait))
             raise wait.hang(self.lanes, lanes)
         self._held = kept
         return places

@@ -30,6 +30,11 @@ class Order:
         """Whether blocks and warps run in step, in the order of their numbers."""
         return not self.seed
 
+    @property
+    def chance(self) -> np.random.Generator | None:
+        """What decides whatever else may happen in several orders; None for the order in step."""
+        return None if self.in_step else self._chance
+
     def groups(self, numbers: Array, at_once: int) -> Iterator[Array]:
         """The numbers of blocks that run side by side, group after group, each of at most `at_once`."""
         blocks = len(numbers)

@@ -15,11 +15,14 @@ from cutegen.emulator.machine.program import Block, End, Program
 from cutegen.emulator.memory.placement import place_variables
 from cutegen.emulator.operations.addresses import address_conversion, prefetch
 from cutegen.emulator.operations.async_copies import async_copy_operation
+from cutegen.emulator.operations.async_stores import async_store_operation
 from cutegen.emulator.operations.cluster_operations import block_arrival, cluster_arrival, fence_operation
 from cutegen.emulator.operations.loads_stores import load_operation, store_operation
+from cutegen.emulator.operations.mbarrier_operations import mbarrier_operation
 from cutegen.emulator.operations.multiply_adds import gather_multiply_adds
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.peers import peer_address_operation
+from cutegen.emulator.operations.phase_waits import read_phase_wait
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import ClusterWait
@@ -108,6 +111,10 @@ class _Builder:
             return End("trap" if opcode == "trap" else "exit", instruction, guard, negated)
         if opcode in ("bar", "barrier"):
             return self._barrier(reader, guard, negated)
+        if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
+            self.ordered = True
+            wait = read_phase_wait(reader, self.slots, self.placement.places)
+            return End("wait", instruction, guard, negated, wait=wait)
         return None
 
     def _barrier(self, reader: InstructionReader, guard: int | None, negated: bool) -> End | None:
@@ -165,6 +172,12 @@ class _Builder:
         slots, places = self.slots, self.placement.places
         if opcode == "ld":
             operation = load_operation(instruction, slots, places, self._note_size, self.kernel)
+        elif opcode == "st" and instruction.modifiers[:1] == ("async",):
+            operation = async_store_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif opcode == "mbarrier":
+            operation = mbarrier_operation(instruction, slots, places)
+            self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
         elif opcode == "cp":
@@ -179,7 +192,7 @@ class _Builder:
         elif opcode in ("bar", "barrier"):
             operation = self._arrival(instruction)
         elif opcode == "fence":
-            operation = fence_operation(instruction, slots)
+            operation = fence_operation(instruction)
             self.ordered = True
         elif opcode in EXCHANGES:
             operation = exchange_operation(instruction, slots)

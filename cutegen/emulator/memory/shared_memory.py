@@ -118,6 +118,11 @@ class SharedMemory:
         self.log.write(access)
         self.put(access, size, values, poison)
 
+    def mark_barrier(self, access: SharedAccess, there: bool) -> None:
+        """Says that an mbarrier lies where an access is, or that it does no longer, which leaves nothing written."""
+        for j in range(access.count):
+            self._put(access, j, None, None, _BARRIER if there else _UNWRITTEN)  # type: ignore[arg-type]
+
     def put(self, access: SharedAccess, size: int, values: Sequence[Array], poison: Sequence[Poison]) -> None:
         """Puts values of `size` bytes, with the poison of each, where an access is; what may be wrong was looked at."""
         each = size // self.unit

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from cutegen.emulator.checks.clocks import whole
@@ -58,9 +56,24 @@ def block_arrival(instruction: Instruction, number: int, count: int) -> Operatio
     return arrive
 
 
-def fence_operation(instruction: Instruction, slots: Mapping[str, int]) -> Operation:
-    """The operation of fence.acq_rel.cluster, or wider. Raises UnsupportedInstruction for other fences."""
+def fence_operation(instruction: Instruction) -> Operation:
+    """The operation of fence.acq_rel.cluster, or wider, fence.mbarrier_init, or fence.proxy.async.
+
+    Raises UnsupportedInstruction for other fences.
+    """
     reader = InstructionReader(instruction)
+    if reader.leads("mbarrier_init"):
+        if reader.left != ["release", "cluster"] or instruction.operands:
+            reader.fail("this form")
+        return lambda lanes, mask: lanes.team.mbarriers.publish(whole(lanes.active(mask), lanes.shape))
+    if reader.leads("proxy"):
+        if not reader.leads("async"):
+            reader.fail("this proxy")
+        space = reader.choice("shared::cta", "shared::cluster", "global", default="")
+        reader.operands(0)
+        if space == "global":  # nothing that is emulated reads global memory that the kernel writes by the async proxy
+            return lambda lanes, mask: None
+        return lambda lanes, mask: lanes.team.clocks.fence_proxies(whole(lanes.active(mask), lanes.shape))
     if not reader.leads("acq_rel"):
         reader.fail("this fence")
     reader.choice("cluster", "gpu", "sys")

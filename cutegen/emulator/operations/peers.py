@@ -55,12 +55,13 @@ def peer_address_operation(instruction: Instruction, slots: Mapping[str, int], p
 
 
 def whose_memory(
-    lanes: Lanes, address: Array, offset: int, active: Mask, instruction: Instruction
+    lanes: Lanes, address: Array, offset: int, active: Mask, instruction: Instruction, *, counted: bool = False
 ) -> tuple[Array, int, Array | None]:
     """For addresses in the cluster's window: those in a block's own window, an offset, and the blocks' numbers.
 
-    The numbers, by which the batch knows the blocks, are None where all addresses are the lanes' own. Raises Stop for
-    a block that is not there, or may not be there any more.
+    The numbers, by which the batch knows the blocks, are None where all addresses are the lanes' own. An access that is
+    `counted` ends with a phase of an mbarrier of the block, which need not know of it otherwise. Raises Stop for a
+    block that is not there, or may not be there any more.
     """
     if not lanes.in_clusters or not (np.asarray(address).astype(np.int64) + offset >> PEER_BITS).any():
         return address, offset, None
@@ -71,5 +72,5 @@ def whose_memory(
         return address, offset, None
     ranks = np.where(part, (there >> PEER_BITS) - 1, 0)
     columns = np.where(part, team.columns(part, ranks, instruction), np.arange(shape[1])[None, :])
-    team.visit(part, columns, instruction)
+    team.visit(part, columns, instruction, counted=counted)
     return there & _OFFSET, 0, columns

@@ -21,8 +21,8 @@ class Wait(Protocol):
     def instruction(self) -> Instruction:
         """The instruction at which they wait."""
 
-    def come(self, lanes: Lanes, mask: Array) -> None:
-        """Lets the lanes come to it. Raises Stop for a fault."""
+    def come(self, lanes: Lanes, mask: Array) -> Array:
+        """Lets the lanes come to it; returns those that go on at once. Raises Stop for a fault."""
 
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """Lets those of the lanes go on that need not wait any more, and returns them. Raises Stop for a fault."""
@@ -42,10 +42,11 @@ class BlockWait:
     count: int | None
     instruction: Instruction
 
-    def come(self, lanes: Lanes, mask: Array) -> None:
+    def come(self, lanes: Lanes, mask: Array) -> Array:
         """Lets the lanes come to it. Raises Stop for a fault."""
         barriers, alive = lanes.team.block_barriers, lanes.team.alive
         barriers.arrive(self.number, self.count, mask, alive, self.instruction, waits=True)
+        return np.zeros_like(mask)
 
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes whose barrier has opened. Raises Stop for a fault."""
@@ -77,9 +78,10 @@ class ClusterWait:
 
     instruction: Instruction
 
-    def come(self, lanes: Lanes, mask: Array) -> None:
+    def come(self, lanes: Lanes, mask: Array) -> Array:
         """Lets the lanes come to it. Raises Stop for one that has not arrived."""
         lanes.team.cluster_barriers.check_arrived(mask, self.instruction)
+        return np.zeros_like(mask)
 
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes in whose cluster all have arrived."""
@@ -99,7 +101,7 @@ class ClusterWait:
         missing = lanes.team.cluster_barriers.missing(here, lanes.team.alive)
         clusters = lanes.team.clocks.cluster
         text = (
-            f"{int(np.count_nonzero(mask & (clusters == clusters[here])))} threads wait for the barrier of their cluster, "
-            f"and {int(np.count_nonzero(missing))} never arrive, this one among them"
+            f"{int(np.count_nonzero(mask & (clusters == clusters[here])))} threads wait for the barrier of their "
+            f"cluster, and {int(np.count_nonzero(missing))} never arrive, this one among them"
         )
         return Stop("deadlock", text, self.instruction, first_lane(missing, lanes.shape))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
@@ -11,19 +13,31 @@ from cutegen.emulator.lanes import first_lane
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
+from cutegen.emulator.synchronisation.mbarriers import Mbarriers
+
+_LATE = 0.5  # of what is sent
+
+Delivery = Callable[[], None]
+"""Completes an asynchronous operation."""
 
 
 class Team:
     """What the lanes of a batch of `shape` = (threads, blocks) share, whose clusters have `size` blocks each.
 
-    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,).
+    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,). `failed` has
+    the lanes whose last try of a wait has failed, by the identity of the wait. `chance` decides which asynchronous
+    writes arrive late; without it, none does.
     """
 
-    def __init__(self, shape: tuple[int, int], size: int) -> None:
+    def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:
         self.shape, self.size = shape, size
         self.clocks = Clocks(shape, size)
         self.cluster_barriers = ClusterBarriers(self.clocks)
         self.block_barriers = BlockBarriers(self.clocks)
+        self.mbarriers = Mbarriers(self.clocks)
+        self.failed: dict[int, Array] = {}
+        self._chance = chance
+        self._under_way: list[Delivery] = []
         self.alive: Array = np.ones(shape, np.bool_)
         self.gone: Array = np.zeros(shape[1], np.bool_)
         # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
@@ -46,10 +60,12 @@ class Team:
         first = np.arange(shape[1]) // self.size * self.size
         return np.asarray(first[None, :] + np.where(lanes, rank, 0))
 
-    def visit(self, lanes: Array, columns: Array, instruction: Instruction) -> None:
+    def visit(self, lanes: Array, columns: Array, instruction: Instruction, *, counted: bool = False) -> None:
         """Notes that lanes of a mask touch the shared memory of the blocks `columns`, or start what touches it.
 
-        Raises Stop where that is not the lane's own block, and is not known to have started, or may have exited.
+        These blocks must not exit before they know of it, unless it is `counted`: then they wait for a phase of an
+        mbarrier. Raises Stop where that is not the lane's own block, and is not known to have started, or may have
+        exited.
         """
         away = lanes & (columns != np.arange(self.shape[1])[None, :])
         if not away.any():
@@ -66,8 +82,24 @@ class Team:
                 lane = int(threads[at]), int(blocks[at])
                 text = f"touches shared memory of the block of rank {whose[at] % self.size} in the cluster, {text}"
                 raise Stop("cluster", text, instruction, lane)
+        if counted:
+            return
         where = self.clocks.cluster[away], self.clocks.member[away], whose % self.size
         self._visits[0][where], self._visits[1][where] = self.clocks.now, instruction.line
+
+    def send(self, delivery: Delivery) -> None:
+        """Starts what ends with a delivery: it is made at once, or once nothing else can happen."""
+        if self._chance is not None and self._chance.random() < _LATE:
+            self._under_way.append(delivery)
+        else:
+            delivery()
+
+    def deliver(self) -> bool:
+        """Makes one of the deliveries that are under way; returns whether there was one."""
+        if not self._under_way or self._chance is None:
+            return False
+        self._under_way.pop(int(self._chance.integers(len(self._under_way))))()
+        return True
 
     def leave(self, lanes: Array, instruction: Instruction | None) -> None:
         """Lets the lanes of a mask exit. Raises Stop for a block all of which has, and whose memory may be in use."""
@@ -98,3 +130,10 @@ class Team:
                 f"line {line}), which exits here and may have done so before"
             )
             raise Stop("cluster", text, instruction, (0, block), witnesses=(Witness("touched here", line),))
+        for (where, agent), (time, line) in self.mbarriers.writes.items():
+            if where == cluster and self.clocks.rank_of(agent) == rank and time >= known[agent]:
+                text = (
+                    f"the block of rank {rank} exits, while an asynchronous operation (PTX line {line}) may still "
+                    "write its shared memory: no thread of it has waited for the phase of its mbarrier"
+                )
+                raise Stop("in-flight", text, instruction, (0, block), witnesses=(Witness("started here", line),))

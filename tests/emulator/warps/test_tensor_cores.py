@@ -268,8 +268,6 @@ cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd1],
 cp.async.bulk.commit_group;
 cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r2];
 cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd1], 16, %rd2;
-mbarrier.init.shared::cta.b64 [%r2], 1;
-mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;
 atom.global.add.u32 %r2, [%rd1], %r3;
 red.global.add.f32 [%rd1], %r2;
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {{%r2, %r3}}, [%r4];
@@ -287,8 +285,9 @@ mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {D}, {B}, {B}, {D}, %r15, 0
 wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {{%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}}, [%r10];
 bar.red.popc.u32 %r2, 0, %p1;
 membar.gl;
+mbarrier.arrive_drop.shared.b64 %rd1, [%r2];
+fence.proxy.alias;
 fence.sc.gpu;
-fence.proxy.async;
 prefetch.tensormap [%rd1];
 createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;
 discard.global.L2 [%rd1], 128;
@@ -296,7 +295,6 @@ griddepcontrol.wait;
 griddepcontrol.launch_dependents;
 setmaxnreg.inc.sync.aligned.u32 232;
 elect.sync %r2|%p1, 0xffffffff;
-st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r2], %r3, [%r4];
 st.release.gpu.global.b32 [%rd1], %r2;
 ld.acquire.gpu.global.b32 %r2, [%rd1];
 match.any.sync.b32 %r2, %r3, 0xffffffff;
