@@ -20,7 +20,7 @@ from cutegen.emulator.lanes import Mask
 # In place of a lane's number, which is not negative:
 NOBODY = -1
 _BLOCKS = -2  # lanes of several blocks
-_NEVER = np.iinfo(np.int32).max  # an epoch before no other
+NEVER = np.iinfo(np.int32).max  # an epoch before no other: of an exited lane, or of a write that is in flight
 _BLOCK = -3  # minus b: several lanes of block b, in the epoch that is noted with them
 
 
@@ -200,6 +200,17 @@ class TouchRecord:
             self._reader[units[several & ~near]] = _BLOCKS
         return None
 
+    def landed(self, units: Array, epoch: int) -> None:
+        """Notes that writes of units that were in flight, in the epoch NEVER, have arrived in that epoch."""
+        epochs = self._writer_epoch[units]
+        self._writer_epoch[units] = np.where(epochs == NEVER, epoch, epochs)
+
+    def check(self, units: Array, lanes: Array, epochs: Array, threads: int, ordered: Before) -> Clash | None:
+        """The first clash of reads that are not kept with a write, or None."""
+        writer = self._writer[units]
+        clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
+        return None if clash is None else self._told(clash)
+
     def _keep_line(self, done: Literal["wrote", "read"], units: Array, line: int) -> None:
         """Keeps the PTX line of what was done last to the units."""
         if self._lines is not None:
@@ -220,7 +231,7 @@ class TouchRecord:
             if who is None:
                 continue
             place = np.searchsorted(lanes, who).clip(0, len(lanes) - 1)
-            when[(lanes[place] == who) & (when == epochs[place])] = _NEVER
+            when[(lanes[place] == who) & (when == epochs[place])] = NEVER
 
 
 def block_of(who: Array, threads: int) -> Array:
@@ -242,7 +253,7 @@ def _clash(
 
     `others` and `their_epochs` say who did what is named by `done`, and when, for each of the units.
     """
-    clash = (others != NOBODY) & (others != lanes)
+    clash = (others != NOBODY) & ((others != lanes) | (their_epochs == NEVER))
     clash &= ~ordered(others, their_epochs, lanes, epochs, threads)
     if not clash.any():
         return None

@@ -7,13 +7,14 @@ race is found at the later of two accesses, from the clocks, whatever order the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import ALWAYS, PROXY, Clocks, whole
 from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import WARP, Mask
 
@@ -42,6 +43,7 @@ class SharedHistory:
         self._writer = np.full(self.shape, _NOBODY, np.int32)
         self._written = np.zeros(self.shape, np.int32)
         self._lines = np.zeros((2, *self.shape), np.int32)  # of the last write and of the last read
+        self._sources: PendingReads | None = None  # what bulk copies still read
         # The warp of the readers, counted from that with the same number in the block that owns the unit -> which of
         # its threads have read, as bits, and when the last of them has
         self._readers: dict[tuple[int, int], tuple[Array, Array]] = {}
@@ -106,10 +108,50 @@ class SharedHistory:
         touches = self._touches(access)
         self._written[touches.rows, touches.columns] = self.clocks.now
 
+    def landed(self, access: SharedAccess) -> None:
+        """Notes that the writes of an access, which its lanes have started, have arrived."""
+        self.arrive(access)
+
+    def begin_reads(self, access: SharedAccess) -> None:
+        """Notes that the one lane of an access starts a copy that reads its units from now on.
+
+        Raises Stop for what is not ordered before.
+        """
+        touches = self._touches(access)
+        self._check_writer(access, touches, "reads")
+        if self._sources is None:
+            self._sources = PendingReads(self.shape[0] * self.shape[1])
+        self._sources.begin(self._cells(touches), access.instruction.line)
+
+    def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
+        """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
+        assert self._sources is not None
+        self._sources.end(self._cells(self._touches(access)))
+        mask = np.zeros(self.clocks.shape, np.bool_)
+        mask[lane] = True
+        own = np.arange(self.shape[1])[None, :] if access.columns is None else access.columns
+        column = np.broadcast_to(own, self.clocks.shape)[access.mask][0]
+        row = np.broadcast_to(access.rows, self.clocks.shape)[access.mask][0]
+        self.read(replace(access, mask=mask, rows=np.full((1, 1), row), columns=np.full((1, 1), column)))
+
+    def _cells(self, touches: _Touches) -> Array:
+        """The number of each unit over all blocks."""
+        return np.asarray(touches.rows * self.shape[1] + touches.columns)
+
     def check_writable(self, access: SharedAccess, touches: _Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
         touches = self._touches(access) if touches is None else touches
         self._check_writer(access, touches, "writes")
+        if self._sources is not None and (busy := self._sources.busy(self._cells(touches))).any():
+            at = int(busy.argmax())
+            line = self._sources.line(int(self._cells(touches)[at]))
+            byte = int(touches.rows[at]) * self.unit
+            text = f"writes byte {byte} of shared memory, which a bulk copy (PTX line {line}) still reads: no wait"
+            lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+            witness = Witness("the copy that is in flight", line)
+            raise Stop(
+                "in-flight", text + " for it lies between", access.instruction, lane, address=byte, witnesses=(witness,)
+            )
         for key, (who, _) in self._readers.items():
             some = np.flatnonzero(who[touches.rows, touches.columns])
             if some.size:
@@ -119,10 +161,10 @@ class SharedHistory:
                     other = self._member(key, int(touches.columns[at]), int(left[left != 0][0]))
                     raise self._race(access, touches, at, "writes", None, other)
 
-    def check_fenced(self, access: SharedAccess) -> Stop | None:
-        """The fault of a unit of an access whose last writer's write no proxy fence covers; None if there is none.
+    def check_fenced(self, access: SharedAccess) -> None:
+        """Raises Stop for a unit of an access by the async proxy whose last write no proxy fence covers.
 
-        What an agent has written is seen without.
+        What an agent has written needs none.
         """
         touches = self._touches(access)
         writer = self._writer[touches.rows, touches.columns]
@@ -130,7 +172,7 @@ class SharedHistory:
         seen = self.clocks.before(touches.clusters, touches.members, writer, times, PROXY)
         bad = ~seen & (writer < self.clocks.members)
         if not bad.any():
-            return None
+            return
         at = int(bad.argmax())
         other, line = (
             self._named(touches, at, int(writer[at])),
@@ -142,7 +184,7 @@ class SharedHistory:
             f"written (PTX line {line}) with no fence.proxy.async between"
         )
         lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
-        return Stop("proxy", text, access.instruction, lane, address=byte, witnesses=(Witness("written here", line),))
+        raise Stop("proxy", text, access.instruction, lane, address=byte, witnesses=(Witness("written here", line),))
 
     # ---------------------------------------------------------------------------------------------------------- parts
 

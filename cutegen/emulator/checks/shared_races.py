@@ -56,6 +56,9 @@ class AccessLog:
         """Notes the writes of an access."""
         self.writes.append(access)
 
+    def landed(self, access: SharedAccess) -> None:
+        """Does nothing: a copy in flight is among the writes of every stretch until it has landed."""
+
     def barrier(self, blocks: Mask, flying: Sequence[SharedAccess], gone: Mask = None) -> None:
         """Looks for races of the blocks in the mask, shape (1, blocks), which have come to a barrier; starts them anew.
 

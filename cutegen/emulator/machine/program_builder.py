@@ -16,6 +16,7 @@ from cutegen.emulator.memory.placement import place_variables
 from cutegen.emulator.operations.addresses import address_conversion, prefetch
 from cutegen.emulator.operations.async_copies import async_copy_operation
 from cutegen.emulator.operations.async_stores import async_store_operation
+from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
 from cutegen.emulator.operations.cluster_operations import block_arrival, cluster_arrival, fence_operation
 from cutegen.emulator.operations.loads_stores import load_operation, store_operation
 from cutegen.emulator.operations.mbarrier_operations import mbarrier_operation
@@ -180,6 +181,12 @@ class _Builder:
             self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp" and instruction.modifiers[:2] == ("async", "bulk"):
+            operation = bulk_copy_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif opcode == "cp" and instruction.modifiers[:3] == ("async", "mbarrier", "arrive"):
+            operation = copies_arrival(instruction, slots, places)
+            self.ordered = True
         elif opcode == "cp":
             operation = async_copy_operation(instruction, slots, places, self._note_size)
         elif opcode in ("prefetch", "prefetchu"):

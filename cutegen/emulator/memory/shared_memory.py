@@ -29,11 +29,11 @@ from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.shared_faults import astray, flying, part_of_mbarrier
+from cutegen.emulator.memory.units import UNITS, join_units, split_units
 from cutegen.emulator.ptx.model import Instruction
 
-_UNWRITTEN, _IN_FLIGHT, _NOBODYS, _BARRIER = 1, 2, 4, 8  # flags of a unit; the last is for those of an mbarrier
-_TABOO = _IN_FLIGHT | _NOBODYS | _BARRIER
-_UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+UNWRITTEN, _IN_FLIGHT, _NOBODYS, _BARRIER = 1, 2, 4, 8  # flags of a unit; the last is for those of an mbarrier
+TABOO = _IN_FLIGHT | _NOBODYS | _BARRIER
 
 
 class SharedMemory:
@@ -53,11 +53,11 @@ class SharedMemory:
     ) -> None:
         self.size, self.unit, self.shape, self.variables = size, unit, shape, tuple(variables)
         self.rows = -(-size // unit)
-        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), _UNITS[unit])
-        self._dirty = np.full(self.rows, _NOBODYS if variables else _UNWRITTEN, np.uint8)  # flags of any block
+        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), UNITS[unit])
+        self.dirty = np.full(self.rows, _NOBODYS if variables else UNWRITTEN, np.uint8)  # flags of any block
         for _, start, end in variables:
-            self._dirty[start // unit : -(-end // unit)] = _UNWRITTEN
-        self._flags = np.repeat(self._dirty[:, None], shape[1], axis=1)
+            self.dirty[start // unit : -(-end // unit)] = UNWRITTEN
+        self.flags = np.repeat(self.dirty[:, None], shape[1], axis=1)
         self.log: AccessLog | SharedHistory = AccessLog(self.rows, unit, shape)
         if clocks is not None:
             self.log = SharedHistory(self.rows, unit, clocks)
@@ -92,7 +92,7 @@ class SharedMemory:
         each = size // self.unit
         units = self._take_all(rows, access)
         poison: list[Poison] = [None] * count
-        if self._dirty[access.low : access.high].any() and self._dirty.take(self._span(rows, access.count)).any():
+        if self.dirty[access.low : access.high].any() and self.dirty.take(self._span(rows, access.count)).any():
             poison = self._inspect(access, rows, inside, each, count)
         if each == 1:
             return units, poison
@@ -121,15 +121,15 @@ class SharedMemory:
     def mark_barrier(self, access: SharedAccess, there: bool) -> None:
         """Says that an mbarrier lies where an access is, or that it does no longer, which leaves nothing written."""
         for j in range(access.count):
-            self._put(access, j, None, None, _BARRIER if there else _UNWRITTEN)  # type: ignore[arg-type]
+            self._put(access, j, None, None, _BARRIER if there else UNWRITTEN)  # type: ignore[arg-type]
 
     def put(self, access: SharedAccess, size: int, values: Sequence[Array], poison: Sequence[Poison]) -> None:
         """Puts values of `size` bytes, with the poison of each, where an access is; what may be wrong was looked at."""
         each = size // self.unit
         for i, value in enumerate(values):
             bits = poison[i]
-            marks = [None] * each if bits is None else [p != 0 for p in _split(bits, each, _UNITS[self.unit])]
-            for j, part in enumerate(_split(value, each, _UNITS[self.unit])):
+            marks = [None] * each if bits is None else [p != 0 for p in split_units(bits, each, UNITS[self.unit])]
+            for j, part in enumerate(split_units(value, each, UNITS[self.unit])):
                 self._put(access, i * each + j, part, marks[j])
 
     def access(
@@ -140,11 +140,13 @@ class SharedMemory:
         mask: Mask,
         instruction: Instruction,
         columns: Array | None = None,
+        align: int = 0,
     ) -> SharedAccess:
         """The access of the lanes in the mask, in units; `columns` is as for `load`.
 
-        Raises Stop if it is out of bounds or misaligned in a lane.
+        Raises Stop if it is out of bounds, or misaligned in a lane: no multiple of `align` bytes, by default its size.
         """
+        align = align or size
         shape = self.shape
         address = np.asarray(address)
         if mask is None:
@@ -174,9 +176,9 @@ class SharedMemory:
                 lane,
                 address=where,
             )
-        if (bits | offset) & (size - 1):
+        if (bits | offset) & (align - 1):
             signed = address.astype(np.int64) + offset
-            bad = np.asarray(signed % size != 0)
+            bad = np.asarray(signed % align != 0)
             if mask is not None:
                 bad = np.asarray(bad & mask)
             if bad.any():
@@ -184,7 +186,7 @@ class SharedMemory:
                 where = value_at(signed, lane, shape) - BASE
                 raise Stop(
                     "misaligned",
-                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {size}",
+                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {align}",
                     instruction,
                     lane,
                     address=where,
@@ -230,8 +232,8 @@ class SharedMemory:
 
     def _inspect(self, access: SharedAccess, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
         """The poison of each of the `count` values of a load. Raises Stop for what is in flight or nobody's."""
-        flags = [self._flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
-        self._refuse(access, flags, mask, "reads")
+        flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
+        self.refuse(access, flags, mask, "reads")
         poison: list[Poison] = []
         for i in range(count):
             parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
@@ -268,13 +270,11 @@ class SharedMemory:
     def check_free(self, access: SharedAccess, verb: str) -> None:
         """Raises Stop if an access that writes touches what is in flight or nobody's."""
         rows, mask = self._inside(access)
-        if (self._dirty.take(self._span(rows, access.count)) & _TABOO).any():
-            flags = [
-                self._flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)
-            ]
-            self._refuse(access, flags, mask, verb)
+        if (self.dirty.take(self._span(rows, access.count)) & TABOO).any():
+            flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
+            self.refuse(access, flags, mask, verb)
 
-    def _refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
+    def refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
         """Raises Stop if an access touches what is in flight or nobody's; `flags` are those of its units."""
         for j, flag in enumerate(flags):
             for reason in (_NOBODYS, _IN_FLIGHT, _BARRIER):
@@ -313,11 +313,11 @@ class SharedMemory:
             if value is not None:
                 self.data[wide_rows] = spread(value, self.shape)[keep]
             if poison is None:
-                self._flags[wide_rows] = flag
-                self._dirty[wide_rows] = flag
+                self.flags[wide_rows] = flag
+                self.dirty[wide_rows] = flag
             else:
-                self._flags[wide_rows] = np.where(spread(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
-                self._dirty[wide_rows] = self._flags[wide_rows].max(axis=1)
+                self.flags[wide_rows] = np.where(spread(poison, self.shape)[keep], flag | UNWRITTEN, flag)
+                self.dirty[wide_rows] = self.flags[wide_rows].max(axis=1)
             return
         wide = spread(rows, self.shape)
         columns = spread(self._columns(access), self.shape)
@@ -328,9 +328,9 @@ class SharedMemory:
             poison = None if poison is None else spread(poison, self.shape)[whole]
         if value is not None:
             self.data[wide, columns] = value
-        self._flags[wide, columns] = flag if poison is None else np.where(poison, flag | _UNWRITTEN, flag)
+        self.flags[wide, columns] = flag if poison is None else np.where(poison, flag | UNWRITTEN, flag)
         touched = np.unique(wide)
-        self._dirty[touched] = self._flags[touched].max(axis=1, initial=0)
+        self.dirty[touched] = self.flags[touched].max(axis=1, initial=0)
 
     # --------------------------------------------------------------------------------------- asynchronous copies
 
@@ -363,18 +363,25 @@ class SharedMemory:
         """Executes cp.async.commit_group in the lanes of the mask."""
         self._pending.commit(mask)
 
-    def wait(self, left: int, mask: Mask) -> None:
-        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive."""
+    def wait(self, left: int, mask: Mask) -> list[SharedAccess]:
+        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive.
+
+        Returns what has arrived.
+        """
+        landed = []
         for copy in self._pending.wait(left, mask):
             if self.origins is not None and copy.origin is not None:
                 self.origins.stored = copy.origin
             for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
                 self._put(copy.access, j, value, poison)
+            self.log.landed(copy.access)
+            landed.append(copy.access)
             copy.arrive(self.shape)
+        return landed
 
     def state(self) -> list[Array]:
         """All that the memory holds and that copies bring to it, as arrays that do not change."""
-        found = [self.data.copy(), self._flags.copy(), np.array(self._pending.sizes())]
+        found = [self.data.copy(), self.flags.copy(), np.array(self._pending.sizes())]
         for copy in self._pending.unfinished():
             known = (copy.access.mask, *copy.poison)
             found += [copy.access.rows, *copy.values, *(np.zeros(0) if mask is None else mask for mask in known)]
@@ -387,17 +394,3 @@ class SharedMemory:
         Raises Stop for a race between the last barrier and this one.
         """
         self.log.barrier(blocks, [copy.access for copy in self._pending.unfinished()], gone)
-
-
-def join_units(parts: Sequence[Array]) -> Array:
-    """Units, the lowest first, as one value as wide as all of them."""
-    stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
-    return stacked.view(_UNITS[stacked.shape[-1] * stacked.dtype.itemsize])[..., 0]
-
-
-def _split(value: Array, each: int, unit: Any) -> list[Array]:
-    """A value as `each` units of the type `unit`, the lowest first; high bits beyond those are dropped."""
-    size = each * np.dtype(unit).itemsize
-    value = np.ascontiguousarray(np.asarray(value).astype(_UNITS[size]))
-    parts = value[..., None].view(unit)
-    return [parts[..., j] for j in range(each)]

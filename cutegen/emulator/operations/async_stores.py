@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +42,9 @@ def async_store_operation(instruction: Instruction, slots: Mapping[str, int], pl
     sources = [getter(item, kind.width, slots, {}, instruction) for item in given]
     origins = [slots[i.name] if isinstance(i, Register) else -1 for i in given]
     size = kind.width // 8
-    to = replace(read_mbarrier(reader, target, space, slots, places), size=size * count, counted=True)
+    to = replace(
+        read_mbarrier(reader, target, space, slots, places), size=size * count, counted=True, align=size * count
+    )
     counter = replace(read_mbarrier(reader, mbarrier, space, slots, places), counted=True)
     note("shared", size)
 
@@ -71,10 +73,13 @@ def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
         raise Stop("cluster", text, uses.instruction, uses.lane(at))
 
 
-def start_writes(lanes: Lanes, access: SharedAccess, uses: Uses, size: int) -> None:
+def start_writes(
+    lanes: Lanes, access: SharedAccess, uses: Uses, size: int, seen: Callable[[tuple[int, int]], None] | None = None
+) -> None:
     """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
 
-    Raises Stop for an mbarrier that is not there, and for what is not ordered before the writes.
+    `seen`, if it is given, is told which lane is the first to know that they have. Raises Stop for an mbarrier that is
+    not there, and for what is not ordered before the writes.
     """
     team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
     assert isinstance(log, SharedHistory)
@@ -90,16 +95,23 @@ def start_writes(lanes: Lanes, access: SharedAccess, uses: Uses, size: int) -> N
             here = part & (columns == block)
             team.mbarriers.started(block, offset, line)
             bytes_in_all = size * int(np.count_nonzero(here))
-            team.send(_delivery(lanes, log, replace(access, mask=here), block, offset, bytes_in_all, line))
+            team.send(_delivery(lanes, log, replace(access, mask=here), block, offset, bytes_in_all, line, seen))
 
 
 def _delivery(
-    lanes: Lanes, log: SharedHistory, access: SharedAccess, block: int, offset: int, size: int, line: int
+    lanes: Lanes,
+    log: SharedHistory,
+    access: SharedAccess,
+    block: int,
+    offset: int,
+    size: int,
+    line: int,
+    seen: Callable[[tuple[int, int]], None] | None,
 ) -> Delivery:
     """What completes writes to the memory of a block, of `size` bytes in all, which its mbarrier at `offset` counts."""
 
     def deliver() -> None:
         log.arrive(access)
-        lanes.team.mbarriers.arrived(block, offset, size, line)
+        lanes.team.mbarriers.arrived(block, offset, size, line, seen)
 
     return deliver

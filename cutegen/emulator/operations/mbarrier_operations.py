@@ -31,7 +31,7 @@ class SharedOperand:
     """An operand that says where in shared memory an mbarrier is, or other data of `size` bytes.
 
     It is a `pointer` in the state space shared, shared::cluster, or "" for a generic address. What is `counted` ends
-    with a phase of an mbarrier.
+    with a phase of an mbarrier. Its address is a multiple of `align`.
     """
 
     pointer: Pointer
@@ -39,6 +39,7 @@ class SharedOperand:
     instruction: Instruction
     size: int = SIZE
     counted: bool = False
+    align: int = SIZE
 
     def access(self, lanes: Lanes, mask: Mask) -> tuple[SharedAccess, Array]:
         """The bytes that the lanes of a mask use, and the blocks that have them, for each lane.
@@ -58,7 +59,7 @@ class SharedOperand:
             address, offset, columns = whose_memory(
                 lanes, address, offset, active, self.instruction, counted=self.counted
             )
-        access = lanes.shared.access(address, offset, self.size, active, self.instruction, columns)
+        access = lanes.shared.access(address, offset, self.size, active, self.instruction, columns, self.align)
         own = np.arange(lanes.shape[1])[None, :]
         return access, np.broadcast_to(own if columns is None else columns, lanes.shape)
 

@@ -7,7 +7,7 @@ mbarrier instructions are not looked at: each of them is taken to be as wide as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,10 @@ MOST = (1 << 20) - 1
 """The largest count of arrivals, and of bytes either way (PTX ISA 9.1, section of mbarrier)."""
 
 
+Seen = Callable[[tuple[int, int]], None]
+"""Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
+
+
 @dataclass
 class Mbarrier:
     """One mbarrier, at the byte `offset` of the shared memory of the block with the number `block` in the batch.
@@ -29,7 +33,8 @@ class Mbarrier:
     the times at which phases ended. `maker` is the member that initialised it, at the time `made`, and at `published`
     (0: never) a fence of that member showed that to the cluster. `agent` is the number of its agent. `told` is what the
     arrivals of this phase have told, and `known` what those of the phase before had. `used` has the time at which each
-    member used it last.
+    member used it last. `arriving` want to know who finds first that this phase has ended, and `unseen` that one before
+    has.
     """
 
     offset: int
@@ -46,6 +51,8 @@ class Mbarrier:
     ended: list[int] = field(default_factory=list)
     told: Array | None = None
     known: Array | None = None
+    arriving: list[Seen] = field(default_factory=list)
+    unseen: list[Seen] = field(default_factory=list)
 
     @property
     def phase(self) -> int:
@@ -207,6 +214,9 @@ class Mbarriers:
                 if relaxed:
                     rows[ORDER] = 0
                 self.clocks.learn(learned, rows[:, None])
+                for seen in mbarrier.unseen:
+                    seen(uses.lane(int(index[done[index]][0])))
+                mbarrier.unseen.clear()
         return done
 
     def describe(self, uses: Uses, wanted: Array, *, parity: bool) -> str:
@@ -223,8 +233,11 @@ class Mbarriers:
         self._under_way[key] = self._under_way.get(key, 0) + 1
         self.writes[key] = ALWAYS, line
 
-    def arrived(self, block: int, offset: int, size: int, line: int) -> None:
-        """Notes that an operation that has started has written `size` bytes, which are counted at its mbarrier."""
+    def arrived(self, block: int, offset: int, size: int, line: int, seen: Seen | None = None) -> None:
+        """Notes that an operation that has started has written `size` bytes, which are counted at its mbarrier.
+
+        `seen` is told which lane is the first to know, once one has found that this phase has ended.
+        """
         key = block // self.clocks.size, self._agents[offset] + block % self.clocks.size
         self._under_way[key] -= 1
         if not self._under_way[key]:
@@ -232,6 +245,8 @@ class Mbarriers:
         self.clocks.tick()
         mbarrier = self._all.get((block, offset))
         if mbarrier is not None:
+            if seen is not None:
+                mbarrier.arriving.append(seen)
             mbarrier.bytes -= size
             self._settle(mbarrier)
 
@@ -293,6 +308,8 @@ class Mbarriers:
         mbarrier.known, mbarrier.told = told, None
         mbarrier.ended.append(self.clocks.now)
         mbarrier.pending = mbarrier.count
+        mbarrier.unseen += mbarrier.arriving
+        mbarrier.arriving = []
         return True
 
     @staticmethod

@@ -12,6 +12,7 @@ from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import first_lane
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
+from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
 from cutegen.emulator.synchronisation.mbarriers import Mbarriers
 
@@ -35,6 +36,7 @@ class Team:
         self.cluster_barriers = ClusterBarriers(self.clocks)
         self.block_barriers = BlockBarriers(self.clocks)
         self.mbarriers = Mbarriers(self.clocks)
+        self.bulk_groups = BulkGroups()
         self.failed: dict[int, Array] = {}
         self._chance = chance
         self._under_way: list[Delivery] = []
@@ -104,6 +106,11 @@ class Team:
     def leave(self, lanes: Array, instruction: Instruction | None) -> None:
         """Lets the lanes of a mask exit. Raises Stop for a block all of which has, and whose memory may be in use."""
         self.alive = self.alive & ~lanes
+        if (reading := self.bulk_groups.reading(lanes)) is not None:
+            text = (
+                f"exits while its bulk copy (PTX line {reading[1]}) may still read shared memory: no wait_group for it"
+            )
+            raise Stop("in-flight", text, instruction, reading[0], witnesses=(Witness("started here", reading[1]),))
         rows = self.clocks.rows(lanes)
         blocks = np.broadcast_to(np.arange(self.shape[1]), self.shape)[lanes]
         for block in {*blocks.tolist()}:

@@ -264,9 +264,6 @@ D, A, B = registers(2, 4), registers(6, 4), registers(10, 2)
 NEIGHBOURS = f"""
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%r2, %r3, %r4, %r5}}, %rd1, %rd2, 1, 1, 1, 0, 0;
 wgmma.fence.sync.aligned;
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd1], 16, [%r3];
-cp.async.bulk.commit_group;
-cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r2];
 cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd1], 16, %rd2;
 atom.global.add.u32 %r2, [%rd1], %r3;
 red.global.add.f32 [%rd1], %r2;
@@ -285,6 +282,9 @@ mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {D}, {B}, {B}, {D}, %r15, 0
 wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {{%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}}, [%r10];
 bar.red.popc.u32 %r2, 0, %p1;
 membar.gl;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd1], 16, [%r3], %rs1;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r2], [%rd1], 16, [%r3], %rd2;
+cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r2], 16;
 mbarrier.arrive_drop.shared.b64 %rd1, [%r2];
 fence.proxy.alias;
 fence.sc.gpu;
