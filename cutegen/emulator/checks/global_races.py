@@ -35,6 +35,11 @@ class Epochs:
         """How many barriers each block has passed, shape (1, blocks)."""
         return self._passed
 
+    @property
+    def barriers(self) -> Array:
+        """The same, or zeros where barriers are not what counts."""
+        return self.passed
+
     def before(self, others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
         """Whether what others did in the epochs `times` is ordered before what lanes do in their `epochs`.
 
@@ -72,6 +77,11 @@ class ClockEpochs(Epochs):
     def passed(self) -> Array:
         """The time, for each block."""
         return np.full((1, self.clocks.shape[1]), self.clocks.now, np.int32)
+
+    @property
+    def barriers(self) -> Array:
+        """Zeros: a block's barriers are not counted."""
+        return np.zeros((1, self.clocks.shape[1]), np.int32)
 
     def before(self, others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
         """Whether what others did at those times is ordered before what lanes do now."""

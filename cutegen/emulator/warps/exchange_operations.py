@@ -1,4 +1,4 @@
-"""shfl, vote and redux as operations on the lanes' state; `exchanges` has what they compute."""
+"""shfl, vote, match, redux, elect and bar.warp.sync as operations; `exchanges` has what the first four compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
 
-EXCHANGES = frozenset(("shfl", "vote", "redux"))
+EXCHANGES = frozenset(("shfl", "vote", "match", "redux", "elect"))
 """The opcodes of instructions by which the threads of a warp exchange values."""
 
 
@@ -27,7 +27,8 @@ def exchange_operation(instruction: Instruction, slots: Mapping[str, int]) -> Op
     Raises UnsupportedInstruction for modifiers or operands that are not emulated.
     """
     reader = InstructionReader(instruction)
-    return _shuffle(reader, slots) if instruction.opcode == "shfl" else _vote_or_reduction(reader, slots)
+    builders = {"shfl": _shuffle, "match": _match, "elect": _election}
+    return builders.get(instruction.opcode, _vote_or_reduction)(reader, slots)
 
 
 def _source(reader: InstructionReader, operand: Operand, kind: str, slots: Mapping[str, int]) -> tuple[Getter, int]:
@@ -118,6 +119,64 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
         lanes.put(result, by_thread(lanes, answer), mask, lost)
 
     return vote_or_reduce
+
+
+def _match(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of match.sync: which members have the same value, or whether all have.
+
+    It is poison where a value is that one of them gives.
+    """
+    instruction = reader.instruction
+    kind = reader.choice("any", "all")
+    reader.choice("sync")
+    given = reader.type("b32", "b64")
+    *results, operand, mask_operand = reader.operands(*((3, 4) if kind == "all" else (3,)))
+    registers = [reader.target(o, TYPES[t]) for o, t in zip(results, ("b32", "pred"), strict=False)]
+    source, slot = _source(reader, operand, given.name, slots)
+    members, s1 = _source(reader, mask_operand, "b32", slots)
+
+    def match(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (s1,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        here = taking_part(lanes, mask)
+        everyone = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
+        alike = exchanges.match(by_warp(lanes, source(lanes))) & everyone
+        answers = [alike, alike == everyone]
+        if kind == "all":
+            answers[0] = np.where(answers[1], everyone, np.uint32(0))
+        lost = None
+        if slot in lanes.poison:
+            bad = (here & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
+            lost = by_thread(lanes, bad) if bad.any() else None
+        for register, answer in zip(registers, answers, strict=False):
+            if register.width:
+                lanes.put(slots[register.name], by_thread(lanes, np.asarray(answer)), mask, lost)
+
+    return match
+
+
+def _election(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of elect.sync: the first member of a warp is its leader, whoever else comes."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    number_operand, leads_operand, mask_operand = reader.operands(3)
+    unwanted = isinstance(number_operand, Register) and not number_operand.width
+    number = Register("_", 0) if unwanted else reader.target(number_operand, TYPES["b32"])
+    leads = reader.target(leads_operand, TYPES["pred"])
+    members, slot = _source(reader, mask_operand, "b32", slots)
+
+    def elect(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        here = taking_part(lanes, mask)
+        named = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
+        first = (named[..., None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1)).argmax(axis=2)
+        if number.width:
+            lanes.put(slots[number.name], by_thread(lanes, first.astype(np.uint32)), mask)
+        if leads.width:
+            lanes.put(slots[leads.name], by_thread(lanes, np.asarray(first == exchanges.LANES)), mask)
+
+    return elect
 
 
 def warp_barrier(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:

@@ -63,6 +63,8 @@ cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5], [%
 cp.async.bulk.global.shared::cta.bulk_group [%rd5], [%r5], %r6;
 cp.async.bulk.commit_group;                     cp.async.bulk.wait_group.read 3;
 cp.async.mbarrier.arrive.shared.b64 [%r5];      cp.async.mbarrier.arrive.noinc.b64 [%rd5];
+elect.sync %r5|%p1, -1;                         elect.sync _|%p1, %r5;
+match.any.sync.b32 %r5, %r6, -1;                match.all.sync.b64 %r5|%p1, %rd6, -1;
 ld.shared::cluster.v2.b32 {{%r5,%r6}}, [%r7];     st.shared::cluster.b32 [%r5], %r6;
 barrier.sync 1;                                 barrier.cta.sync.aligned 0;
 bra.uni L;                                      @%p1 bra L;
@@ -114,6 +116,8 @@ st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r5], %rs6, [%r7];
 cp.async.bulk.global.shared::cta [%rd5], [%r5], %r6;
 cp.async.bulk.shared::cta.shared::cta.mbarrier::complete_tx::bytes [%r5], [%r6], 32, [%r7];
 cp.async.bulk.wait_group;                       cp.async.mbarrier.arrive.noinc.shared::cluster.b64 [%r5];
+elect.sync %r5, -1;                             match.any.sync.b32 %r5|%p1, %r6, -1;
+match.any.b32 %r5, %r6;                         match.any.sync.u32 %r5, %r6, -1;
 st.async.shared::cluster.b32 [%r5], %r6, [%r7]; fence.proxy.async.shared;
 mapa.shared::cluster.b32 %r5, %r6, 1;           mapa.shared::cluster.u32 %rd5, %r6, 1;
 barrier.sync.cta 0;                             bar.sync 0, 32, 5;
@@ -190,7 +194,6 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
         ("atom.global.add.u32 %r5, [%rd0], 1;", ""),
         ("red.global.add.u32 [%rd0], 1;", ""),
         ("activemask.b32 %r5;", ""),
-        ("match.any.sync.b32 %r5, %r0, -1;", ""),
         ("mov.u32 %r5, %clock;", "special register"),
     ],
 )
