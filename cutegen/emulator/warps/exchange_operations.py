@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -141,16 +142,16 @@ def _match(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
         here = taking_part(lanes, mask)
         everyone = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
         alike = exchanges.match(by_warp(lanes, source(lanes))) & everyone
-        answers = [alike, alike == everyone]
+        answers: list[Array] = [alike, np.asarray(alike == everyone)]
         if kind == "all":
             answers[0] = np.where(answers[1], everyone, np.uint32(0))
         lost = None
         if slot in lanes.poison:
             bad = (here & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
-            lost = by_thread(lanes, bad) if bad.any() else None
+            lost = by_thread(lanes, np.asarray(bad)) if bad.any() else None
         for register, answer in zip(registers, answers, strict=False):
             if register.width:
-                lanes.put(slots[register.name], by_thread(lanes, np.asarray(answer)), mask, lost)
+                lanes.put(slots[register.name], by_thread(lanes, answer), mask, lost)
 
     return match
 

@@ -10,6 +10,7 @@ from cluster_kit import ARRIVE, BOTH, OWN, SHOW, START, WAIT, bound, cluster_ker
 from emulator_kit import go, kernel, tensors
 
 from cutegen.emulator.host.launching import RefusedLaunch
+from cutegen.emulator.host.limits import refused_cluster
 
 READ = "ld.shared::cluster.b32 %r20, [%r12];\n"
 READS = [READ, "ld.b32 %r20, [%rd13];\n", "ld.volatile.shared::cluster.u32 %r20, [%r12];\n"]
@@ -149,6 +150,8 @@ def test_global_memory_is_ordered_by_the_barrier_of_the_cluster() -> None:
 
 
 def test_launches_that_no_device_takes() -> None:
+    assert refused_cluster((16, 1, 1), (16, 1, 1), 16) == "" == refused_cluster((16, 1, 1), (8, 1, 1), 8)
+    assert "16 blocks, at most 8" in refused_cluster((16, 1, 1), (16, 1, 1), 8)
     given, _ = bound(4, "inout")
     for cluster, why in ((3, "no multiple of 3 along x"), ((2, 2, 1), "no multiple of 2 along y")):
         with pytest.raises(RefusedLaunch, match=why):
