@@ -312,7 +312,7 @@ def test_multiply_add_rounds_once(a: float, b: float, c: float, expected: float)
         "ld.relaxed.gpu.global.b32 %r2, [%rd0];",
         "mov.u32 %r2, %clock;",
         "shfl.idx.b32 %r2, %r0, 0, 31;",
-        "cp.async.bulk.commit_group;",
+        "cp.async.bulk.prefetch.L2.global [%rd0], 16;",
     ],
 )
 def test_what_is_not_emulated_stops_before_anything_runs(text: str) -> None:
