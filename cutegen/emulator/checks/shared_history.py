@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.clocks import ALWAYS, PROXY, Clocks, whole
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -56,22 +56,25 @@ class SharedHistory:
         self._check_writer(access, touches, "reads")
         clocks = self.clocks
         distance = (touches.members // clocks.padded - touches.columns) % clocks.size
-        warp = touches.members % clocks.padded // WARP
+        warps = clocks.padded // WARP
+        code = distance * warps + touches.members % clocks.padded // WARP
+        order = np.argsort(code, kind="stable")
         bits = np.uint32(1) << (touches.members % WARP).astype(np.uint32)
-        for key in {*zip(distance.tolist(), warp.tolist(), strict=True)}:
-            here = (distance == key[0]) & (warp == key[1])
-            some = _Touches(touches.rows[here], touches.columns[here], touches.clusters[here], touches.members[here])
+        for here in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+            key = divmod(int(code[here[0]]), warps)
+            some = _Touches(*(part[here] for part in _parts(touches)))
             if key not in self._readers:
                 self._readers[key] = np.zeros(self.shape, np.uint32), np.zeros(self.shape, np.int32)
             who, when = self._readers[key]
+            places = some.rows, some.columns
             # whoever is ordered after this reader is ordered after those that are ordered before it
-            old = (who[some.rows, some.columns] != 0) & (when[some.rows, some.columns] < clocks.now)
+            old = (who[places] != 0) & (when[places] < clocks.now)
             if old.any():
                 left = self._unordered(key, _Touches(*(part[old] for part in _parts(some))))
                 forgotten = np.flatnonzero(old)[left == 0]
                 who[some.rows[forgotten], some.columns[forgotten]] = 0
-            np.bitwise_or.at(who, (some.rows, some.columns), bits[here])
-            when[some.rows, some.columns] = clocks.now
+            np.bitwise_or.at(who, places, bits[here])
+            when[places] = clocks.now
         self._lines[1, touches.rows, touches.columns] = access.instruction.line
 
     def write(self, access: SharedAccess) -> None:
@@ -169,7 +172,7 @@ class SharedHistory:
         touches = self._touches(access)
         writer = self._writer[touches.rows, touches.columns]
         times = self._written[touches.rows, touches.columns]
-        seen = self.clocks.before(touches.clusters, touches.members, writer, times, PROXY)
+        seen = self.clocks.covered(touches.clusters, touches.members, writer, times)
         bad = ~seen & (writer < self.clocks.members)
         if not bad.any():
             return

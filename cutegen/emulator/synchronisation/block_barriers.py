@@ -105,7 +105,7 @@ class BlockBarriers:
         for block in np.flatnonzero(opened):
             here = np.zeros(shape, np.bool_)
             here[:, block] = barrier.waiting[:, block]
-            self.clocks.learn(here, rows[:, blocks == block].max(axis=1, keepdims=True))
+            self.clocks.learn(here, rows.joined(blocks == block))
         barrier.arrived = barrier.arrived & ~opened
         barrier.waiting = barrier.waiting & ~opened
         barrier.expected[opened] = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import first_lane
 from cutegen.emulator.ptx.model import Instruction
@@ -20,7 +20,7 @@ class ClusterBarriers:
         """How often each lane has arrived."""
         self._passed: Array = np.zeros(clocks.shape, np.int32)
         # What the arrivals of the last two phases of each cluster have told, by the parity of the phase
-        self._told: dict[tuple[int, int], tuple[int, Array]] = {}
+        self._told: dict[tuple[int, int], tuple[int, Told]] = {}
 
     def arrive(self, lanes: Array, instruction: Instruction, *, relaxed: bool) -> None:
         """Lets the lanes of a mask arrive. Raises Stop for one that has arrived and not waited."""
@@ -32,11 +32,9 @@ class ClusterBarriers:
         rows = self.clocks.told(lanes, relaxed=relaxed)
         clusters, phases = self.clocks.cluster[lanes], self.arrived[lanes]
         for cluster, phase in {*zip(clusters.tolist(), phases.tolist(), strict=True)}:
-            told = rows[:, (clusters == cluster) & (phases == phase)].max(axis=1)
+            told = rows.joined((clusters == cluster) & (phases == phase))
             before, earlier = self._told.get((cluster, phase % 2), (phase, told))
-            if before == phase:
-                told[:, : earlier.shape[1]] = np.maximum(told[:, : earlier.shape[1]], earlier)
-            self._told[cluster, phase % 2] = phase, told
+            self._told[cluster, phase % 2] = phase, told.and_what(earlier) if before == phase else told
         self.arrived = self.arrived + lanes
 
     def check_arrived(self, lanes: Array, instruction: Instruction) -> None:
@@ -61,7 +59,7 @@ class ClusterBarriers:
         for cluster in {*clusters.tolist()}:
             here = lanes & (self.clocks.cluster == cluster)
             phase = int(phases[clusters == cluster][0])
-            self.clocks.learn(here, self._told[cluster, phase % 2][1][:, None])
+            self.clocks.learn(here, self._told[cluster, phase % 2][1])
         self._passed = np.where(lanes, self.arrived, self._passed)
 
     def _least(self, alive: Array) -> Array:

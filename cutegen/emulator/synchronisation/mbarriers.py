@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.clocks import AFTER, ALWAYS, ORDER, Clocks
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.ptx.model import Instruction
 
@@ -49,8 +49,8 @@ class Mbarrier:
     bytes: int = 0
     published: int = 0
     ended: list[int] = field(default_factory=list)
-    told: Array | None = None
-    known: Array | None = None
+    told: Told | None = None
+    known: Told | None = None
     arriving: list[Seen] = field(default_factory=list)
     unseen: list[Seen] = field(default_factory=list)
 
@@ -116,7 +116,7 @@ class Mbarriers:
         """Invalidates mbarriers. Raises Stop for one that somebody's use is not ordered before that."""
         clocks = self.clocks
         for index, mbarrier in self._each(uses):
-            row = clocks.row(uses.lane(int(index[0])), ORDER)[: clocks.members]
+            row = clocks.row(uses.lane(int(index[0])))[: clocks.members]
             late = (mbarrier.used > 0) & (row <= mbarrier.used)
             if late.any():
                 thread, block = clocks.lane(mbarrier.block // clocks.size, int(late.argmax()))
@@ -157,11 +157,7 @@ class Mbarriers:
                     )
                     text += f"phase {mbarrier.phase} have come, and {mbarrier.bytes} bytes are still to come"
                     raise self._stop(text, uses, int(some[0]), mbarrier)
-                told = rows[:, some].max(axis=1)
-                if mbarrier.told is not None:
-                    width = mbarrier.told.shape[1]
-                    told[:, :width] = np.maximum(told[:, :width], mbarrier.told)
-                mbarrier.told = told
+                mbarrier.told = rows.joined(some).and_what(mbarrier.told)
                 if self._settle(mbarrier) and not completes:
                     text = f"an arrival with .noComplete ends a phase of the mbarrier at byte {mbarrier.offset}"
                     raise self._stop(text, uses, int(some[0]), mbarrier)
@@ -210,10 +206,7 @@ class Mbarriers:
             if mbarrier.known is not None and done[index].any():
                 learned.fill(False)
                 learned.reshape(-1)[places[index[done[index]]]] = True
-                rows = mbarrier.known.copy()
-                if relaxed:
-                    rows[ORDER] = 0
-                self.clocks.learn(learned, rows[:, None])
+                self.clocks.learn(learned, mbarrier.known.relaxed() if relaxed else mbarrier.known)
                 for seen in mbarrier.unseen:
                     seen(uses.lane(int(index[done[index]][0])))
                 mbarrier.unseen.clear()
@@ -273,7 +266,7 @@ class Mbarriers:
             seen = clocks.before(clusters[index], members[index], maker, np.asarray(mbarrier.made))
             if mbarrier.published:
                 time = np.asarray(mbarrier.published - 1)
-                seen = seen | clocks.before(clusters[index], members[index], maker, time, AFTER)
+                seen = seen | clocks.ran_before(clusters[index], members[index], maker, time)
             if not seen.all():
                 text = f"the mbarrier at byte {offset} of shared memory was initialised by a thread (PTX line "
                 text += f"{mbarrier.line}), and nothing orders this after that"
@@ -283,7 +276,7 @@ class Mbarriers:
 
     def _phases(self, uses: Uses, index: Array, mbarrier: Mbarrier, parity: Array) -> Array:
         """The phases that the entries ask for by a parity: the last one that has ended as they know, or the next."""
-        rows = self.clocks.rows(uses.lanes)[index, mbarrier.agent]
+        rows = self.clocks.known_of(uses.lanes, mbarrier.agent)[index]
         known = np.searchsorted(np.asarray(mbarrier.ended, np.int64), rows, side="right")
         return np.asarray(np.where((known & 1) == (parity & 1), known, known - 1))
 
@@ -302,10 +295,7 @@ class Mbarriers:
             return False
         told = mbarrier.told
         assert told is not None  # a count is at least 1
-        if told.shape[1] <= mbarrier.agent:
-            told = np.pad(told, ((0, 0), (0, mbarrier.agent + 1 - told.shape[1])))
-        told[ORDER, mbarrier.agent] = self.clocks.now
-        mbarrier.known, mbarrier.told = told, None
+        mbarrier.known, mbarrier.told = told.of_agent(mbarrier.agent, self.clocks.now), None
         mbarrier.ended.append(self.clocks.now)
         mbarrier.pending = mbarrier.count
         mbarrier.unseen += mbarrier.arriving

@@ -111,10 +111,10 @@ class Team:
                 f"exits while its bulk copy (PTX line {reading[1]}) may still read shared memory: no wait_group for it"
             )
             raise Stop("in-flight", text, instruction, reading[0], witnesses=(Witness("started here", reading[1]),))
-        rows = self.clocks.rows(lanes)
-        blocks = np.broadcast_to(np.arange(self.shape[1]), self.shape)[lanes]
-        for block in {*blocks.tolist()}:
-            known = rows[blocks == block].max(axis=0)
+        for block in np.flatnonzero(lanes.any(axis=0)).tolist():
+            mine = np.zeros(self.shape, np.bool_)
+            mine[:, block] = lanes[:, block]
+            known = self.clocks.rows_joined(mine)
             if block in self._farewells:
                 before = self._farewells[block]
                 known[: len(before)] = np.maximum(known[: len(before)], before)

@@ -55,3 +55,12 @@ def test_a_barrier_is_used_again_and_again(seed: int) -> None:
     assert report.ok, str(report)
     found = fault(indexed(more.format(""), 512), in_and_out(64, "inout"), block=96, seed=seed)
     assert found.kind == "race"
+
+
+def test_a_warp_comes_to_one_barrier_instruction_together() -> None:
+    """With barrier.sync it need not. bar.arrive makes it a kernel in which some warps meet."""
+    body = "bar.arrive 5, 96;\nsetp.lt.u32 %p1, %r0, {1};\n@%p1 bra ONE;\n{0} 0;\nbra ON;\nONE:\n{0} 0;\nON:"
+    found = fault(indexed(body.format("bar.sync", 16)), in_and_out(64, "inout"), block=64)
+    assert found.kind == "barrier" and "than the other threads of its warp" in found.explanation
+    assert go(indexed(body.format("bar.sync", 32)), in_and_out(64, "inout"), block=64).ok
+    assert go(indexed(body.format("barrier.sync", 16)), in_and_out(64, "inout"), block=64).ok

@@ -80,6 +80,14 @@ def test_the_source_must_not_change_before_the_wait_for_its_read(seed: int) -> N
     assert wrong(uncommitted, seed).kind == "in-flight"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_ordinary_stores_wrote_is_overwritten_after_a_fence(seed: int) -> None:
+    fill = START + "st.shared.b32 [%r6], 7;\n{}" + BOTH + EXPECT.format(256) + LOAD + WAIT.format(0, 0) + BOTH
+    assert wrong(fill.format(""), seed).kind == "proxy"
+    right(fill.format(FENCE), seed)
+    right(fill.format("").replace(BOTH, BOTH + FENCE, 1), seed)  # by who starts the copy
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_only_groups_that_were_waited_for_are_done(seed: int) -> None:
     two = THROUGH.replace(", 256;\n@%p1 cp.async.bulk.commit", ", 128;\n@%p1 cp.async.bulk.commit").replace(READ, "")

@@ -77,6 +77,13 @@ def test_a_peer_must_not_exit_before_it_has_been_read(seed: int) -> None:
     assert run(stays, seed=seed)[0].ok
 
 
+def test_a_peer_that_has_exited_in_this_order_or_may_have() -> None:
+    """Only rank 0 reads: whoever runs first, it is told, by the reader or by who exits."""
+    told = [wrong(OWN + BOTH + "@%p2 " + READ, seed=seed).explanation for seed in range(6)]
+    assert any("which has exited" in text for text in told)
+    assert any("may have done so before" in text for text in told)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_relaxed_arrival_orders_no_memory_unless_a_fence_comes_first(seed: int) -> None:
     relaxed = "barrier.cluster.arrive.relaxed;\n"

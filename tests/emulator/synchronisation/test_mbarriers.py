@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster_kit import SHOW, run, wrong
+from cluster_kit import BOTH, SHOW, run, wrong
 from emulator_kit import fault, go, kernel, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +31,8 @@ def test_an_mbarrier_orders_who_arrives_before_who_waits(seed: int) -> None:
     assert wrong(INIT.format(64) + PUT + ARRIVE + TAKE, cluster=1, seed=seed).kind in ("race", "never-written")
     relaxed = ARRIVE.replace("arrive", "arrive.relaxed.cta")
     assert wrong(INIT.format(64) + PUT + relaxed + spin(0, 0) + TAKE, cluster=1, seed=seed).kind == "race"
+    blind = spin(0, 0).replace("try_wait.parity", "try_wait.parity.relaxed.cta")
+    assert wrong(INIT.format(64) + PUT + ARRIVE + blind + TAKE, cluster=1, seed=seed).kind == "race"
     asked = "mbarrier.try_wait.parity.shared.b64 %p5, [smem+512], 0;\n"  # once, whatever it answers
     if seed:
         assert wrong(INIT.format(64) + PUT + ARRIVE + asked + TAKE, cluster=1, seed=seed).kind in (
@@ -195,11 +197,37 @@ def test_messages_to_a_peer(seed: int) -> None:
         assert wrong(right.replace("256", str(amount)), seed=seed).kind in ("deadlock", "in-flight", "race", "mbarrier")
     again = right.replace(SEND, SEND + SEND).replace("256", "512")  # two writes of one word, in any order
     assert wrong(again, seed=seed).kind in ("race", "in-flight")
+    one = right.replace(SEND, SEND.replace("[%r12]", "[%r14]"))  # the same by all threads at once
+    assert wrong(one, seed=seed).kind == "race"
     own = right.replace("[%r14+512]", "[smem+512]")  # which lies in another block than the data
     assert "both must be in one block" in wrong(own, seed=seed).explanation
     exits = right.replace(spin(0, 0) + TAKE_OWN, "")
     assert wrong(exits, seed=seed).kind in ("in-flight", "cluster")
     assert wrong(right.replace("%r14+512", "%r14+520"), seed=seed).kind == "mbarrier"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_phase_that_ends_before_all_messages_have_come(seed: int) -> None:
+    """Whichever of the two comes late."""
+    two = "".join(f"@%p1 {SEND}".replace("[%r12]", f"[%r14+{i}]") for i in (0, 4))
+    read = spin(0, 0) + "ld.shared.b32 %r20, [smem];\nld.shared.b32 %r21, [smem+4];\n"
+    end = spin(1, 0) + BOTH
+    found = wrong(START_UP + EXPECT.format(4) + two + read + end, seed=seed)
+    assert found.kind == "in-flight" and "reads" in found.explanation
+    assert run(START_UP + EXPECT.format(8) + two + read + end, role="inout", seed=seed)[0].ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_readers_that_know_nothing_of_each_other(seed: int) -> None:
+    """Two threads of a warp read a word, one of them arrives, and a thread of the other warp writes it then."""
+    one = "setp.eq.u32 %p3, %r0, 1;\nsetp.eq.u32 %p4, %r0, 40;\nsetp.le.u32 %p6, %r0, 1;\n"
+    body = "@%p4 st.shared.b32 [smem], 3;\n" + INIT.format("COUNT") + one + "@%p1 ld.shared.b32 %r20, [smem];\n"
+    body += "fence.acq_rel.cluster;\n@%p3 ld.shared.b32 %r20, [smem];\nWHO " + ARRIVE
+    body += "@!%p4 bra END;\n" + spin(0, 0) + "st.shared.b32 [smem], 7;\nEND:\n"
+    found = wrong(body.replace("WHO", "@%p3").replace("COUNT", "1"), cluster=1, seed=seed)
+    assert found.kind == "race" and "thread 0 reads" in found.explanation
+    both = body.replace("WHO", "@%p6").replace("COUNT", "2")
+    assert run(both, cluster=1, role="inout", seed=seed)[0].ok
 
 
 @pytest.mark.parametrize("seed", range(4))
