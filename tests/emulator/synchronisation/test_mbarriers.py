@@ -221,7 +221,7 @@ def test_a_phase_that_ends_before_all_messages_have_come(seed: int) -> None:
 def test_readers_that_know_nothing_of_each_other(seed: int) -> None:
     """Two threads of a warp read a word, one of them arrives, and a thread of the other warp writes it then."""
     one = "setp.eq.u32 %p3, %r0, 1;\nsetp.eq.u32 %p4, %r0, 40;\nsetp.le.u32 %p6, %r0, 1;\n"
-    body = "@%p4 st.shared.b32 [smem], 3;\n" + INIT.format("COUNT") + one + "@%p1 ld.shared.b32 %r20, [smem];\n"
+    body = one + "@%p4 st.shared.b32 [smem], 3;\n" + INIT.format("COUNT") + "@%p1 ld.shared.b32 %r20, [smem];\n"
     body += "fence.acq_rel.cluster;\n@%p3 ld.shared.b32 %r20, [smem];\nWHO " + ARRIVE
     body += "@!%p4 bra END;\n" + spin(0, 0) + "st.shared.b32 [smem], 7;\nEND:\n"
     found = wrong(body.replace("WHO", "@%p3").replace("COUNT", "1"), cluster=1, seed=seed)
