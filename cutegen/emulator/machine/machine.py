@@ -26,6 +26,7 @@ from cutegen.emulator.synchronisation.team import Team
 Triple = tuple[int, int, int]
 _LANES = 8192  # at once: about what a core's second-level cache holds of a matrix product
 _MORE_LANES, _REGISTERS = 32768, 512  # without shared memory, where there are so few registers in all
+_SHARED = 1 << 21  # bytes of all blocks, where it is kept who has touched each of them
 
 
 class Machine:
@@ -67,6 +68,9 @@ class Machine:
         self.ordered = program.ordered or self.size > 1 or counts_some(program, self.threads)
         most = _MORE_LANES if alone and not self.ordered else _LANES
         self.at_once = max(1, (lanes or most) // (self.threads * self.size))
+        if self.ordered:
+            own = program.placement.dynamic + shared
+            self.at_once = max(1, min(self.at_once, _SHARED // max(1, own * self.size)))
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
         self.traced = traced

@@ -101,11 +101,18 @@ def _pieces(
 
 def load_shared(memory: SharedMemory, access: SharedAccess) -> tuple[Array, bool]:
     """The bytes of the units that the one lane of an access reads, and whether all were written. Raises Stop."""
+    flags = check_run(memory, access, "reads")
     rows, column = _place(memory, access)
-    flags = memory.flags[rows, column]
-    if (flags & TABOO).any():
-        memory.refuse(access, [np.full((1, 1), flag) for flag in flags], access.mask, "reads")
     return np.ascontiguousarray(memory.data[rows, column]).view(np.uint8), not flags.any()
+
+
+def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:
+    """The flags of the units of an access of one lane. Raises Stop for a unit that must not be touched."""
+    rows, column = _place(memory, access)
+    flags = np.asarray(memory.flags[rows, column])
+    if (flags & TABOO).any():
+        memory.refuse(access, [np.full((1, 1), flag) for flag in flags], access.mask, verb)
+    return flags
 
 
 def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: Array) -> None:

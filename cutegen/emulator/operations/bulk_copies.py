@@ -17,7 +17,7 @@ from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
-from cutegen.emulator.memory.runs import PIECE, load_global, load_shared, store_global, store_shared
+from cutegen.emulator.memory.runs import PIECE, check_run, load_global, load_shared, store_global, store_shared
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.async_stores import check_same_block, start_writes
 from cutegen.emulator.operations.mbarrier_operations import Numbers, SharedOperand, read_mbarrier, read_number
@@ -173,7 +173,7 @@ def _write(
     uses: Uses = counter.uses(lanes, mask)
     access = replace(to, size=len(data)).access(lanes, mask)[0]
     check_same_block(lanes, access, uses)
-    lanes.shared.check_free(access, "writes")
+    check_run(lanes.shared, access, "writes")
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
