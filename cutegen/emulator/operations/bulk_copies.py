@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
@@ -23,7 +24,7 @@ from cutegen.emulator.operations.async_stores import check_same_block, start_wri
 from cutegen.emulator.operations.mbarrier_operations import Numbers, SharedOperand, read_mbarrier, read_number
 from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.model import Immediate, Instruction
+from cutegen.emulator.ptx.model import Immediate, Instruction, Operand
 from cutegen.emulator.synchronisation.bulk_groups import BulkCopy, single
 from cutegen.emulator.synchronisation.mbarriers import MOST, Uses
 
@@ -107,10 +108,10 @@ def _each(one: One, sizes: Numbers, instruction: Instruction) -> Operation:
 
 
 def _place(
-    reader: InstructionReader, operand: object, space: str, slots: Mapping[str, int], places: Places
+    reader: InstructionReader, operand: Operand, space: str, slots: Mapping[str, int], places: Places
 ) -> SharedOperand:
     """An operand in brackets as a place in shared memory, 16 bytes of which must lie together."""
-    found = read_mbarrier(reader, operand, space, slots, places)  # type: ignore[arg-type]
+    found = read_mbarrier(reader, operand, space, slots, places)
     return replace(found, align=PIECE, counted=True)
 
 
@@ -122,7 +123,7 @@ def _address(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instructio
     return int(np.broadcast_to(base, lanes.shape)[lane]) + pointer.offset
 
 
-def _source(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, np.ndarray, bool]:  # type: ignore[type-arg]
+def _source(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, bool]:
     """The bytes that a lane's copy reads in shared memory, and whether all were written. Raises Stop for a fault."""
     access = replace(operand, size=size).access(lanes, single(lane, lanes.shape))[0]
     log = lanes.shared.log
@@ -164,9 +165,9 @@ def _write(
     lanes: Lanes,
     to: SharedOperand,
     counter: SharedOperand,
-    mask: np.ndarray,  # type: ignore[type-arg]
-    data: np.ndarray,  # type: ignore[type-arg]
-    lost: np.ndarray,  # type: ignore[type-arg]
+    mask: Array,
+    data: Array,
+    lost: Array,
     seen: Callable[[Lane], None],
 ) -> None:
     """Writes what a lane's copy has read to shared memory; `seen` is told which lane first knows of that."""

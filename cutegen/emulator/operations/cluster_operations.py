@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -32,7 +33,7 @@ def cluster_arrival(reader: InstructionReader) -> Operation:
     return arrive
 
 
-def check_aligned(lanes: Lanes, here: np.ndarray, instruction: Instruction) -> None:  # type: ignore[type-arg]
+def check_aligned(lanes: Lanes, here: Array, instruction: Instruction) -> None:
     """Raises Stop unless all threads of each warp that have not exited are in the mask `here`, or none is."""
     threads, blocks = lanes.shape
     rows = -(-threads // WARP) * WARP

@@ -14,7 +14,7 @@ from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.operations.operands import Getter, Operation, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register
-from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.ptx.types import STORAGE, TYPES
 from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
 
@@ -105,18 +105,26 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
         check_converged(lanes, members(lanes), mask, instruction)
         value = by_warp(lanes, ~source(lanes) if negated else source(lanes))
         here = taking_part(lanes, mask)
-        named = np.bitwise_or.reduce(np.where(here, by_warp(lanes, members(lanes)), np.uint32(0)), axis=1)
-        counted = here & ((named[:, None] & bits) != 0)
-        if instruction.opcode == "redux":
-            answer = exchanges.reduce_members(kind, given, value, counted)
-        elif kind == "ballot":
-            answer = exchanges.ballot(value, counted)
+        masks = by_warp(lanes, members(lanes))
+        named = np.bitwise_or.reduce(np.where(here, masks, np.uint32(0)), axis=1, keepdims=True)
+        if (here & (masks != named)).any():  # several groups of threads in a warp, each by itself
+            groups = [(here & (masks == one), one) for one in np.unique(masks[here])]
         else:
-            answer = exchanges.vote(kind, value, counted)
-        lost = None
-        if slot in lanes.poison:  # of one thread, and it is that of all that take part
-            bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
-            lost = by_thread(lanes, bad) if bad.any() else None
+            groups = [(here, named)]
+        answer, lost = np.zeros((1, 1), STORAGE[result_kind.width]), None
+        for group, own in groups:
+            counted = here & ((own & bits) != 0)
+            if instruction.opcode == "redux":
+                found = exchanges.reduce_members(kind, given, value, counted)
+            elif kind == "ballot":
+                found = exchanges.ballot(value, counted)
+            else:
+                found = exchanges.vote(kind, value, counted)
+            answer = found if len(groups) == 1 else np.where(group, found, answer)
+            if slot in lanes.poison:  # of one thread, and it is that of all that take part
+                bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
+                if (bad := group & bad).any():
+                    lost = by_thread(lanes, bad) if lost is None else lost | by_thread(lanes, bad)
         lanes.put(result, by_thread(lanes, answer), mask, lost)
 
     return vote_or_reduce

@@ -108,6 +108,7 @@ def test_a_rank_that_no_block_has_and_bytes_that_no_block_has() -> None:
     far = "mapa.shared::cluster.u32 %r14, %r6, {};\nld.shared::cluster.b32 %r20, [%r14{}];\n"
     found = wrong(BOTH + far.format(2, "") + BOTH)
     assert (found.kind, "rank 2: the cluster has 2 blocks" in found.explanation) == ("cluster", True)
+    assert wrong(BOTH + far.format(2**31, "") + BOTH).kind == "cluster"
     assert wrong(BOTH + far.format(1, "+1024") + BOTH).kind == "out-of-bounds"
     assert wrong(BOTH + far.format(1, "+2") + BOTH).kind == "misaligned"
     assert wrong("ld.shared.b32 %r20, [%r12];\n").kind == "out-of-bounds"  # no address of the block's own window

@@ -100,3 +100,20 @@ st.global.b32 [%rd6+16], %r12;
 def test_matches_and_elections_are_made_by_all_that_are_named(text: str) -> None:
     found = fault(indexed("setp.lt.u32 %p1, %r0, 16;\n@%p1 " + text), in_and_out(role="inout"))
     assert (found.kind, found.thread) == ("converged", (16, 0, 0))
+
+
+def test_groups_of_a_warp_vote_by_themselves() -> None:
+    body = """
+setp.lt.u32 %p1, %r0, 8;
+selp.b32 %r5, 0xFF, 0xFFFFFF00, %p1;
+and.b32 %r6, %r0, 1;
+setp.eq.u32 %p2, %r6, 1;
+vote.sync.ballot.b32 %r7, %p2, %r5;
+redux.sync.max.u32 %r8, %r0, %r5;
+mul.wide.u32 %rd5, %r0, 8;
+add.s64 %rd6, %rd0, %rd5;
+st.global.v2.b32 [%rd6], {%r7, %r8};
+"""
+    out = np.zeros((32, 2), np.uint32)
+    go(kernel(body, 1), tensors((out, "out"))).check()
+    assert (out[:8] == [0xAA, 7]).all() and (out[8:] == [0xAAAAAA00, 31]).all()
