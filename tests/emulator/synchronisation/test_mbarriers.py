@@ -214,6 +214,8 @@ def test_a_phase_that_ends_before_all_messages_have_come(seed: int) -> None:
     end = spin(1, 0) + BOTH
     found = wrong(START_UP + EXPECT.format(4) + two + read + end, seed=seed)
     assert found.kind == "in-flight" and "reads" in found.explanation
+    found = wrong(START_UP + EXPECT.format(4) + two + end, seed=seed)  # nor may the block exit
+    assert found.kind in ("in-flight", "deadlock")  # the latter where both have come before any was expected
     assert run(START_UP + EXPECT.format(8) + two + read + end, role="inout", seed=seed)[0].ok
 
 
