@@ -29,8 +29,8 @@ Where blocks of a cluster, threads at an mbarrier or some warps of a block meet,
 warp that meet at several shuffles or votes of one kind, in different branches (fault kind `converged`); and to rely on
 an asynchronous store or copy for the order of anything but its own bytes. Some that it does not allow are not seen: an
 mbarrier instruction whose scope is too small, as each is taken to be as wide as the cluster; a bulk copy that reads
-global memory which the kernel has written without a proxy fence; and a wait that was left out after a phase that has
-ended before in every order that ran, where nothing then depends on it.
+global memory which the kernel has written without a proxy fence; and a try of an mbarrier whose answer the kernel does
+not look at, if the phase had ended in every order that ran.
 """
 
 from __future__ import annotations
