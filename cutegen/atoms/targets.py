@@ -30,6 +30,11 @@ class Target:
         """Ten times the compute capability: 90 of sm_90a."""
         return int(self.name[3:].rstrip("a"))
 
+    @property
+    def clusters(self) -> bool:
+        """Whether blocks may be launched in clusters, which came with sm_90."""
+        return self.number >= 90
+
 
 KIB = 1024
 TARGETS = {

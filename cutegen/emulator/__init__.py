@@ -7,20 +7,30 @@ Its folders, each of which imports from those above it only:
     arithmetic    exact rounding, floating-point formats, fused multiply-add
     instructions  what each instruction on registers computes
     lanes.py      the threads that run at once, as arrays
-    checks        faults, and what finds them: poison, races, reads in flight
+    checks        faults, and what finds them: poison, races, clocks, reads in flight
     memory        tensors in global memory, shared memory, asynchronous copies
+    synchronisation   barriers of warps, blocks and clusters, mbarriers, and who may reach whose shared memory
     operations    the state of the lanes, and instructions as functions that change it
     warps         what the threads of a warp do together: shuffles, votes, matrix products
     machine       programs, and running their blocks and warps in some order
     host          launches, compiled host code, generated modules
 
 What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
-red), fences and loads and stores with a scope (relaxed, acquire, release), .local memory, functions and calls, carries
-(add.cc, addc), addresses of parameters, clocks; barriers but bar.sync and barrier.sync of a whole block (no bar.arrive,
-bar.red, bar.warp.sync), mbarrier, clusters; activemask, match, elect; matrix instructions but ldmatrix, stmatrix and
-mma.sync of m16n8 (no wgmma, no tcgen05); asynchronous copies but cp.async (no bulk copies, no tensor maps), and of that
-and of other accesses ignore-src and cache policies. One thing that PTX allows is a fault here: threads of a warp that
-meet at several shuffles or votes of one kind, in different branches (fault kind `converged`).
+red); loads and stores with a scope (relaxed, acquire, release), and fences but fence.acq_rel of the cluster or wider,
+fence.mbarrier_init and fence.proxy.async; .local memory, functions and calls, carries (add.cc, addc), addresses of
+parameters, clocks; bar.red, and barriers whose number or count is in a register; mbarrier.arrive_drop and
+mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask, griddepcontrol, setmaxnreg; matrix
+instructions but ldmatrix, stmatrix and mma.sync of m16n8 (no wgmma, no tcgen05); asynchronous copies but cp.async,
+st.async and cp.async.bulk (no tensor maps, multicast, reductions or prefetches), and of those and of other accesses
+ignore-src and cache policies.
+
+Where blocks of a cluster, threads at an mbarrier or some warps of a block meet, vector clocks say what is ordered
+(`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a
+warp that meet at several shuffles or votes of one kind, in different branches (fault kind `converged`); and to rely on
+an asynchronous store or copy for the order of anything but its own bytes. Some that it does not allow are not seen: an
+mbarrier instruction whose scope is too small, as each is taken to be as wide as the cluster; a bulk copy that reads
+global memory which the kernel has written without a proxy fence; and a try of an mbarrier whose answer the kernel does
+not look at, if the phase had ended in every order that ran.
 """
 
 from __future__ import annotations

@@ -14,11 +14,14 @@ Kind = Literal[
     "write-to-input",
     "never-written",  # what nothing wrote, or PTX leaves open, decides an address, a branch or a result
     "output-not-written",
-    "in-flight",  # bytes that a cp.async still has to deliver are read or written, or written that it still has to read
+    "in-flight",  # bytes that a copy still has to deliver are read or written, or written that it still has to read
     "race",  # two threads, one shared word, one of them writes, no barrier between
     "unordered",  # the same for global memory
     "non-coherent",  # ld.global.nc of what the kernel writes
-    "barrier",  # not every thread reaches it
+    "barrier",  # not every thread reaches it, or a thread arrives that it does not expect
+    "mbarrier",  # one that is not there, or not known to be; too many arrivals; a phase that parity cannot tell
+    "cluster",  # shared memory of a peer that is not known to have started, or may have exited; a rank without block
+    "proxy",  # a bulk copy of what ordinary stores wrote, without the fence that shows it to the async proxy
     "deadlock",
     "runaway",  # more instructions than any loop over the tensors needs
     "converged",  # a warp-wide instruction without all the threads that it names, at this one place of the code

@@ -7,18 +7,20 @@ its epoch. So it does not matter in which order the lanes happened to run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.lanes import Mask
 
 # In place of a lane's number, which is not negative:
 NOBODY = -1
 _BLOCKS = -2  # lanes of several blocks
-_NEVER = np.iinfo(np.int32).max  # an epoch before no other
+NEVER = np.iinfo(np.int32).max  # an epoch before no other: of an exited lane, or of a write that is in flight
 _BLOCK = -3  # minus b: several lanes of block b, in the epoch that is noted with them
 
 
@@ -26,11 +28,82 @@ class Epochs:
     """How many barriers each block of a batch has passed: `passed`, an array of shape (1, blocks)."""
 
     def __init__(self, blocks: int) -> None:
-        self.passed: Array = np.zeros((1, blocks), np.int32)
+        self._passed: Array = np.zeros((1, blocks), np.int32)
+
+    @property
+    def passed(self) -> Array:
+        """How many barriers each block has passed, shape (1, blocks)."""
+        return self._passed
+
+    @property
+    def barriers(self) -> Array:
+        """The same, or zeros where barriers are not what counts."""
+        return self.passed
+
+    def before(self, others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
+        """Whether what others did in the epochs `times` is ordered before what lanes do in their `epochs`.
+
+        Lanes are known by their numbers over the whole grid, and `others` may stand for several, as in a TouchRecord.
+        """
+        return by_barriers(others, times, lanes, epochs, threads)
 
     def advance(self, blocks: Mask) -> None:
         """Notes that the blocks in the mask, shape (1, blocks), have passed one more barrier."""
-        self.passed = self.passed + (1 if blocks is None else blocks.astype(np.int32))
+        self._passed = self._passed + (1 if blocks is None else blocks.astype(np.int32))
+
+
+Before = Callable[[Array, Array, Array, Array, int], Array]
+"""Says what is ordered, as `Epochs.before` does."""
+
+
+def by_barriers(others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
+    """What is ordered by barriers that all threads of a block pass together."""
+    return np.asarray((block_of(others, threads) == lanes // threads) & (times < epochs))
+
+
+class ClockEpochs(Epochs):
+    """The same where more than whole blocks meet: what is ordered follows from the `clocks` of a batch.
+
+    `numbers` are those of its blocks in the grid, and a block has `threads` threads. An epoch is a time of the clocks.
+    """
+
+    def __init__(self, clocks: Clocks, numbers: Array, threads: int) -> None:
+        super().__init__(len(numbers))
+        self.clocks, self.threads = clocks, threads
+        self._order = np.argsort(numbers)
+        self._numbers = numbers[self._order]
+
+    @property
+    def passed(self) -> Array:
+        """The time, for each block."""
+        return np.full((1, self.clocks.shape[1]), self.clocks.now, np.int32)
+
+    @property
+    def barriers(self) -> Array:
+        """Zeros: a block's barriers are not counted."""
+        return np.zeros((1, self.clocks.shape[1]), np.int32)
+
+    def before(self, others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
+        """Whether what others did at those times is ordered before what lanes do now."""
+        lanes = np.broadcast_to(lanes, others.shape)
+        mine, _ = self._column(lanes // threads)
+        theirs, known = self._column(block_of(others, threads))
+        size, padded = self.clocks.size, self.clocks.padded
+        known &= mine // size == theirs // size
+        thread = np.where(others >= 0, others % threads, 0)
+        member = np.where(known, theirs % size * padded + thread, 0)
+        me, cluster = mine % size * padded + lanes % threads, mine // size
+        alone = self.clocks.before(cluster, me, member, times)
+        several = known & (others < 0)
+        if several.any():
+            first = (theirs % size * padded)[several]
+            alone[several] = self.clocks.all_before(cluster[several], me[several], first, times[several])
+        return np.asarray(known & alone)
+
+    def _column(self, blocks: Array) -> tuple[Array, Array]:
+        """The number in the batch of each of the blocks, and which of them are in it."""
+        place = np.searchsorted(self._numbers, blocks).clip(0, len(self._numbers) - 1)
+        return self._order[place], self._numbers[place] == blocks
 
 
 @dataclass(frozen=True)
@@ -64,7 +137,7 @@ class TouchRecord:
     Accesses are given as `units`, the numbers of the units that they touch, shape (accesses, units of one access);
     `lanes`, who makes them, and `epochs`, how many barriers the blocks of those have passed, both of shape
     (accesses, 1); `threads`, how many threads a block has; and `line`, the PTX line of their instruction, which is kept
-    where the record is `traced`.
+    where the record is `traced`. `ordered` says what is ordered, by default `by_barriers`.
     """
 
     def __init__(self, size: int, traced: bool = False) -> None:
@@ -80,32 +153,38 @@ class TouchRecord:
         """A mask of the units (by default all) that some lane has written."""
         return np.asarray(self._writer[units] != NOBODY)
 
-    def write(self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0) -> Clash | None:
+    def write(
+        self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0, ordered: Before = by_barriers
+    ) -> Clash | None:
         """Notes writes, or returns the first clash of one of them with another access."""
         before = self._writer[units]
         if (before != NOBODY).any():
-            clash = _clash(before, self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
+            clash = _clash(before, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
             if clash is not None:
                 return self._told(clash)
         if self._reader is not None:
             readers = self._reader[units]
             if (readers != NOBODY).any():
-                clash = _clash(readers, self._reader_epoch[units], units, lanes, epochs, threads, "read")
+                clash = _clash(readers, self._reader_epoch[units], units, lanes, epochs, threads, "read", ordered)
                 if clash is not None:
                     return self._told(clash)
         self._writer[units] = lanes
         self._writer_epoch[units] = epochs
         self._keep_line("wrote", units, line)
         if (self._writer[units] != lanes).any():  # two of these very writes
-            clash = _clash(self._writer[units], self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
+            clash = _clash(
+                self._writer[units], self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered
+            )
             return None if clash is None else self._told(clash)
         return None
 
-    def read(self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0) -> Clash | None:
+    def read(
+        self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0, ordered: Before = by_barriers
+    ) -> Clash | None:
         """Notes reads, or returns the first clash of one of them with a write."""
         writer = self._writer[units]
         if (writer != NOBODY).any():
-            clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote")
+            clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
             if clash is not None:
                 return self._told(clash)
         if self._reader is None:
@@ -114,9 +193,10 @@ class TouchRecord:
         after = np.broadcast_to(lanes, units.shape)
         if (before != NOBODY).any():
             here = lanes // threads
-            same = _block(before, threads) == here
-            # whoever is ordered after this reader is ordered after those of earlier epochs of its block
-            alone = (before == NOBODY) | (before == lanes) | (same & (self._reader_epoch[units] < epochs))
+            same = block_of(before, threads) == here
+            # whoever is ordered after this reader is ordered after those that are ordered before it
+            alone = (before == NOBODY) | (before == lanes)
+            alone |= ordered(before, self._reader_epoch[units], lanes, epochs, threads)
             after = np.where(alone, lanes, np.where(same, _BLOCK - here, _BLOCKS))
         self._reader[units] = after
         self._reader_epoch[units] = epochs
@@ -124,11 +204,22 @@ class TouchRecord:
         kept = self._reader[units]
         several = kept != after  # another one of these very reads
         if several.any():
-            block = _block(after, threads)
-            near = several & (_block(kept, threads) == block)
+            block = block_of(after, threads)
+            near = several & (block_of(kept, threads) == block)
             self._reader[units[near]] = _BLOCK - block[near]
             self._reader[units[several & ~near]] = _BLOCKS
         return None
+
+    def landed(self, units: Array, epoch: int) -> None:
+        """Notes that writes of units that were in flight, in the epoch NEVER, have arrived in that epoch."""
+        epochs = self._writer_epoch[units]
+        self._writer_epoch[units] = np.where(epochs == NEVER, epoch, epochs)
+
+    def check(self, units: Array, lanes: Array, epochs: Array, threads: int, ordered: Before) -> Clash | None:
+        """The first clash of reads that are not kept with a write, or None."""
+        writer = self._writer[units]
+        clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
+        return None if clash is None else self._told(clash)
 
     def _keep_line(self, done: Literal["wrote", "read"], units: Array, line: int) -> None:
         """Keeps the PTX line of what was done last to the units."""
@@ -150,10 +241,10 @@ class TouchRecord:
             if who is None:
                 continue
             place = np.searchsorted(lanes, who).clip(0, len(lanes) - 1)
-            when[(lanes[place] == who) & (when == epochs[place])] = _NEVER
+            when[(lanes[place] == who) & (when == epochs[place])] = NEVER
 
 
-def _block(who: Array, threads: int) -> Array:
+def block_of(who: Array, threads: int) -> Array:
     """The number of the block of each one who was noted; negative for nobody and for several blocks."""
     return np.asarray(np.where(who >= 0, who // threads, _BLOCK - who))
 
@@ -166,13 +257,14 @@ def _clash(
     epochs: Array,
     threads: int,
     done: Literal["wrote", "read"],
+    ordered: Before,
 ) -> Clash | None:
-    """The first access to a unit that another lane touched earlier with no barrier of their block between, or None.
+    """The first access to a unit that another lane touched earlier that is not ordered before, or None.
 
     `others` and `their_epochs` say who did what is named by `done`, and when, for each of the units.
     """
-    clash = (others != NOBODY) & (others != lanes)
-    clash &= ~((_block(others, threads) == lanes // threads) & (their_epochs < epochs))
+    clash = (others != NOBODY) & ((others != lanes) | (their_epochs == NEVER))
+    clash &= ~ordered(others, their_epochs, lanes, epochs, threads)
     if not clash.any():
         return None
     row, column = (int(i) for i in np.argwhere(clash)[0])

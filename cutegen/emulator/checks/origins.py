@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cutegen.emulator.operations.state import Lanes
 
 _NONE = np.zeros((1, 1), np.int64)
-_EXCHANGES = ("shfl", "vote", "redux", "mma", "ldmatrix")
+_EXCHANGES = ("shfl", "vote", "match", "redux", "mma", "ldmatrix")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Origins:
         self, instruction: Instruction, describe: Callable[[tuple[int, int]], str], what: str, tensor: str = ""
     ) -> Array:
         """Notes an origin, whose fields are as for `Origin`, and returns its mark for each lane."""
-        self._known.append(Origin(instruction, describe, what, self.epochs.passed, tensor))
+        self._known.append(Origin(instruction, describe, what, self.epochs.barriers, tensor))
         return np.asarray(len(self._known) * self._lanes.size + self._lanes)
 
     def load(self, marks: Array) -> None:

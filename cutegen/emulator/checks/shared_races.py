@@ -23,7 +23,8 @@ class SharedAccess:
     """An access of the lanes of a mask to shared memory: `count` units in a row, from the unit `rows` on.
 
     `rows` broadcasts to the lanes, shape (threads or 1, blocks or 1). All the units of all lanes lie from `low` to
-    before `high`. `tensor` is what an asynchronous copy brings there, where it is one.
+    before `high`. `tensor` is what an asynchronous copy brings there, where it is one. `columns`, which broadcasts to
+    the lanes, says whose memory it is, by the number of the block in the batch, where that is not the lane's own block.
     """
 
     rows: Array
@@ -33,6 +34,7 @@ class SharedAccess:
     low: int
     high: int
     tensor: str = ""
+    columns: Array | None = None
 
 
 class AccessLog:
@@ -45,6 +47,17 @@ class AccessLog:
         self.rows, self.unit, self.shape = rows, unit, shape
         self.reads: list[SharedAccess] = []
         self.writes: list[SharedAccess] = []
+
+    def read(self, access: SharedAccess) -> None:
+        """Notes the reads of an access."""
+        self.reads.append(access)
+
+    def write(self, access: SharedAccess) -> None:
+        """Notes the writes of an access."""
+        self.writes.append(access)
+
+    def landed(self, access: SharedAccess) -> None:
+        """Does nothing: a copy in flight is among the writes of every stretch until it has landed."""
 
     def barrier(self, blocks: Mask, flying: Sequence[SharedAccess], gone: Mask = None) -> None:
         """Looks for races of the blocks in the mask, shape (1, blocks), which have come to a barrier; starts them anew.

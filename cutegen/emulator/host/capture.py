@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutegen.emulator.checks.faults import Fault, FaultError
-from cutegen.emulator.host.limits import CURRENT_STREAM, refused_sizes
+from cutegen.emulator.host.limits import (
+    CURRENT_STREAM,
+    LARGEST_CLUSTER,
+    PORTABLE_CLUSTER,
+    refused_cluster,
+    refused_sizes,
+)
 from cutegen.errors import CutegenError
 
 _CPU, _CUDA = 1, 2  # kDLCPU, kDLCUDA
@@ -27,7 +33,8 @@ _NO_ATTRIBUTE = {
     2: "cooperative",
     6: "programmatic stream serialization",
 }  # launch attributes that mean nothing while they are zero
-_CLUSTER = 4
+_CLUSTER = 4  # the launch attribute of the cluster's sizes
+_NON_PORTABLE = 14  # the attribute of kernels that allows clusters of more than 8 blocks
 # V: bfloat16, which numpy lacks, as it does e4m3fn and e5m2
 _DLPACK_CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4, "e4m3fn": 10, "e5m2": 12}
 
@@ -42,7 +49,8 @@ class Launch:
 
     `shared` is the dynamic shared memory of a block in bytes. `parameters` are the bytes of the parameter space, laid
     out as the PTX declares it. `device` is the number of the CUDA device that was current. `stream` is the handle of
-    the stream that it goes on: `CURRENT_STREAM`, or one that the host code has from elsewhere.
+    the stream that it goes on: `CURRENT_STREAM`, or one that the host code has from elsewhere. `cluster` are the sizes
+    of a cluster in blocks, as (x, y, z).
     """
 
     kernel: str
@@ -52,6 +60,7 @@ class Launch:
     parameters: bytes
     device: int = 0
     stream: int = CURRENT_STREAM
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,7 @@ class HostCode:
 
         self._parameters = dict(parameters)
         self._kernels: dict[int, str] = {}
+        self._non_portable: set[int] = set()  # kernels that allow large clusters
         self._launches: list[Launch] = []
         self._raised: tuple[str, str] | None = None
         self._problem: BaseException | None = None
@@ -227,15 +237,19 @@ class HostCode:
 
     def _on_cudaLaunchKernelEx(self, config: int, function: int, arguments: int) -> None:
         launch = _Config.from_address(config)
+        cluster = (1, 1, 1)
         for i in range(launch.count):
             attribute = _Attribute.from_address(launch.attributes + i * ctypes.sizeof(_Attribute))
             values = tuple(attribute.value)
-            if attribute.id == _CLUSTER and set(values[:3]) <= {0, 1}:
+            if attribute.id == _CLUSTER:
+                cluster = (values[0] or 1, values[1] or 1, values[2] or 1)
                 continue
             if attribute.id not in _NO_ATTRIBUTE or values[0]:
                 what = _NO_ATTRIBUTE.get(attribute.id, f"number {attribute.id}")
                 raise CaptureError(f"the launch attribute {what} with value {list(values[:3])} is not emulated")
-        self._launch(function, tuple(launch.grid), tuple(launch.block), launch.shared, launch.stream, arguments)
+        self._launch(
+            function, tuple(launch.grid), tuple(launch.block), launch.shared, launch.stream, arguments, cluster
+        )
 
     def _on_cudaLaunchKernel(
         self, function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, stream: int, shared: int, args: int
@@ -251,6 +265,7 @@ class HostCode:
         shared: int,
         stream: int | None,
         arguments: int,
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         """Notes a launch. `arguments` is the address of an array of pointers to the kernel's parameters."""
         name = self._kernels.get(function or 0)
@@ -263,9 +278,10 @@ class HostCode:
         pointers = (ctypes.c_void_p * max(1, len(layout))).from_address(arguments) if layout else ()
         for (offset, size), pointer in zip(layout, pointers, strict=False):
             buffer[offset : offset + size] = ctypes.string_at(pointer, size)
-        if refusal := refused_sizes(grid, block):
+        most = LARGEST_CLUSTER if function in self._non_portable else PORTABLE_CLUSTER
+        if refusal := refused_sizes(grid, block) or refused_cluster(grid, cluster, most):
             raise FaultError(Fault("launch", refusal, name))
-        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device, stream or 0))
+        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device, stream or 0, cluster))
 
     def _on_cudaLibraryLoadData(self, library: int, *_: Any) -> None:
         ctypes.c_void_p.from_address(library).value = 1
@@ -289,11 +305,12 @@ class HostCode:
     def _on_cudaSetDevice(self, device: int) -> None:
         self.device = device
 
-    def _on_cudaKernelSetAttributeForDevice(self, *_: Any) -> None:
-        pass
+    def _on_cudaKernelSetAttributeForDevice(self, kernel: int, attribute: int, value: int, device: int) -> None:
+        self._on_cudaFuncSetAttribute(kernel, attribute, value)
 
-    def _on_cudaFuncSetAttribute(self, *_: Any) -> None:
-        pass
+    def _on_cudaFuncSetAttribute(self, kernel: int, attribute: int, value: int) -> None:
+        if attribute == _NON_PORTABLE and value:
+            self._non_portable.add(kernel)
 
     def _on_cudaOccupancyMaxActiveBlocksPerMultiprocessor(self, *_: Any) -> None:
         raise CaptureError("the host code asks for the occupancy, which is not emulated")

@@ -142,6 +142,7 @@ class Emulated:
                     seed=self.seed,
                     orders=1 if single_warp else self.orders,
                     blocks=self.blocks,
+                    cluster=asked.cluster,
                 )
             except RefusedLaunch as refused:
                 raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused

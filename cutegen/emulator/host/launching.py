@@ -15,14 +15,14 @@ from cutegen.atoms.targets import TARGETS
 from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Note, Stop, Witness, triple
 from cutegen.emulator.checks.places import place_of
 from cutegen.emulator.host.freed_memory import keep_freed_memory
-from cutegen.emulator.host.limits import refused_sizes
+from cutegen.emulator.host.limits import LARGEST_CLUSTER, refused_cluster, refused_sizes
 from cutegen.emulator.lanes import WARP
-from cutegen.emulator.machine.machine import Machine, Triple
+from cutegen.emulator.machine.machine import Machine, Triple, clusters_of
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.program_builder import build_program
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
-from cutegen.emulator.ptx.errors import UnlikeRounds, UnsupportedInstruction
+from cutegen.emulator.ptx.errors import UnlikeRounds
 from cutegen.emulator.ptx.model import Instruction, Module
 from cutegen.emulator.ptx.parser import parse
 
@@ -112,6 +112,7 @@ def launch(
     seed: int = 0,
     orders: int = 1,
     blocks: Sequence[int] | None = None,
+    cluster: Triple | int = 1,
     limit: int | None = None,
     source_file: str | None = None,
 ) -> Report:
@@ -131,12 +132,12 @@ def launch(
         tensor = bind(x, "x", "inout", place(x.ctypes.data, 0))
         print(launch(ptx, "twice", 1, 64, struct.pack("<Q", tensor.at), [tensor]))
 
-    `kernel` may be None if the PTX has only one. `grid` and `block` are three numbers each, or the first of them.
-    `parameters` is the parameter space as bytes; pointers in it are addresses of `tensors` (`BoundTensor.at`), which
-    are all the memory that there is. `shared` is dynamic shared memory in bytes. `limit` bounds the instructions of a
-    thread; by default it follows from the tensors' sizes. Of the grid's blocks all run, or those with the numbers
-    `blocks`, x fastest. `source_file` is where PTX line information points (by
-    default the file that the PTX names).
+    `kernel` may be None if the PTX has only one. `grid`, `block` and `cluster`, the blocks of a cluster, are three
+    numbers each, or the first of them. `parameters` is the parameter space as bytes; pointers in it are addresses of
+    `tensors` (`BoundTensor.at`), which are all the memory that there is. `shared` is dynamic shared memory in bytes.
+    `limit` bounds the instructions of a thread; by default it follows from the tensors' sizes. Of the grid's blocks all
+    run, or those with the numbers `blocks`, x fastest, of which there must be whole clusters. `source_file` is where
+    PTX line information points (by default the file that the PTX names).
 
     `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
     the same. With `orders` above 1 the seeds that follow run too, on the same data, and must give the same bits. Races
@@ -154,8 +155,9 @@ def launch(
     _keep_memory()
     program = program_of(ptx, kernel)
     module = module_of(ptx)
-    grid, block = _triple("grid", grid), _triple("block", block)
+    grid, block, cluster = _triple("grid", grid), _triple("block", block), _triple("cluster", cluster)
     _check_launch(program, module.target, grid, block, shared)
+    _check_clusters(module.target, grid, cluster, blocks)
     _check_arguments(program, parameters, tensors)
     extra = _variables(program)
     if limit is None:
@@ -166,14 +168,26 @@ def launch(
     instructions = 0
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
-        machine = Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit, blocks=blocks)
+        machine = Machine(
+            program, grid, block, parameters, memory, shared, seed=order, limit=limit, blocks=blocks, cluster=cluster
+        )
         try:
             machine.run()
         except Stop as stop:
             traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
             most = min(limit, _TRACED)
             again = Machine(
-                program, grid, block, parameters, traced, shared, seed=order, limit=most, traced=True, blocks=blocks
+                program,
+                grid,
+                block,
+                parameters,
+                traced,
+                shared,
+                seed=order,
+                limit=most,
+                traced=True,
+                blocks=blocks,
+                cluster=cluster,
             )
             faults.append(_fault(*_explained(stop, machine, again), program, file))
         else:
@@ -213,10 +227,7 @@ def _triple(name: str, sizes: Triple | int) -> Triple:
 
 
 def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:
-    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for.
-
-    Raises UnsupportedInstruction for a kernel with a barrier for only some of the threads of this block.
-    """
+    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for."""
     if refusal := refused_sizes(grid, block):
         raise RefusedLaunch(refusal)
     kernel, total = program.kernel, program.placement.static + shared
@@ -227,10 +238,20 @@ def _check_launch(program: Program, target: str, grid: Triple, block: Triple, sh
     room = TARGETS[target].smem_per_block if target in TARGETS else _SHARED
     if shared < 0 or total > room:
         raise RefusedLaunch(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
-    for end in (b.end for b in program.blocks):
-        if end.instruction is not None and end.threads not in (None, -(-prod(block) // WARP) * WARP):
-            at = end.instruction
-            raise UnsupportedInstruction(at.name, at.line, at.text, f"{end.threads} of {prod(block)} threads")
+
+
+def _check_clusters(target: str, grid: Triple, cluster: Triple, blocks: Sequence[int] | None) -> None:
+    """Raises RefusedLaunch for clusters that no device takes, and ValueError where `blocks` has a part of one."""
+    if prod(cluster) == 1:
+        return
+    if target in TARGETS and not TARGETS[target].clusters:
+        raise RefusedLaunch(f"cluster {cluster}: {target} has no clusters")
+    if refusal := refused_cluster(grid, cluster, LARGEST_CLUSTER):
+        raise RefusedLaunch(refusal)
+    if blocks is not None:
+        chosen = np.isin(clusters_of(grid, cluster), np.asarray(blocks))
+        if (chosen.any(axis=1) & ~chosen.all(axis=1)).any():
+            raise ValueError(f"blocks: expected whole clusters {cluster}, got a part of one")
 
 
 def _check_arguments(program: Program, parameters: bytes, tensors: Sequence[BoundTensor]) -> None:

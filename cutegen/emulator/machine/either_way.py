@@ -83,7 +83,7 @@ class EitherWay:
     def _leave(self, number: int, at: int, end: End, mask: Array, send: Send) -> None:
         """Sends lanes on from the end of the basic block `at`."""
         lanes = self.lanes
-        if end.kind in ("barrier", "trap"):
+        if end.kind in ("barrier", "wait", "trap"):
             assert end.instruction is not None
             self._check_unreached(number, end.instruction, mask)
             send(at + 1, mask)

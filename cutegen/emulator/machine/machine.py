@@ -9,8 +9,10 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.global_races import Epochs
+from cutegen.emulator.checks.global_races import ClockEpochs, Epochs
 from cutegen.emulator.checks.origins import Origins
+from cutegen.emulator.lanes import WARP
+from cutegen.emulator.machine.ordered_schedule import OrderedSchedule
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.schedule import Schedule
@@ -19,10 +21,12 @@ from cutegen.emulator.memory.global_access import GlobalAccess
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.special_registers import special_values
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.synchronisation.team import Team
 
 Triple = tuple[int, int, int]
 _LANES = 8192  # at once: about what a core's second-level cache holds of a matrix product
 _MORE_LANES, _REGISTERS = 32768, 512  # without shared memory, where there are so few registers in all
+_SHARED = 1 << 21  # bytes of all blocks, where it is kept who has touched each of them
 
 
 class Machine:
@@ -30,7 +34,8 @@ class Machine:
 
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
-    as are fast. `blocks` are the numbers of the blocks that run, by default all. `instructions` counts what was
+    as are fast. `blocks` are the numbers of the blocks that run, by default all. `cluster` are the sizes of a cluster
+    in blocks, of which `grid` has multiples; `blocks` has all of a cluster's or none. `instructions` counts what was
     executed, over all threads.
 
     Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
@@ -51,6 +56,7 @@ class Machine:
         lanes: int | None = None,
         traced: bool = False,
         blocks: Sequence[int] | None = None,
+        cluster: Triple = (1, 1, 1),
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
@@ -58,7 +64,13 @@ class Machine:
         self.order = Order(seed)
         self.threads = prod(block)
         alone = not program.placement.static + shared and len(program.widths) <= _REGISTERS
-        self.at_once = max(1, (lanes or (_MORE_LANES if alone else _LANES)) // self.threads)
+        self.cluster, self.size = cluster, prod(cluster)
+        self.ordered = program.ordered or self.size > 1 or counts_some(program, self.threads)
+        most = _MORE_LANES if alone and not self.ordered else _LANES
+        self.at_once = max(1, (lanes or most) // (self.threads * self.size))
+        if self.ordered:
+            own = program.placement.dynamic + shared
+            self.at_once = max(1, min(self.at_once, _SHARED // max(1, own * self.size)))
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
         self.traced = traced
@@ -68,9 +80,16 @@ class Machine:
 
     def run(self) -> None:
         """Runs all blocks, or those that were chosen. Raises Stop for the first fault."""
-        chosen = np.arange(prod(self.grid)) if self.chosen is None else np.asarray(self.chosen)
-        for numbers in self.order.groups(chosen, self.at_once):
-            self._run_batch(numbers)
+        if self.size == 1:
+            chosen = np.arange(prod(self.grid)) if self.chosen is None else np.asarray(self.chosen)
+            for numbers in self.order.groups(chosen, self.at_once):
+                self._run_batch(numbers)
+            return
+        clusters = clusters_of(self.grid, self.cluster)
+        if self.chosen is not None:
+            clusters = clusters[np.isin(clusters[:, 0], np.asarray(self.chosen))]
+        for some in self.order.groups(np.arange(len(clusters)), self.at_once):
+            self._run_batch(clusters[some].reshape(-1))
 
     def coordinates(self, lane: tuple[int, int]) -> tuple[Triple, Triple]:
         """The block and the thread, both (x, y, z), of a lane (thread, block) of the batch that ran last."""
@@ -84,17 +103,19 @@ class Machine:
         """Runs the blocks with these numbers side by side. Raises Stop for the first fault."""
         self._numbers = numbers
         shape = (self.threads, len(numbers))
-        epochs = Epochs(len(numbers))
+        team = Team(shape, self.size, self.order.chance) if self.ordered else None
+        epochs = Epochs(len(numbers)) if team is None else ClockEpochs(team.clocks, numbers, self.threads)
         placement = self.program.placement
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
-        shared = SharedMemory(size, self.program.shared_unit, shape, variables)
+        shared = SharedMemory(size, self.program.shared_unit, shape, variables, None if team is None else team.clocks)
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
         access = GlobalAccess(self.memory, ids, self.threads, epochs)
-        specials = special_values(numbers, self.grid, self.block, placement.static, self.dynamic)
-        lanes = Lanes(list(self.program.widths), shape, shared, access, self.parameters, specials)
+        specials = special_values(numbers, self.grid, self.block, self.cluster, placement.static, self.dynamic)
+        lanes = Lanes(list(self.program.widths), shape, shared, access, self.parameters, specials, team)
         if self.traced:
             lanes.origins = shared.origins = access.origins = Origins(self.program.slots, shape, epochs)
-        schedule = Schedule(self.program, lanes, self.order, epochs, self.limit)
+        kind = Schedule if team is None else OrderedSchedule
+        schedule = kind(self.program, lanes, self.order, epochs, self.limit)
 
         def underflow(kind: str, flag: int) -> None:
             lanes.underflow = True
@@ -109,6 +130,19 @@ class Machine:
                 if self.first.lane is not None:
                     self.first.at = self.coordinates(self.first.lane)
         shared.barrier()
+
+
+def clusters_of(grid: Triple, cluster: Triple) -> Array:
+    """The numbers of the blocks of each cluster of a grid, in the order of their ranks: one row a cluster."""
+    (gx, gy, gz), (cx, cy, cz) = grid, cluster
+    numbers = np.arange(gx * gy * gz).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
+    return numbers.transpose(0, 2, 4, 1, 3, 5).reshape(-1, cx * cy * cz)
+
+
+def counts_some(program: Program, threads: int) -> bool:
+    """Whether a barrier of the program counts other than all warps of a block of that many threads."""
+    all_of_them = -(-threads // WARP) * WARP
+    return any(block.end.threads not in (None, all_of_them) for block in program.blocks)
 
 
 def _coordinates(number: int, extents: Triple) -> Triple:

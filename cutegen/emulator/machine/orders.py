@@ -30,6 +30,11 @@ class Order:
         """Whether blocks and warps run in step, in the order of their numbers."""
         return not self.seed
 
+    @property
+    def chance(self) -> np.random.Generator | None:
+        """What decides whatever else may happen in several orders; None for the order in step."""
+        return None if self.in_step else self._chance
+
     def groups(self, numbers: Array, at_once: int) -> Iterator[Array]:
         """The numbers of blocks that run side by side, group after group, each of at most `at_once`."""
         blocks = len(numbers)
@@ -45,6 +50,16 @@ class Order:
         count = min(_PARTS, warps)
         dealt = self._chance.permutation(warps) % count
         return [dealt == part for part in reversed(self._in_turn(range(count)))]
+
+    def parts_of_cluster(self, size: int, warps: int) -> list[Array]:
+        """Deals the warps of all `size` blocks of a cluster anew: masks of shape (size * warps,), block after block.
+
+        For every other pair of seeds the parts are whole blocks.
+        """
+        if size == 1 or (self.seed + 1) // 2 % 2 == 0:
+            return self.parts(size * warps)
+        dealt = np.repeat(self._chance.permutation(size), warps)
+        return [dealt == part for part in self._in_turn(range(size))]
 
     def _in_turn(self, parts: Sequence[int]) -> Sequence[int]:
         """The parts from the last to the first for every other seed."""

@@ -10,6 +10,7 @@ from typing import Literal
 from cutegen.emulator.memory.placement import Placement
 from cutegen.emulator.operations.multiply_adds import MultiplyAdds, nothing
 from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.operations.waits import Wait
 from cutegen.emulator.ptx.model import Instruction, Kernel
 
 
@@ -21,13 +22,14 @@ class End:
     `exit` and `trap`: lanes in which the guard holds exit, or stop the launch with a fault; the others go on.
     `barrier`: lanes wait at the barrier with the number `barrier` until `threads` of their block are there (None: all
     of them), then go on. `aligned` says that the threads of a warp must come together.
+    `wait`: lanes wait for what `wait` says, then go on.
     `fall`: all lanes go on to the next block.
 
     `guard` is the slot of the predicate, or None where the instruction has none; `negated` inverts it. `label` is the
     name of a branch's target in the PTX.
     """
 
-    kind: Literal["branch", "exit", "barrier", "trap", "fall"]
+    kind: Literal["branch", "exit", "barrier", "wait", "trap", "fall"]
     instruction: Instruction | None = None
     guard: int | None = None
     negated: bool = False
@@ -36,6 +38,7 @@ class End:
     barrier: int = 0
     threads: int | None = None
     aligned: bool = False
+    wait: Wait | None = None
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,4 @@ class Program:
     approximate: tuple[Instruction, ...]
     contractible: tuple[Instruction, ...]
     placement: Placement
+    ordered: bool = False

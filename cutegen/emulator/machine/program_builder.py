@@ -10,19 +10,26 @@ from dataclasses import replace
 from cutegen.emulator.instructions.opcodes import compile_pure
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.machine.program import Block, End, Program
 from cutegen.emulator.memory.placement import place_variables
 from cutegen.emulator.operations.addresses import address_conversion, prefetch
 from cutegen.emulator.operations.async_copies import async_copy_operation
+from cutegen.emulator.operations.async_stores import async_store_operation
+from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
+from cutegen.emulator.operations.cluster_operations import block_arrival, cluster_arrival, fence_operation
 from cutegen.emulator.operations.loads_stores import load_operation, store_operation
+from cutegen.emulator.operations.mbarrier_operations import mbarrier_operation
 from cutegen.emulator.operations.multiply_adds import gather_multiply_adds
 from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.operations.peers import peer_address_operation
+from cutegen.emulator.operations.phase_waits import read_phase_wait
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.operations.waits import ClusterWait
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
-from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation
+from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation, warp_barrier
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.tensor_cores import compile_mma
 
@@ -42,6 +49,7 @@ class _Builder:
         self.sizes: dict[str, list[int]] = {"global": [16], "shared": [8]}
         self.approximate: list[Instruction] = []
         self.contractible: list[tuple[Instruction, str]] = []
+        self.ordered = False  # whether more than whole blocks meet
         self.results: dict[int, tuple[int, ...]] = {}  # id of an instruction on registers -> slots that it writes
 
     def build(self) -> Program:
@@ -75,6 +83,7 @@ class _Builder:
             tuple(self.approximate),
             self._contractible_pairs(),
             self.placement,
+            self.ordered,
         )
 
     def _contractible_pairs(self) -> tuple[Instruction, ...]:
@@ -102,23 +111,60 @@ class _Builder:
             reader.operands(0)
             return End("trap" if opcode == "trap" else "exit", instruction, guard, negated)
         if opcode in ("bar", "barrier"):
-            return self._barrier(reader)
+            return self._barrier(reader, guard, negated)
+        if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
+            self.ordered = True
+            wait = read_phase_wait(reader, self.slots, self.placement.places)
+            return End("wait", instruction, guard, negated, wait=wait)
         return None
 
-    def _barrier(self, reader: InstructionReader) -> End:
-        """The end that bar.sync or barrier.sync makes. Raises UnsupportedInstruction for the other barriers."""
+    def _barrier(self, reader: InstructionReader, guard: int | None, negated: bool) -> End | None:
+        """The end that a barrier at which lanes wait makes, or None for an arrival at one."""
+        modifiers = reader.instruction.modifiers
+        if modifiers[:2] == ("cluster", "wait"):
+            del reader.left[:2]
+            reader.flag("acquire")
+            reader.flag("aligned")
+            reader.operands(0)
+            self.ordered = True
+            return End("wait", reader.instruction, guard, negated, wait=ClusterWait(reader.instruction))
+        if modifiers[:2] == ("cluster", "arrive") or modifiers[:2] == ("warp", "sync") or "arrive" in modifiers[:2]:
+            return None
         reader.leads("cta")
         reader.choice("sync")
         aligned = reader.instruction.opcode == "bar" or reader.flag("aligned")
-        numbers = [n.bits for n in reader.operands(1, 2) if isinstance(n, Immediate) and n.width is None]
-        if len(numbers) != len(reader.instruction.operands):
-            reader.fail("a number or count that is no constant")
+        first, threads = self._which_barrier(reader, 1, 2)
         if reader.instruction.guard is not None:
             reader.fail("a barrier under a guard")
-        first, threads = numbers[0], numbers[1] if len(numbers) > 1 else None
-        if first > 15:
-            reader.fail(f"barrier {first} of 0 to 15")
         return End("barrier", reader.instruction, barrier=first, threads=threads, aligned=aligned)
+
+    def _which_barrier(self, reader: InstructionReader, *counts: int) -> tuple[int, int | None]:
+        """The number of a barrier of a block and how many threads it counts, if it says so."""
+        numbers = [n.bits for n in reader.operands(*counts) if isinstance(n, Immediate) and n.width is None]
+        if len(numbers) != len(reader.instruction.operands):
+            reader.fail("a number or count that is no constant")
+        if numbers[0] > 15:
+            reader.fail(f"barrier {numbers[0]} of 0 to 15")
+        if len(numbers) > 1 and (numbers[1] % WARP or not numbers[1]):
+            reader.fail(f"{numbers[1]} threads, no multiple of {WARP}")
+        return numbers[0], numbers[1] if len(numbers) > 1 else None
+
+    def _arrival(self, instruction: Instruction) -> Operation:
+        """The operation of a barrier at which lanes do not wait for those of other warps."""
+        reader = InstructionReader(instruction)
+        self.ordered = True
+        if reader.instruction.opcode == "barrier" and reader.leads("cluster"):
+            reader.choice("arrive")
+            return cluster_arrival(reader)
+        if reader.instruction.opcode == "bar" and reader.leads("warp"):
+            return warp_barrier(reader, self.slots)
+        reader.leads("cta")
+        reader.choice("arrive")
+        if instruction.opcode == "barrier":
+            reader.flag("aligned")
+        number, count = self._which_barrier(reader, 2)
+        assert count is not None
+        return block_arrival(instruction, number, count)
 
     def _operation(self, instruction: Instruction) -> Operation:
         """The operation of an instruction under its guard. Raises UnsupportedInstruction if it is not emulated."""
@@ -127,14 +173,34 @@ class _Builder:
         slots, places = self.slots, self.placement.places
         if opcode == "ld":
             operation = load_operation(instruction, slots, places, self._note_size, self.kernel)
+        elif opcode == "st" and instruction.modifiers[:1] == ("async",):
+            operation = async_store_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif opcode == "mbarrier":
+            operation = mbarrier_operation(instruction, slots, places)
+            self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp" and instruction.modifiers[:2] == ("async", "bulk"):
+            operation = bulk_copy_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif opcode == "cp" and instruction.modifiers[:3] == ("async", "mbarrier", "arrive"):
+            operation = copies_arrival(instruction, slots, places)
+            self.ordered = True
         elif opcode == "cp":
             operation = async_copy_operation(instruction, slots, places, self._note_size)
         elif opcode in ("prefetch", "prefetchu"):
             operation = prefetch(instruction)
         elif opcode == "cvta":
             operation = address_conversion(instruction, slots, places)
+        elif opcode == "mapa":
+            operation = peer_address_operation(instruction, slots, places)
+            self.ordered = True
+        elif opcode in ("bar", "barrier"):
+            operation = self._arrival(instruction)
+        elif opcode == "fence":
+            operation = fence_operation(instruction)
+            self.ordered = True
         elif opcode in EXCHANGES:
             operation = exchange_operation(instruction, slots)
         elif opcode == "mma":

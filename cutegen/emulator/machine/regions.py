@@ -25,7 +25,7 @@ class Region:
 def successors(blocks: Sequence[Block], number: int) -> tuple[int, ...]:
     """The numbers of the basic blocks that may follow one; `len(blocks)` stands for the end of the thread."""
     end, over = blocks[number].end, len(blocks)
-    onward = (number + 1,) if end.guard is not None or end.kind in ("fall", "barrier") else ()
+    onward = (number + 1,) if end.guard is not None or end.kind in ("fall", "barrier", "wait") else ()
     if end.kind == "branch":
         return (*onward, end.target)
     return (*onward, over) if end.kind in ("exit", "trap") else onward

@@ -25,6 +25,7 @@ from cutegen.emulator.machine.rounds import Rounds
 from cutegen.emulator.machine.steps import Steps
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.errors import UnlikeRounds
+from cutegen.emulator.ptx.model import Instruction
 
 
 @dataclass
@@ -67,10 +68,14 @@ class Schedule:
                 self._execute(number, self._ready.pop(number))
             if self._later:
                 self._ready = self._later.pop()
-            elif self._waiting:
+            elif self._waits():
                 self._release()
             else:
                 return
+
+    def _waits(self) -> bool:
+        """Whether any lanes wait at a barrier."""
+        return bool(self._waiting)
 
     def _start(self, places: dict[int, Mask]) -> None:
         """Lets lanes go on: all in step, or one part of the warps of each block after the other, as `order` has them.
@@ -80,9 +85,7 @@ class Schedule:
         if self.order.in_step:
             self._ready = places
             return
-        threads = self.lanes.shape[0]
-        for warps in reversed(self.order.parts(-(-threads // WARP))):
-            part = np.repeat(warps, WARP)[:threads, None]
+        for part in reversed(self._parts()):
             some: dict[int, Mask] = {}
             for place, mask in places.items():
                 mine = both(self.lanes.active(mask), part)
@@ -92,6 +95,12 @@ class Schedule:
             if some:
                 self._later.append(some)
         self._ready = self._later.pop()
+
+    def _parts(self) -> Sequence[Array]:
+        """The lanes in parts, as masks that broadcast to them, in the order in which these start."""
+        threads = self.lanes.shape[0]
+        dealt = self.order.parts(-(-threads // WARP))
+        return [np.repeat(warps, WARP)[:threads, None] for warps in dealt]
 
     def _execute(self, number: int, mask: Mask) -> None:
         """Runs the lanes of the mask through the basic block with that number, and sends them on from its end."""
@@ -138,7 +147,7 @@ class Schedule:
         if end.kind == "branch":
             self._go(end.target, chosen)
         elif end.kind == "exit":
-            self._exit(chosen)
+            self._exit(chosen, end.instruction)
         elif end.kind == "trap":
             here = lanes.active(chosen)
             lane = first_lane(np.ones((1, 1), np.bool_) if here is None else here, lanes.shape)
@@ -153,7 +162,7 @@ class Schedule:
         """
         join = self._either_way.try_both(number, lanes)
         if join == len(self.program.blocks):
-            self._exit(lanes)
+            self._exit(lanes, self.program.blocks[number].end.instruction)
         else:
             self._go(join, lanes)
 
@@ -186,8 +195,8 @@ class Schedule:
         alive = self.lanes.alive
         return bool(mask.all() if alive is None else (mask | ~alive).all())
 
-    def _exit(self, mask: Mask) -> None:
-        """Lets the lanes of the mask exit."""
+    def _exit(self, mask: Mask, instruction: Instruction | None) -> None:
+        """Lets the lanes of the mask exit, at that instruction; None is the end of the kernel."""
         lanes = self.lanes
         gone = lanes.active(mask)
         left = np.zeros(lanes.shape, np.bool_) if gone is None else np.broadcast_to(~gone, lanes.shape)

@@ -61,7 +61,7 @@ class GlobalAccess:
             )
             return low[0] + high[0], low[1] + high[1]
         address, offset = self.memory.folded(self._two_modes(address), offset)
-        arena, index = self._find(address, offset, total, mask, instruction)
+        arena, index = self.find(address, offset, total, mask, instruction)
         if arena is None:
             return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
         self.latest = arena.name
@@ -100,7 +100,7 @@ class GlobalAccess:
             self.store(address, offset + half * size, size, values[half:], mask, instruction)
             return
         address, offset = self.memory.folded(self._two_modes(address), offset)
-        arena, index = self._find(address, offset, total, mask, instruction)
+        arena, index = self.find(address, offset, total, mask, instruction)
         if arena is None:
             for part in self._by_arena(address, offset, mask):
                 self.store(address, offset, size, values, part, instruction)
@@ -108,19 +108,21 @@ class GlobalAccess:
         index = spread(index, self.shape)
         if arena.touched is None:
             lane = first_lane(np.ones(self.shape, np.bool_) if mask is None else mask, self.shape)
-            raise self._stop(arena, index, lane, total, "write-to-input", f"writes {arena.name}, an input", instruction)
+            raise self.stop_at(
+                arena, index, lane, total, "write-to-input", f"writes {arena.name}, an input", instruction
+            )
         keep = slice(None) if mask is None else spread(mask, self.shape)
         cells = index[keep].reshape(-1)
         if arena.flags is not None:
-            flags = _group(arena.flags, total).take(cells, axis=0)
+            flags = group_of(arena.flags, total).take(cells, axis=0)
             if (flags & GAP).any():
-                raise self._gap(arena, index, total, mask, instruction)
+                raise self.gap(arena, index, total, mask, instruction)
         self.hazards.write(arena, cells[:, None], total, keep, instruction)
         storage = STORAGE[size * 8]
         columns = [spread(v, self.shape)[keep].reshape(-1).astype(storage, copy=False) for v in values]
-        _group(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
+        group_of(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
         if arena.flags is not None:
-            _group(arena.flags, total)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
+            group_of(arena.flags, total)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
 
     # ----------------------------------------------------------------------------------------------------- addresses
 
@@ -130,7 +132,7 @@ class GlobalAccess:
         address = np.asarray(address)
         return address.reshape((1,) * (2 - address.ndim) + address.shape)
 
-    def _find(
+    def find(
         self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction
     ) -> tuple[Arena | None, Array]:
         """The one arena that all lanes of the mask address, and the index of each access in it, in units of `size`.
@@ -199,16 +201,16 @@ class GlobalAccess:
         place = "at an address of no tensor" if far else arena.describe(where, size)
         return self._named(Stop("out-of-bounds", f"{what} {place}", instruction, lane, address=where), far)
 
-    def _gap(self, arena: Arena, index: Array, size: int, mask: Mask, instruction: Instruction) -> Stop:
+    def gap(self, arena: Arena, index: Array, size: int, mask: Mask, instruction: Instruction) -> Stop:
         """The fault of the first lane whose access lies, at least in part, in a gap between elements."""
         assert arena.flags is not None
-        bad = np.asarray((_group(arena.flags, size)[spread(index, self.shape)] & GAP).any(axis=-1))
+        bad = np.asarray((group_of(arena.flags, size)[spread(index, self.shape)] & GAP).any(axis=-1))
         lane = first_lane(bad if mask is None else bad & mask, self.shape)
         where = arena.start + value_at(index, lane, self.shape) * size
         text = f"{_verb(instruction)} of {size} bytes {arena.describe(where, size)}"
         return self._named(Stop("out-of-bounds", text, instruction, lane, address=where))
 
-    def _stop(
+    def stop_at(
         self,
         arena: Arena,
         index: Array,
@@ -265,13 +267,13 @@ class GlobalAccess:
     ) -> list[Mask]:
         """The lanes of the mask in which each of the `count` values was never written. Raises Stop for a gap."""
         assert arena.flags is not None
-        flags = _group(arena.flags, size * count)[index]
+        flags = group_of(arena.flags, size * count)[index]
         if not flags.any():
             return [None] * count
         gaps = (flags & GAP).any(axis=-1)
         gaps = gaps if mask is None else gaps & mask
         if gaps.any():
-            raise self._gap(arena, index, size * count, mask, instruction)
+            raise self.gap(arena, index, size * count, mask, instruction)
         poison: list[Mask] = []
         for i in range(count):
             some: Array = np.asarray((flags[..., i * size : (i + 1) * size] & UNWRITTEN).any(axis=-1))
@@ -297,7 +299,7 @@ class GlobalAccess:
         origins.load(origins.add(instruction, describe, what, arena.name))
 
 
-def _group(flags: Array, size: int) -> Array:
+def group_of(flags: Array, size: int) -> Array:
     """The flags of the bytes of an arena as an array of shape (accesses, size)."""
     return flags.reshape(-1, size)
 

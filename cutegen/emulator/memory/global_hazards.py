@@ -10,11 +10,14 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Kind, Stop, Witness
-from cutegen.emulator.checks.global_races import Clash, Epochs
+from cutegen.emulator.checks.global_races import NEVER, Clash, Epochs
 from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
 from cutegen.emulator.lanes import spread
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.ptx.model import Instruction
+
+Keep = Array | slice | tuple[Array, Array]
+"""Picks the lanes that make accesses from those of the batch."""
 
 
 class Hazards:
@@ -33,7 +36,7 @@ class Hazards:
         arena: Arena,
         cells: Array,
         size: int,
-        keep: Array | slice,
+        keep: Keep,
         instruction: Instruction,
         constant: bool,
         flights: list[Flight] | None,
@@ -45,7 +48,7 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line)
+        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if constant:
@@ -62,11 +65,18 @@ class Hazards:
             arena.reading.begin(units, instruction.line)
             flights.append(Flight(arena.reading, units, self._numbers(keep)))
 
-    def write(self, arena: Arena, cells: Array, size: int, keep: Array | slice, instruction: Instruction) -> None:
-        """Notes writes. Raises Stop if one meets an unordered access, a read in flight or one that wants a constant."""
+    def write(
+        self, arena: Arena, cells: Array, size: int, keep: Keep, instruction: Instruction, *, flying: bool = False
+    ) -> None:
+        """Notes writes, which are in flight until they have `landed` where they are `flying`.
+
+        Raises Stop if one meets an unordered access, a read in flight or one that wants a constant.
+        """
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.write(units, *self._who(keep), self.threads, instruction.line)
+        who, when = self._who(keep)
+        when = np.full_like(when, NEVER) if flying else when
+        clash = arena.touched.write(units, who, when, self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "writes", keep, instruction)
         if arena.reading is not None and (busy := arena.reading.busy(units)).any():
@@ -81,6 +91,23 @@ class Hazards:
             text = f"writes {arena.name} where an ld.global.nc has read, as if it never changed"
             raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
 
+    def read_run(self, arena: Arena, cells: Array, size: int, keep: Keep, instruction: Instruction) -> Flight:
+        """Notes reads of a bulk copy, which go on until what is returned lands. Raises Stop as `read` does."""
+        assert arena.touched is not None
+        units = _units(arena, cells, size)
+        clash = arena.touched.check(units, *self._who(keep), self.threads, self.epochs.before)
+        if clash is not None:
+            raise self._unordered(arena, clash, "reads", keep, instruction)
+        if arena.reading is None:
+            arena.reading = PendingReads(len(arena.bytes) // arena.unit)
+        arena.reading.begin(units, instruction.line)
+        return Flight(arena.reading, units, self._numbers(keep))
+
+    def landed(self, arena: Arena, cells: Array, size: int) -> None:
+        """Notes that writes of a bulk copy have arrived, as the thread knows that has started it."""
+        assert arena.touched is not None
+        arena.touched.landed(_units(arena, cells, size), int(self.epochs.passed.max()))
+
     def detach(self, gone: Array) -> None:
         """Notes that the lanes of the mask have exited and are not at the barrier that their block passes now."""
         if gone.any():
@@ -89,12 +116,12 @@ class Hazards:
                 if arena.touched is not None:
                     arena.touched.detach(self.lanes[gone], passed)
 
-    def _who(self, keep: Array | slice) -> tuple[Array, Array]:
+    def _who(self, keep: Keep) -> tuple[Array, Array]:
         """The numbers of the lanes that are kept, and how many barriers their blocks have passed."""
         me = self.lanes[keep].reshape(-1, 1)
         return me, spread(self.epochs.passed, self.lanes.shape)[keep].reshape(-1, 1)
 
-    def _numbers(self, keep: Array | slice) -> Array:
+    def _numbers(self, keep: Keep) -> Array:
         """The numbers of the lanes that are kept, counted in the batch only."""
         return np.arange(self.lanes.size).reshape(self.lanes.shape)[keep].reshape(-1)
 
@@ -103,7 +130,7 @@ class Hazards:
         arena: Arena,
         units: Array,
         bad: Array,
-        keep: Array | slice,
+        keep: Keep,
         kind: Kind,
         text: str,
         instruction: Instruction,
@@ -113,7 +140,7 @@ class Hazards:
         row, column = (int(i) for i in np.argwhere(bad)[0])
         return self._stop(arena, int(units[row, column]), row, keep, kind, text, instruction, *witnesses)
 
-    def _unordered(self, arena: Arena, clash: Clash, verb: str, keep: Array | slice, instruction: Instruction) -> Stop:
+    def _unordered(self, arena: Arena, clash: Clash, verb: str, keep: Keep, instruction: Instruction) -> Stop:
         """The fault of an access that clashes with an earlier one."""
         text = f"{verb} {arena.name} where {clash.whom(self.threads)} {clash.done}, and nothing orders the two"
         witness = Witness(
@@ -128,7 +155,7 @@ class Hazards:
         arena: Arena,
         unit: int,
         row: int,
-        keep: Array | slice,
+        keep: Keep,
         kind: Kind,
         text: str,
         instruction: Instruction,

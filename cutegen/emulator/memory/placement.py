@@ -18,6 +18,10 @@ BASE = 1024
 WINDOW = 1 << 60
 """What is added to a shared address to make it a generic one."""
 
+PEER_BITS = 24
+"""In shared addresses of the cluster's window, the bits from this one on are the rank of a block plus one; in those of
+the block's own window, which lies in it, they are 0."""
+
 _VARIABLES = 1 << 58  # address of the first variable in global and constant memory
 _ROOM = 1 << 40  # bytes from one of those to the next
 _APART = 4096  # bytes at least between two shared variables

@@ -3,8 +3,9 @@
 The memory is an array of shape (units, blocks); a unit is the smallest access that the kernel makes. Where the threads
 of all blocks use the same offsets, as they nearly always do, one access moves whole rows.
 
-Until the wait for an asynchronous copy its destination is in flight: to touch it is a fault at once. The bytes arrive
-at the wait, which is as late as they may. Races are found by `checks.shared_races`.
+Until the wait for a cp.async its destination is in flight: to touch it is a fault at once. The bytes arrive at the
+wait, which is as late as they may. Races are found by `checks.shared_races`, or by `checks.shared_history` where blocks
+may reach each other's memory.
 """
 
 from __future__ import annotations
@@ -17,38 +18,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
 from cutegen.emulator.checks.reads_in_flight import Flight
+from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
 from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.memory.shared_faults import astray, flying, part_of_mbarrier
+from cutegen.emulator.memory.units import UNITS, join_units, split_units
 from cutegen.emulator.ptx.model import Instruction
 
-_UNWRITTEN, _IN_FLIGHT, _NOBODYS = 1, 2, 4  # flags of a unit
-_UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+UNWRITTEN, _IN_FLIGHT, _NOBODYS, _BARRIER = 1, 2, 4, 8  # flags of a unit; the last is for those of an mbarrier
+TABOO = _IN_FLIGHT | _NOBODYS | _BARRIER
 
 
 class SharedMemory:
     """The shared memory of the blocks of `shape` = (threads, blocks): `size` bytes for each, in units of `unit` bytes.
 
     `variables` are what lies there, in order: the name of each, the offset of its first byte, and that after its last
-    byte. Without any variables, all of the memory may be used.
+    byte. Without any variables, all of the memory may be used. `clocks` are given where more than whole blocks meet.
     """
 
     def __init__(
-        self, size: int, unit: int, shape: tuple[int, int], variables: Sequence[tuple[str, int, int]] = ()
+        self,
+        size: int,
+        unit: int,
+        shape: tuple[int, int],
+        variables: Sequence[tuple[str, int, int]] = (),
+        clocks: Clocks | None = None,
     ) -> None:
         self.size, self.unit, self.shape, self.variables = size, unit, shape, tuple(variables)
         self.rows = -(-size // unit)
-        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), _UNITS[unit])
-        self._dirty = np.full(self.rows, _NOBODYS if variables else _UNWRITTEN, np.uint8)  # flags of any block
+        self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), UNITS[unit])
+        self.dirty = np.full(self.rows, _NOBODYS if variables else UNWRITTEN, np.uint8)  # flags of any block
         for _, start, end in variables:
-            self._dirty[start // unit : -(-end // unit)] = _UNWRITTEN
-        self._flags = np.repeat(self._dirty[:, None], shape[1], axis=1)
-        self._log = AccessLog(self.rows, unit, shape)
+            self.dirty[start // unit : -(-end // unit)] = UNWRITTEN
+        self.flags = np.repeat(self.dirty[:, None], shape[1], axis=1)
+        self.log: AccessLog | SharedHistory = AccessLog(self.rows, unit, shape)
+        if clocks is not None:
+            self.log = SharedHistory(self.rows, unit, clocks)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
@@ -60,19 +72,27 @@ class SharedMemory:
     # --------------------------------------------------------------------------------------------------- accesses
 
     def load(
-        self, address: Array, offset: int, size: int, count: int, mask: Mask, instruction: Instruction
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        count: int,
+        mask: Mask,
+        instruction: Instruction,
+        columns: Array | None = None,
     ) -> tuple[list[Array], list[Poison]]:
         """Loads `count` values of `size` bytes from `address` + `offset`, in the lanes of the mask.
 
-        Returns the values, and the poison of each: the bits that were never written. Raises Stop for a fault.
+        `columns`, which broadcasts to the lanes, has the number of the block whose memory it is, by default the lane's
+        own. Returns the values, and the poison of each: the bits that were never written. Raises Stop for a fault.
         """
-        access = self._access(address, offset, size * count, mask, instruction)
-        self._log.reads.append(access)
+        access = self.access(address, offset, size * count, mask, instruction, columns)
+        self.log.read(access)
         rows, inside = self._inside(access)
         each = size // self.unit
-        units = self._take_all(rows, access.count)
+        units = self._take_all(rows, access)
         poison: list[Poison] = [None] * count
-        if self._dirty[access.low : access.high].any() and self._dirty.take(self._span(rows, access.count)).any():
+        if self.dirty[access.low : access.high].any() and self.dirty.take(self._span(rows, access.count)).any():
             poison = self._inspect(access, rows, inside, each, count)
         if each == 1:
             return units, poison
@@ -87,23 +107,46 @@ class SharedMemory:
         poison: Sequence[Poison],
         mask: Mask,
         instruction: Instruction,
+        columns: Array | None = None,
     ) -> None:
         """Stores values of `size` bytes, with the poison of each, to `address` + `offset`, in the lanes of the mask.
 
-        Raises Stop for a fault.
+        `columns` is as for `load`. Raises Stop for a fault.
         """
-        access = self._access(address, offset, size * len(values), mask, instruction)
-        self._check_free(access, "writes")
-        self._log.writes.append(access)
+        access = self.access(address, offset, size * len(values), mask, instruction, columns)
+        self.check_free(access, "writes")
+        self.log.write(access)
+        self.put(access, size, values, poison)
+
+    def mark_barrier(self, access: SharedAccess, there: bool) -> None:
+        """Says that an mbarrier lies where an access is, or that it does no longer, which leaves nothing written."""
+        for j in range(access.count):
+            self._put(access, j, None, None, _BARRIER if there else UNWRITTEN)  # type: ignore[arg-type]
+
+    def put(self, access: SharedAccess, size: int, values: Sequence[Array], poison: Sequence[Poison]) -> None:
+        """Puts values of `size` bytes, with the poison of each, where an access is; what may be wrong was looked at."""
         each = size // self.unit
         for i, value in enumerate(values):
             bits = poison[i]
-            marks = [None] * each if bits is None else [p != 0 for p in _split(bits, each, _UNITS[self.unit])]
-            for j, part in enumerate(_split(value, each, _UNITS[self.unit])):
+            marks = [None] * each if bits is None else [p != 0 for p in split_units(bits, each, UNITS[self.unit])]
+            for j, part in enumerate(split_units(value, each, UNITS[self.unit])):
                 self._put(access, i * each + j, part, marks[j])
 
-    def _access(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> SharedAccess:
-        """The access of the lanes in the mask, in units. Raises Stop if it is out of bounds or misaligned in one."""
+    def access(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        mask: Mask,
+        instruction: Instruction,
+        columns: Array | None = None,
+        align: int = 0,
+    ) -> SharedAccess:
+        """The access of the lanes in the mask, in units; `columns` is as for `load`.
+
+        Raises Stop if it is out of bounds, or misaligned in a lane: no multiple of `align` bytes, by default its size.
+        """
+        align = align or size
         shape = self.shape
         address = np.asarray(address)
         if mask is None:
@@ -133,9 +176,9 @@ class SharedMemory:
                 lane,
                 address=where,
             )
-        if (bits | offset) & (size - 1):
+        if (bits | offset) & (align - 1):
             signed = address.astype(np.int64) + offset
-            bad = np.asarray(signed % size != 0)
+            bad = np.asarray(signed % align != 0)
             if mask is not None:
                 bad = np.asarray(bad & mask)
             if bad.any():
@@ -143,7 +186,7 @@ class SharedMemory:
                 where = value_at(signed, lane, shape) - BASE
                 raise Stop(
                     "misaligned",
-                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {size}",
+                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {align}",
                     instruction,
                     lane,
                     address=where,
@@ -152,7 +195,11 @@ class SharedMemory:
             first = (address.astype(np.int64) - BASE) // self.unit
             self._first = address, first.reshape((1,) * (2 - first.ndim) + first.shape)
         rows = self._first[1] + offset // self.unit  # as both are multiples of the unit, in every lane of the mask
-        return SharedAccess(rows, size // self.unit, mask, instruction, low // self.unit, (high + size) // self.unit)
+        ends = low // self.unit, (high + size) // self.unit
+        if columns is None:
+            return SharedAccess(rows, size // self.unit, mask, instruction, *ends)
+        columns = spread(columns, shape)
+        return SharedAccess(spread(rows, shape), size // self.unit, mask, instruction, *ends, columns=columns)
 
     def _inside(self, access: SharedAccess) -> tuple[Array, Mask]:
         """The rows of an access, with those of lanes outside of the mask brought in bounds; and the mask."""
@@ -163,15 +210,20 @@ class SharedMemory:
             mask = np.asarray(mask.any(axis=1, keepdims=True))
         return np.where(mask, access.rows, 0), access.mask
 
-    def _take_all(self, rows: Array, count: int) -> list[Array]:
-        """The `count` units from the given rows on, which broadcast to the lanes."""
+    def _take_all(self, rows: Array, access: SharedAccess) -> list[Array]:
+        """The units of an access from the given rows on, which broadcast to the lanes."""
+        count = access.count
         if rows.shape[1] == 1:
             column = rows[:, 0]
             if count == 1:
                 return [self.data.take(column, axis=0)]
             return list(self.data.take(column + np.arange(count)[:, None], axis=0))
-        flat, first = self.data.reshape(-1), rows * self.shape[1] + self._blocks
+        flat, first = self.data.reshape(-1), rows * self.shape[1] + self._columns(access)
         return [flat.take(first + j * self.shape[1]) for j in range(count)]
+
+    def _columns(self, access: SharedAccess) -> Array:
+        """The number of the block whose memory it is, in each lane of an access."""
+        return self._blocks if access.columns is None else access.columns
 
     @staticmethod
     def _span(rows: Array, count: int) -> Array:
@@ -180,8 +232,8 @@ class SharedMemory:
 
     def _inspect(self, access: SharedAccess, rows: Array, mask: Mask, each: int, count: int) -> list[Poison]:
         """The poison of each of the `count` values of a load. Raises Stop for what is in flight or nobody's."""
-        flags = [self._flags[spread(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
-        self._refuse(access, flags, mask, "reads")
+        flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
+        self.refuse(access, flags, mask, "reads")
         poison: list[Poison] = []
         for i in range(count):
             parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
@@ -202,7 +254,7 @@ class SharedMemory:
 
         unwritten = origins.add(access.instruction, describe, "shared memory, where nothing had written")
         for j, flag in reversed(list(enumerate(flags))):
-            found = self._kept_origins()[spread(rows, self._wide(rows)) + j, self._blocks]
+            found = self._kept_origins()[spread(rows, self._wide(rows)) + j, self._columns(access)]
             origins.load(np.where(flag != 0, np.where(found != 0, found, unwritten), 0))
 
     def _kept_origins(self) -> Array:
@@ -215,51 +267,28 @@ class SharedMemory:
         """The shape of the rows once each block has its own."""
         return rows.shape[0], self.shape[1]
 
-    def _check_free(self, access: SharedAccess, verb: str) -> None:
+    def check_free(self, access: SharedAccess, verb: str) -> None:
         """Raises Stop if an access that writes touches what is in flight or nobody's."""
         rows, mask = self._inside(access)
-        if (self._dirty.take(self._span(rows, access.count)) & (_IN_FLIGHT | _NOBODYS)).any():
-            flags = [self._flags[spread(rows, self._wide(rows)) + j, self._blocks] for j in range(access.count)]
-            self._refuse(access, flags, mask, verb)
+        if (self.dirty.take(self._span(rows, access.count)) & TABOO).any():
+            flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
+            self.refuse(access, flags, mask, verb)
 
-    def _refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
+    def refuse(self, access: SharedAccess, flags: Sequence[Array], mask: Mask, verb: str) -> None:
         """Raises Stop if an access touches what is in flight or nobody's; `flags` are those of its units."""
         for j, flag in enumerate(flags):
-            for reason in (_NOBODYS, _IN_FLIGHT):
+            for reason in (_NOBODYS, _IN_FLIGHT, _BARRIER):
                 bad = (flag & reason) != 0
                 bad = bad if mask is None else bad & mask
                 if bad.any():
                     lane = first_lane(bad, self.shape)
-                    row = value_at(access.rows, lane, self.shape) + j
-                    raise (self._astray if reason == _NOBODYS else self._flying)(access, lane, row, verb)
-
-    def _astray(self, access: SharedAccess, lane: tuple[int, int], row: int, verb: str) -> Stop:
-        """The fault of a lane that touches a row between two variables."""
-        byte = row * self.unit
-        name, start, end = max((v for v in self.variables if v[2] <= byte), key=lambda v: v[2])
-        text = f"{verb} shared memory {byte - end} bytes past the end of {name}, which has {end - start} bytes"
-        return Stop("out-of-bounds", text, access.instruction, lane, address=byte)
-
-    def _flying(self, access: SharedAccess, lane: tuple[int, int], row: int, verb: str) -> Stop:
-        """The fault of a lane that touches a row which an asynchronous copy still writes."""
-        copies = (c.access for c in self._pending.unfinished() if self._covers(c.access, row, lane[1]))
-        copy = next(copies, None)
-        line, what = (0, "") if copy is None else (copy.instruction.line, f" of {copy.tensor}" if copy.tensor else "")
-        return Stop(
-            "in-flight",
-            f"{verb} shared memory that a cp.async{what} (PTX line {line}) still writes: the thread that issued it has "
-            "not waited for its group",
-            access.instruction,
-            lane,
-            address=row * self.unit,
-            witnesses=(Witness("the copy that is in flight", line),),
-        )
-
-    def _covers(self, access: SharedAccess, row: int, block: int) -> bool:
-        """Whether a thread of the block touches that row in an access."""
-        rows = spread(access.rows, self.shape)[:, block]
-        there = (rows <= row) & (row < rows + access.count)
-        return bool((there if access.mask is None else there & spread(access.mask, self.shape)[:, block]).any())
+                    byte = (value_at(access.rows, lane, self.shape) + j) * self.unit
+                    if reason == _NOBODYS:
+                        raise astray(access, lane, byte, verb, self.variables)
+                    if reason == _BARRIER:
+                        raise part_of_mbarrier(access, lane, byte, verb)
+                    copies = (c.access for c in self._pending.unfinished())
+                    raise flying(access, lane, byte, verb, copies, self.unit, self.shape)
 
     def _put(self, access: SharedAccess, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
         """Writes unit `j` of an access in every lane of its mask, or only the unit's flags where `value` is None.
@@ -270,7 +299,7 @@ class SharedMemory:
             lanes = np.broadcast_to(True if access.mask is None else access.mask, self.shape)
             places = (
                 spread(access.rows + j, self.shape)[lanes],
-                spread(self._blocks, self.shape)[lanes],
+                spread(self._columns(access), self.shape)[lanes],
             )
             self._kept_origins()[places] = spread(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
         rows, mask = access.rows + j, access.mask
@@ -284,14 +313,14 @@ class SharedMemory:
             if value is not None:
                 self.data[wide_rows] = spread(value, self.shape)[keep]
             if poison is None:
-                self._flags[wide_rows] = flag
-                self._dirty[wide_rows] = flag
+                self.flags[wide_rows] = flag
+                self.dirty[wide_rows] = flag
             else:
-                self._flags[wide_rows] = np.where(spread(poison, self.shape)[keep], flag | _UNWRITTEN, flag)
-                self._dirty[wide_rows] = self._flags[wide_rows].max(axis=1)
+                self.flags[wide_rows] = np.where(spread(poison, self.shape)[keep], flag | UNWRITTEN, flag)
+                self.dirty[wide_rows] = self.flags[wide_rows].max(axis=1)
             return
         wide = spread(rows, self.shape)
-        columns = spread(self._blocks, self.shape)
+        columns = spread(self._columns(access), self.shape)
         if mask is not None:
             whole = spread(mask, self.shape)
             wide, columns = wide[whole], columns[whole]
@@ -299,9 +328,9 @@ class SharedMemory:
             poison = None if poison is None else spread(poison, self.shape)[whole]
         if value is not None:
             self.data[wide, columns] = value
-        self._flags[wide, columns] = flag if poison is None else np.where(poison, flag | _UNWRITTEN, flag)
+        self.flags[wide, columns] = flag if poison is None else np.where(poison, flag | UNWRITTEN, flag)
         touched = np.unique(wide)
-        self._dirty[touched] = self._flags[touched].max(axis=1, initial=0)
+        self.dirty[touched] = self.flags[touched].max(axis=1, initial=0)
 
     # --------------------------------------------------------------------------------------- asynchronous copies
 
@@ -322,11 +351,11 @@ class SharedMemory:
         `values` has one value for each unit, and `poison` the lanes in which that value was never written. `flights`
         are the reads that go on until the copy arrives, and `tensor` is what they read. Raises Stop for a fault.
         """
-        access = replace(self._access(address, offset, size, mask, instruction), tensor=tensor)
-        self._check_free(access, "writes")
+        access = replace(self.access(address, offset, size, mask, instruction), tensor=tensor)
+        self.check_free(access, "writes")
         for j in range(access.count):
             self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
-        self._log.writes.append(access)
+        self.log.write(access)
         origin = None if self.origins is None else self.origins.loaded
         self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights), origin))
 
@@ -334,18 +363,25 @@ class SharedMemory:
         """Executes cp.async.commit_group in the lanes of the mask."""
         self._pending.commit(mask)
 
-    def wait(self, left: int, mask: Mask) -> None:
-        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive."""
+    def wait(self, left: int, mask: Mask) -> list[SharedAccess]:
+        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive.
+
+        Returns what has arrived.
+        """
+        landed = []
         for copy in self._pending.wait(left, mask):
             if self.origins is not None and copy.origin is not None:
                 self.origins.stored = copy.origin
             for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
                 self._put(copy.access, j, value, poison)
+            self.log.landed(copy.access)
+            landed.append(copy.access)
             copy.arrive(self.shape)
+        return landed
 
     def state(self) -> list[Array]:
         """All that the memory holds and that copies bring to it, as arrays that do not change."""
-        found = [self.data.copy(), self._flags.copy(), np.array(self._pending.sizes())]
+        found = [self.data.copy(), self.flags.copy(), np.array(self._pending.sizes())]
         for copy in self._pending.unfinished():
             known = (copy.access.mask, *copy.poison)
             found += [copy.access.rows, *copy.values, *(np.zeros(0) if mask is None else mask for mask in known)]
@@ -357,18 +393,4 @@ class SharedMemory:
         None of those that have exited, which are in the mask `gone`, has. Copies in flight go on writing after it.
         Raises Stop for a race between the last barrier and this one.
         """
-        self._log.barrier(blocks, [copy.access for copy in self._pending.unfinished()], gone)
-
-
-def join_units(parts: Sequence[Array]) -> Array:
-    """Units, the lowest first, as one value as wide as all of them."""
-    stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
-    return stacked.view(_UNITS[stacked.shape[-1] * stacked.dtype.itemsize])[..., 0]
-
-
-def _split(value: Array, each: int, unit: Any) -> list[Array]:
-    """A value as `each` units of the type `unit`, the lowest first; high bits beyond those are dropped."""
-    size = each * np.dtype(unit).itemsize
-    value = np.ascontiguousarray(np.asarray(value).astype(_UNITS[size]))
-    parts = value[..., None].view(unit)
-    return [parts[..., j] for j in range(each)]
+        self.log.barrier(blocks, [copy.access for copy in self._pending.unfinished()], gone)

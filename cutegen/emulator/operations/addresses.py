@@ -61,12 +61,13 @@ def read_pointer(
 def address_conversion(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:
     """The operation of cvta, which converts between the addresses of a state space and generic ones.
 
-    Only those of shared memory differ, by `WINDOW`; addresses in all other spaces are generic ones as they are.
+    Only those of shared memory differ, by `WINDOW`, of whichever block of the cluster; addresses in all other spaces
+    are generic ones as they are.
     """
     reader = InstructionReader(instruction)
     kind = reader.type("u64")
     back = reader.leads("to")
-    space = reader.choice("global", "const", "shared", "shared::cta").partition("::")[0]
+    space = reader.choice("global", "const", "shared", "shared::cta", "shared::cluster").partition("::")[0]
     target, operand = reader.operands(2)
     if not isinstance(target, Register) or target.width != 64:
         reader.fail("no register to write to")

@@ -16,7 +16,7 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, both, first_lane
-from cutegen.emulator.memory.shared_memory import join_units
+from cutegen.emulator.memory.units import join_units
 from cutegen.emulator.operations.addresses import read_pointer
 from cutegen.emulator.operations.loads_stores import AHEAD
 from cutegen.emulator.operations.operands import Note, Operation, Places
@@ -40,7 +40,11 @@ def async_copy_operation(instruction: Instruction, slots: Mapping[str, int], pla
         return lambda lanes, mask: lanes.shared.commit(lanes.active(mask))
     if what == "wait_group":
         left = _whole_number(reader, reader.operands(1)[0])
-        return lambda lanes, mask: lanes.shared.wait(left, lanes.active(mask))
+
+        def wait(lanes: Lanes, mask: Mask) -> None:
+            lanes.shared.wait(left, lanes.active(mask))
+
+        return wait
     if what == "wait_all":
         reader.operands(0)
 

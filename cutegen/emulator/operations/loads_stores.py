@@ -17,6 +17,7 @@ from cutegen.emulator.memory.placement import WINDOW
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.addresses import read_pointer
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
+from cutegen.emulator.operations.peers import whose_memory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector
 from cutegen.emulator.ptx.types import STORAGE, Type
@@ -36,13 +37,15 @@ AHEAD = ("L2::64B", "L2::128B", "L2::256B")
 class _Access:
     """What a load or a store moves: `count` values of the type `kind`.
 
-    `space` is the state space, or "" for a generic address; `constant` says that it is ld.global.nc.
+    `space` is the state space, or "" for a generic address; `constant` says that it is ld.global.nc, and `peers` that
+    an address may be one of another block of the cluster.
     """
 
     space: str
     count: int
     kind: Type
     constant: bool
+    peers: bool
 
     @property
     def size(self) -> int:
@@ -58,7 +61,8 @@ def _read_modifiers(reader: InstructionReader) -> _Access:
     """
     opcode = reader.instruction.opcode
     kind = reader.type(*_TYPES)
-    space = reader.choice("global", "shared", "shared::cta", *_SPACES[opcode], default="").partition("::")[0]
+    window = reader.choice("global", "shared", "shared::cta", "shared::cluster", *_SPACES[opcode], default="")
+    space = window.partition("::")[0]
     count = int(reader.choice("v2", "v4", "v8", default="v1")[1:])
     order = reader.choice("weak", "volatile", default="")
     cache = reader.choice(*_CACHES[opcode], default="")
@@ -78,7 +82,7 @@ def _read_modifiers(reader: InstructionReader) -> _Access:
         reader.fail(".nc with this")
     if bits > 128 and (bits > 256 or kind.width < 32 or not outside) or count == 8 and kind.width != 32:
         reader.fail(f"{count} values of {kind.width} bits at once")
-    return _Access(space, count, kind, unchanging)
+    return _Access(space, count, kind, unchanging, window in ("", "shared::cluster"))
 
 
 def _values(reader: InstructionReader, operand: Operand, count: int) -> tuple[Register | Immediate, ...]:
@@ -189,7 +193,7 @@ def _load(
     parts = []
     for memory, where, part in _memories(lanes, access.space, address, active):
         if isinstance(memory, SharedMemory):
-            found = memory.load(where, offset, access.size, access.count, part, instruction)
+            found = _load_shared(memory, lanes, access, where, offset, part, instruction)
         else:
             found = memory.load(where, offset, access.size, access.count, part, instruction, constant=access.constant)
         parts.append((part, *found))
@@ -201,6 +205,22 @@ def _load(
         [np.where(here, value, other) for value, other in zip(values, others, strict=True)],
         [_joined_poison(one, other, access.kind.width) for one, other in zip(poison, other_poison, strict=True)],
     )
+
+
+def _load_shared(
+    memory: SharedMemory,
+    lanes: Lanes,
+    access: _Access,
+    address: Array,
+    offset: int,
+    part: Mask,
+    instruction: Instruction,
+) -> tuple[list[Array], list[Poison]]:
+    """Loads from shared memory, of whichever block: the values, and the poison of each. Raises Stop for a fault."""
+    columns = None
+    if access.peers:
+        address, offset, columns = whose_memory(lanes, address, offset, part, instruction)
+    return memory.load(address, offset, access.size, access.count, part, instruction, columns)
 
 
 def _joined_poison(one: Poison, other: Poison, width: int) -> Poison:
@@ -233,7 +253,10 @@ def store_operation(instruction: Instruction, slots: Mapping[str, int], places: 
         poison: list[Poison] = [lanes.poison.get(origin) for origin in origins]
         for memory, at, part in _memories(lanes, access.space, address, lanes.active(mask)):
             if isinstance(memory, SharedMemory):
-                memory.store(at, where.offset, access.size, values, poison, part, instruction)
+                offset, columns = where.offset, None
+                if access.peers:
+                    at, offset, columns = whose_memory(lanes, at, offset, part, instruction)
+                memory.store(at, offset, access.size, values, poison, part, instruction, columns)
                 continue
             for bad in poison:
                 if bad is not None:

@@ -28,16 +28,22 @@ SPECIALS = frozenset(
         "%cluster_nctarank",
     )
 )
-"""The names of the special registers that are emulated; every cluster has one block."""
+"""The names of the special registers that are emulated."""
 
 
 def special_values(
-    numbers: Array, grid: tuple[int, int, int], block: tuple[int, int, int], static: int, dynamic: int
+    numbers: Array,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    static: int,
+    dynamic: int,
 ) -> Mapping[str, Array]:
     """The value of each register of `SPECIALS`: uint32 arrays that broadcast to the lanes of a batch.
 
-    `numbers` are the numbers in the grid of the batch's blocks, x fastest. `grid` and `block` are the launch's sizes;
-    `static` and `dynamic` are the bytes of a block's shared memory of fixed size and of that which the launch adds.
+    `numbers` are the numbers in the grid of the batch's blocks, x fastest. `grid`, `block` and `cluster` are the
+    launch's sizes; `static` and `dynamic` are the bytes of a block's shared memory of fixed size and of that which the
+    launch adds.
     """
 
     def fixed(value: int) -> Array:
@@ -52,13 +58,20 @@ def special_values(
         specials[f"%tid.{name}"] = thread // np.uint32(inner_t) % np.uint32(block[axis])
         specials[f"%ctaid.{name}"] = number // np.uint32(inner_g) % np.uint32(grid[axis])
         specials[f"%ntid.{name}"], specials[f"%nctaid.{name}"] = fixed(block[axis]), fixed(grid[axis])
-        specials[f"%clusterid.{name}"] = specials[f"%ctaid.{name}"]
-        specials[f"%nclusterid.{name}"] = specials[f"%nctaid.{name}"]
-        specials[f"%cluster_ctaid.{name}"], specials[f"%cluster_nctaid.{name}"] = fixed(0), fixed(1)
+        own = np.uint32(cluster[axis])
+        specials[f"%clusterid.{name}"] = specials[f"%ctaid.{name}"] // own
+        specials[f"%nclusterid.{name}"] = fixed(grid[axis] // cluster[axis])
+        specials[f"%cluster_ctaid.{name}"] = specials[f"%ctaid.{name}"] % own
+        specials[f"%cluster_nctaid.{name}"] = fixed(cluster[axis])
         for which, size in ((f"%tid.{name}", block[axis]), (f"%ctaid.{name}", grid[axis])):
             if size == 1:
                 specials[which] = fixed(0)
-    specials["%cluster_ctarank"], specials["%cluster_nctarank"] = fixed(0), fixed(1)
+        if cluster[axis] == 1:
+            specials[f"%clusterid.{name}"] = specials[f"%ctaid.{name}"]
+            specials[f"%cluster_ctaid.{name}"] = fixed(0)
+    x, y, z = (specials[f"%cluster_ctaid.{name}"] for name in "xyz")
+    specials["%cluster_ctarank"] = x + np.uint32(cluster[0]) * (y + np.uint32(cluster[1]) * z)
+    specials["%cluster_nctarank"] = fixed(prod(cluster))
     lane = thread % np.uint32(WARP)
     one = np.uint32(1)
     equal = one << lane

@@ -21,6 +21,7 @@ from cutegen.emulator.memory.global_access import GlobalAccess
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.ptx.types import STORAGE
+from cutegen.emulator.synchronisation.team import Team
 
 _NAN32 = np.uint32(0x7FFFFFFF)
 
@@ -48,6 +49,7 @@ class Lanes:
         access: GlobalAccess,
         parameters: bytes,
         specials: Mapping[str, Array],
+        team: Team | None = None,
     ) -> None:
         self.widths, self.shape = widths, shape
         self.bits: list[Array | None] = [None] * len(widths)
@@ -60,6 +62,18 @@ class Lanes:
         self.products: dict[tuple[int, ...], tuple[Array, list[Array]]] = {}
         self.open: Instruction | None = None
         self.origins: Origins | None = None
+        self._team = team
+
+    @property
+    def team(self) -> Team:
+        """What the lanes share where more than whole blocks meet; there must be such a thing."""
+        assert self._team is not None
+        return self._team
+
+    @property
+    def in_clusters(self) -> bool:
+        """Whether the lanes have a team, so that addresses may be those of other blocks of a cluster."""
+        return self._team is not None
 
     def get(self, slot: int) -> Array:
         """The raw bits of a register. One that was never written reads as zeros, all of whose bits are poison."""

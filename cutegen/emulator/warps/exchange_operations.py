@@ -1,4 +1,4 @@
-"""shfl, vote and redux as operations on the lanes' state; `exchanges` has what they compute."""
+"""shfl, vote, match, redux, elect and bar.warp.sync as operations; `exchanges` has what the first four compute."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.operations.operands import Getter, Operation, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register
-from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.ptx.types import STORAGE, TYPES
 from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
 
-EXCHANGES = frozenset(("shfl", "vote", "redux"))
+EXCHANGES = frozenset(("shfl", "vote", "match", "redux", "elect"))
 """The opcodes of instructions by which the threads of a warp exchange values."""
 
 
@@ -26,7 +28,8 @@ def exchange_operation(instruction: Instruction, slots: Mapping[str, int]) -> Op
     Raises UnsupportedInstruction for modifiers or operands that are not emulated.
     """
     reader = InstructionReader(instruction)
-    return _shuffle(reader, slots) if instruction.opcode == "shfl" else _vote_or_reduction(reader, slots)
+    builders = {"shfl": _shuffle, "match": _match, "elect": _election}
+    return builders.get(instruction.opcode, _vote_or_reduction)(reader, slots)
 
 
 def _source(reader: InstructionReader, operand: Operand, kind: str, slots: Mapping[str, int]) -> tuple[Getter, int]:
@@ -102,18 +105,100 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
         check_converged(lanes, members(lanes), mask, instruction)
         value = by_warp(lanes, ~source(lanes) if negated else source(lanes))
         here = taking_part(lanes, mask)
-        named = np.bitwise_or.reduce(np.where(here, by_warp(lanes, members(lanes)), np.uint32(0)), axis=1)
-        counted = here & ((named[:, None] & bits) != 0)
-        if instruction.opcode == "redux":
-            answer = exchanges.reduce_members(kind, given, value, counted)
-        elif kind == "ballot":
-            answer = exchanges.ballot(value, counted)
+        masks = by_warp(lanes, members(lanes))
+        named = np.bitwise_or.reduce(np.where(here, masks, np.uint32(0)), axis=1, keepdims=True)
+        if (here & (masks != named)).any():  # several groups of threads in a warp, each by itself
+            groups = [(here & (masks == one), one) for one in np.unique(masks[here])]
         else:
-            answer = exchanges.vote(kind, value, counted)
-        lost = None
-        if slot in lanes.poison:  # of one thread, and it is that of all that take part
-            bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
-            lost = by_thread(lanes, bad) if bad.any() else None
+            groups = [(here, named)]
+        answer, lost = np.zeros((1, 1), STORAGE[result_kind.width]), None
+        for group, own in groups:
+            counted = here & ((own & bits) != 0)
+            if instruction.opcode == "redux":
+                found = exchanges.reduce_members(kind, given, value, counted)
+            elif kind == "ballot":
+                found = exchanges.ballot(value, counted)
+            else:
+                found = exchanges.vote(kind, value, counted)
+            answer = found if len(groups) == 1 else np.where(group, found, answer)
+            if slot in lanes.poison:  # of one thread, and it is that of all that take part
+                bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
+                if (bad := group & bad).any():
+                    lost = by_thread(lanes, bad) if lost is None else lost | by_thread(lanes, bad)
         lanes.put(result, by_thread(lanes, answer), mask, lost)
 
     return vote_or_reduce
+
+
+def _match(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of match.sync: which members have the same value, or whether all have.
+
+    It is poison where a value is that one of them gives.
+    """
+    instruction = reader.instruction
+    kind = reader.choice("any", "all")
+    reader.choice("sync")
+    given = reader.type("b32", "b64")
+    *results, operand, mask_operand = reader.operands(*((3, 4) if kind == "all" else (3,)))
+    registers = [reader.target(o, TYPES[t]) for o, t in zip(results, ("b32", "pred"), strict=False)]
+    source, slot = _source(reader, operand, given.name, slots)
+    members, s1 = _source(reader, mask_operand, "b32", slots)
+
+    def match(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (s1,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        here = taking_part(lanes, mask)
+        everyone = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
+        alike = exchanges.match(by_warp(lanes, source(lanes))) & everyone
+        answers: list[Array] = [alike, np.asarray(alike == everyone)]
+        if kind == "all":
+            answers[0] = np.where(answers[1], everyone, np.uint32(0))
+        lost = None
+        if slot in lanes.poison:
+            bad = (here & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
+            lost = by_thread(lanes, np.asarray(bad)) if bad.any() else None
+        for register, answer in zip(registers, answers, strict=False):
+            if register.width:
+                lanes.put(slots[register.name], by_thread(lanes, answer), mask, lost)
+
+    return match
+
+
+def _election(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of elect.sync: the first member of a warp is its leader, whoever else comes."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    number_operand, leads_operand, mask_operand = reader.operands(3)
+    unwanted = isinstance(number_operand, Register) and not number_operand.width
+    number = Register("_", 0) if unwanted else reader.target(number_operand, TYPES["b32"])
+    leads = reader.target(leads_operand, TYPES["pred"])
+    members, slot = _source(reader, mask_operand, "b32", slots)
+
+    def elect(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        here = taking_part(lanes, mask)
+        named = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
+        first = (named[..., None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1)).argmax(axis=2)
+        if number.width:
+            lanes.put(slots[number.name], by_thread(lanes, first.astype(np.uint32)), mask)
+        if leads.width:
+            lanes.put(slots[leads.name], by_thread(lanes, np.asarray(first == exchanges.LANES)), mask)
+
+    return elect
+
+
+def warp_barrier(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
+    """The operation of bar.warp.sync, whose first modifier has been taken: its members know of each other's past."""
+    instruction = reader.instruction
+    reader.choice("sync")
+    members, slot = _source(reader, reader.operands(1)[0], "b32", slots)
+
+    def meet(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot,), mask, instruction)
+        check_converged(lanes, members(lanes), mask, instruction)
+        threads, blocks = lanes.shape
+        warp = np.arange(threads)[:, None] // WARP * blocks + np.arange(blocks)[None, :]
+        lanes.team.clocks.meet(whole(lanes.active(mask), lanes.shape), warp)
+
+    return meet

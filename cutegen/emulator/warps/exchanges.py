@@ -1,4 +1,4 @@
-"""What shfl.sync, vote.sync and redux.sync compute, on arrays of shape (warps, 32).
+"""What shfl.sync, vote.sync, match.sync and redux.sync compute, on arrays of shape (warps, 32).
 
 `members` are the lanes that take part; the results of all other lanes mean nothing. These functions do not check
 which lanes have to take part: `by_warp.check_converged` does.
@@ -66,6 +66,14 @@ def vote(mode: str, predicate: Array, members: Array) -> Array:
     if mode == "uni":
         return every | ~some
     raise ValueError(f"vote mode {mode!r}: all, any or uni")
+
+
+def match(value: Array) -> Array:
+    """match.any.sync: uint32 of shape (warps, 32), whose bit i says that lane i has the same value as the lane."""
+    alike = value[..., :, None] == value[..., None, :]
+    bits = np.where(alike, np.uint32(1) << LANES.astype(np.uint32), np.uint32(0))
+    result: Array = np.bitwise_or.reduce(bits, axis=-1).astype(np.uint32)
+    return result
 
 
 _REDUCTIONS: dict[str, tuple[Function, int]] = {

@@ -307,12 +307,12 @@ def test_multiply_add_rounds_once(a: float, b: float, c: float, expected: float)
     "text",
     [
         "atom.global.add.u32 %r2, [%rd0], 1;",
-        "bar.arrive 1, 64;",
+        "bar.red.popc.u32 %r2, 1, %p1;",
         "ld.local.b32 %r2, [%rd0];",
         "ld.relaxed.gpu.global.b32 %r2, [%rd0];",
         "mov.u32 %r2, %clock;",
         "shfl.idx.b32 %r2, %r0, 0, 31;",
-        "cp.async.bulk.commit_group;",
+        "cp.async.bulk.prefetch.L2.global [%rd0], 16;",
     ],
 )
 def test_what_is_not_emulated_stops_before_anything_runs(text: str) -> None:

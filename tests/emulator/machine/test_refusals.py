@@ -37,6 +37,35 @@ cp.async.ca.shared.global [smem], [%rd0], 4;    cp.async.ca.shared::cta.global.L
 cp.async.cg.shared.global.L2::64B [smem], [%rd0], 16, 3;
 cp.async.commit_group;                          cp.async.wait_group 2;
 bar.sync 15;                                    bar.cta.sync 0, 32;
+bar.arrive 1, 64;                               barrier.cta.arrive.aligned 2, 96;
+bar.warp.sync -1;                               bar.warp.sync %r5;
+barrier.cluster.arrive;                         barrier.cluster.arrive.relaxed.aligned;
+barrier.cluster.wait;                           barrier.cluster.wait.acquire.aligned;
+mapa.shared::cluster.u32 %r5, %r6, 1;           mapa.shared::cluster.u32 %r5, smem, %r6;
+mapa.u64 %rd5, %rd0, %r5;                       fence.acq_rel.cluster;
+mbarrier.init.b64 [%rd5], %r5;                  mbarrier.inval.shared::cta.b64 [%r5];
+mbarrier.arrive.b64 %rd5, [%rd6];               mbarrier.arrive.relaxed.cluster.shared::cta.b64 %rd5, [%r5];
+mbarrier.arrive.shared::cluster.b64 _, [%r5];   mbarrier.arrive.noComplete.release.cta.shared.b64 %rd5, [%r5], 3;
+mbarrier.arrive.shared.b64 %rd5, [%r5], %r6;    mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r5], %r6;
+mbarrier.expect_tx.shared.b64 [%r5], 16;        mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r5], 16;
+mbarrier.test_wait.b64 %p1, [%rd6], %rd5;
+mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r5], %r6;
+mbarrier.try_wait.shared.b64 %p1, [%r5], %rd5, %r6;
+mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p1, [%r5], 0;
+st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r5], %r6, [%r7];
+st.async.weak.mbarrier::complete_tx::bytes.shared::cluster.v2.s64 [%r5], {{%rd6,%rd7}}, [%r7];
+st.async.mbarrier::complete_tx::bytes.f64 [%rd5], %rd6, [%rd7];
+fence.mbarrier_init.release.cluster;            fence.proxy.async;
+fence.proxy.async.shared::cta;                  fence.proxy.async.global;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%rd5], %r6, [%r7];
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r5], [%rd5], 16, [%r7];
+cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5], [%r6], 32, [%r7];
+cp.async.bulk.global.shared::cta.bulk_group [%rd5], [%r5], %r6;
+cp.async.bulk.commit_group;                     cp.async.bulk.wait_group.read 3;
+cp.async.mbarrier.arrive.shared.b64 [%r5];      cp.async.mbarrier.arrive.noinc.b64 [%rd5];
+elect.sync %r5|%p1, -1;                         elect.sync _|%p1, %r5;
+match.any.sync.b32 %r5, %r6, -1;                match.all.sync.b64 %r5|%p1, %rd6, -1;
+ld.shared::cluster.v2.b32 {{%r5,%r6}}, [%r7];     st.shared::cluster.b32 [%r5], %r6;
 barrier.sync 1;                                 barrier.cta.sync.aligned 0;
 bra.uni L;                                      @%p1 bra L;
 ret.uni;                                        exit;
@@ -74,6 +103,23 @@ cp.async.ca.shared.global [smem], [%rd0], 4, 8; cp.async.ca.shared.global [smem]
 cp.async.wait_group;                            cp.async.commit_group 0;
 bar.sync 16;                                    bar.sync 20;
 bar.sync;                                       bar.sync.aligned 0;
+bar.arrive 1;                                   bar.warp.sync;
+barrier.cluster.sync;                           barrier.cluster.wait.relaxed;
+barrier.cluster.arrive 0;                       mapa.shared::cta.u32 %r5, %r6, 1;
+mbarrier.init.shared::cluster.b64 [%r5], 7;     mbarrier.arrive.shared::cluster.b64 %rd5, [%r5];
+mbarrier.arrive.expect_tx.shared.b64 %rd5, [%r5];
+mbarrier.expect_tx.release.cta.shared.b64 [%r5], 16;
+mbarrier.test_wait.parity.shared::cluster.b64 %p1, [%r5], %r6;
+mbarrier.arrive.noComplete.expect_tx.shared.b64 %rd5, [%r5], 3;
+st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%r5], {{%rd6,%rd7,%rd8,%rd9}}, [%r7];
+st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r5], %rs6, [%r7];
+cp.async.bulk.global.shared::cta [%rd5], [%r5], %r6;
+cp.async.bulk.shared::cta.shared::cta.mbarrier::complete_tx::bytes [%r5], [%r6], 32, [%r7];
+cp.async.bulk.wait_group;                       cp.async.mbarrier.arrive.noinc.shared::cluster.b64 [%r5];
+elect.sync %r5, -1;                             match.any.sync.b32 %r5|%p1, %r6, -1;
+match.any.b32 %r5, %r6;                         match.any.sync.u32 %r5, %r6, -1;
+st.async.shared::cluster.b32 [%r5], %r6, [%r7]; fence.proxy.async.shared;
+mapa.shared::cluster.b32 %r5, %r6, 1;           mapa.shared::cluster.u32 %rd5, %r6, 1;
 barrier.sync.cta 0;                             bar.sync 0, 32, 5;
 bra.uni;                                        bra 5;
 exit.uni;                                       ret 1;
@@ -137,18 +183,17 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
     [
         ("mov.u64 %rd5, k_p0;", "address of k_p0"),
         ("ld.f32 %r5, [smem];", "smem is no variable in generic memory"),
-        ("bar.sync 1, 64;", "64 of 128 threads"),
+        ("bar.sync 1, 48;", "48 threads, no multiple of 32"),
         ("cp.async.ca.shared.global [smem], [%rd0], 4, %p1;", "%p1 has 1 bits"),
         ("cp.async.ca.shared.global.L2::cache_hint [smem], [%rd0], 4, %rd5;", "modifier .L2::cache_hint"),
         ("ld.relaxed.gpu.global.b32 %r5, [%rd0];", "modifier .relaxed"),
-        ("bar.arrive 0, 128;", "one of .sync was expected"),
-        ("bar.warp.sync -1;", "modifier .warp"),
+        ("bar.red.popc.u32 %r5, 0, %p1;", "one of .sync was expected"),
+        ("barrier.sync %r5, 64;", "no constant"),
         ("add.cc.u32 %r5, %r0, 1;", "modifier .cc"),
         ("membar.gl;", ""),
         ("atom.global.add.u32 %r5, [%rd0], 1;", ""),
         ("red.global.add.u32 [%rd0], 1;", ""),
         ("activemask.b32 %r5;", ""),
-        ("match.any.sync.b32 %r5, %r0, -1;", ""),
         ("mov.u32 %r5, %clock;", "special register"),
     ],
 )

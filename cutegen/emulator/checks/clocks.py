@@ -1,0 +1,239 @@
+"""What each thread knows of the past of all others in its cluster: vector clocks, from which follows what is ordered.
+
+Time is a counter over the whole batch, which goes on at every release. An access is stamped with the time at which it
+is made. It is ordered before what a thread does now if the thread knows its maker beyond that time: if the maker has
+released later, and the thread has acquired that, through however many others. So it does not matter in which order the
+lanes happened to run.
+
+A thread is known by its number in the cluster, its *member* number: block after block in the order of their ranks,
+each with as many numbers as its whole warps have threads. Behind them come *agents*, which do what is not done by
+threads: one for each mbarrier and block, which makes the writes that are counted there, and is known up to the end of
+the last of its phases that a thread has waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.lanes import WARP, Mask
+
+ALWAYS = np.iinfo(np.int32).max
+"""A time after all others."""
+
+_AGENTS = 8  # for how many more of them there is room at once
+
+
+@dataclass(frozen=True)
+class Told:
+    """What lanes tell, a row for each of them, or what several have told, which is one row.
+
+    `order` has, for each member and agent, the time up to which what it did is ordered before; `after` for each warp of
+    the cluster, that up to which it is known to have run; and `proxy` for each member, that up to which a proxy fence
+    covers what it wrote, where that counts.
+    """
+
+    order: Array
+    after: Array
+    proxy: Array | None
+
+    def joined(self, rows: Array | slice = slice(None)) -> Told:
+        """What those rows tell together."""
+        proxy = None if self.proxy is None else self.proxy[rows].max(axis=0, keepdims=True)
+        return Told(self.order[rows].max(axis=0, keepdims=True), self.after[rows].max(axis=0, keepdims=True), proxy)
+
+    def and_what(self, other: Told | None) -> Told:
+        """What this and another one tell together; one of them may know of fewer agents."""
+        if other is None:
+            return self
+        proxy = self.proxy if other.proxy is None else _larger(self.proxy, other.proxy)
+        return Told(_larger(self.order, other.order), np.maximum(self.after, other.after), proxy)
+
+    def of_agent(self, agent: int, time: int) -> Told:
+        """The same, and that what an agent did before that time is before."""
+        order = np.pad(self.order, ((0, 0), (0, max(0, agent + 1 - self.order.shape[1]))))
+        order[:, agent] = time
+        return Told(order, self.after, self.proxy)
+
+    def relaxed(self) -> Told:
+        """The same for who only knows that others have run."""
+        return Told(self.order[:, :0], self.after, None)
+
+
+def _larger(one: Array | None, other: Array) -> Array:
+    """The larger of two arrays entry by entry, of which one may have fewer columns."""
+    if one is None:
+        return other
+    one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)
+    width = other.shape[1]
+    return np.concatenate([np.maximum(one[:, :width], other), one[:, width:]], axis=1)
+
+
+class Clocks:
+    """The knowledge of the lanes of a batch of `shape` = (threads, blocks), whose clusters have `size` blocks each.
+
+    The blocks of a cluster are next to each other, in the order of their ranks. `now` is the time. `agents` is the
+    number that the next agent gets.
+    """
+
+    def __init__(self, shape: tuple[int, int], size: int) -> None:
+        self.shape, self.size = shape, size
+        self.padded = -(-shape[0] // WARP) * WARP
+        self.members = self.padded * size
+        self.clusters = shape[1] // size
+        self.now = 1
+        self.agents = self.members
+        self._order: Array = np.zeros((self.clusters, self.members, self.members + _AGENTS), np.int32)
+        self._after: Array = np.zeros((self.clusters, self.members, self.members // WARP), np.int32)
+        own = np.arange(self.members)
+        self._order[:, own, own] = ALWAYS
+        self._after[:, own, own // WARP] = ALWAYS
+        self._proxy: Array | None = None  # once there is a proxy fence
+        self._fenced: Array | None = None  # what threads knew at their last fence, once there is one
+        thread, block = np.indices(shape)
+        self.member: Array = block % size * self.padded + thread
+        """The member number of each lane, shape (threads, blocks)."""
+        self.cluster: Array = block // size
+        """The number of each lane's cluster in the batch, shape (threads, blocks)."""
+
+    def lane(self, cluster: int, member: int) -> tuple[int, int]:
+        """The lane (thread, block) of a member of a cluster."""
+        return member % self.padded, cluster * self.size + member // self.padded
+
+    def rank_of(self, agent: int) -> int:
+        """The rank of the block that has the mbarrier of an agent."""
+        return (agent - self.members) % self.size
+
+    def add_agents(self) -> int:
+        """Makes room for one agent for each block of a cluster, and returns the number of that of rank 0."""
+        first = self.agents
+        self.agents += self.size
+        if self.agents > self._order.shape[2]:
+            more = np.zeros((*self._order.shape[:2], max(_AGENTS, self.size)), np.int32)
+            self._order = np.concatenate([self._order, more], axis=2)
+            if self._fenced is not None:
+                self._fenced = np.concatenate([self._fenced, more], axis=2)
+        return first
+
+    def tick(self) -> int:
+        """Lets the time go on: what was done before this is before the time that it returns."""
+        self.now += 1
+        return self.now
+
+    # ------------------------------------------------------------------------------------------ release and acquire
+
+    def told(self, lanes: Array, *, relaxed: bool = False) -> Told:
+        """What the lanes of a mask know, and do until now, in the mask's order.
+
+        A `relaxed` release tells of memory only what was known at the last fence. The caller lets the time go on first.
+        """
+        clusters, members = self.cluster[lanes], self.member[lanes]
+        each = np.arange(len(members))
+        after = self._after[clusters, members]
+        after[each, members // WARP] = self.now
+        if relaxed:
+            fenced = self._fenced
+            return Told(
+                np.zeros((len(each), 0), np.int32) if fenced is None else fenced[clusters, members], after, None
+            )
+        order = self._order[clusters, members]
+        order[each, members] = self.now
+        return Told(order, after, None if self._proxy is None else self._proxy[clusters, members])
+
+    def learn(self, lanes: Array, told: Told) -> None:
+        """Lets the lanes of a mask know what is told, which is one row for each of them or for all."""
+        clusters, members = self.cluster[lanes], self.member[lanes]
+        width = told.order.shape[1]
+        self._order[clusters, members, :width] = np.maximum(self._order[clusters, members, :width], told.order)
+        self._after[clusters, members] = np.maximum(self._after[clusters, members], told.after)
+        if told.proxy is not None and self._proxy is not None:
+            self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], told.proxy)
+
+    def meet(self, lanes: Array, groups: Array) -> None:
+        """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane."""
+        self.tick()
+        told, numbers = self.told(lanes), np.broadcast_to(groups, self.shape)
+        for number in np.unique(numbers[lanes]):
+            self.learn(lanes & (numbers == number), told.joined(numbers[lanes] == number))
+
+    def fence(self, lanes: Array) -> None:
+        """A fence of the lanes of a mask: what they know now is told by their next relaxed release."""
+        self.tick()
+        if self._fenced is None:
+            self._fenced = np.zeros(self._order.shape, np.int32)
+        self._fenced[self.cluster[lanes], self.member[lanes]] = self.told(lanes).order
+
+    def fence_proxies(self, lanes: Array) -> None:
+        """A proxy fence of the lanes of a mask: it covers all that is ordered before it."""
+        self.tick()
+        if self._proxy is None:
+            self._proxy = np.zeros((self.clusters, self.members, self.members), np.int32)
+        clusters, members = self.cluster[lanes], self.member[lanes]
+        known = self.told(lanes).order[:, : self.members]
+        self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], known)
+
+    # -------------------------------------------------------------------------------------------------- what is known
+
+    def before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
+        """Whether what `others` did at those times is ordered before what members of clusters do now.
+
+        All four broadcast to the shape of the result. What nobody did, whose number is negative, is before everything.
+        """
+        return np.asarray((self._order[clusters, members, others] > times) | (others < 0))
+
+    def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
+        """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
+        return np.asarray(self._after[clusters, members, others // WARP] > times)
+
+    def covered(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
+        """Whether a proxy fence covers what `others` wrote at those times, and is before what members do now."""
+        if self._proxy is None:
+            return np.asarray(np.broadcast_to(others < 0, np.broadcast_shapes(others.shape, times.shape)))
+        return np.asarray((self._proxy[clusters, members, others.clip(max=self.members - 1)] > times) | (others < 0))
+
+    def bits_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
+        """For each entry of the arguments, which of the 32 members from `first` on did at that time what is before.
+
+        Bit i of a result, uint32, is for the member `first` + i.
+        """
+        span = np.arange(WARP)
+        code = (clusters * self.members + members) * self.members + first  # few differ
+        _, place, which = np.unique(code, return_index=True, return_inverse=True)
+        rows = self._order[clusters[place, None], members[place, None], first[place, None] + span]
+        known = rows[which] > times[:, None]
+        return np.asarray(np.bitwise_or.reduce(np.where(known, np.uint32(1) << span.astype(np.uint32), 0), axis=1))
+
+    def all_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
+        """Whether what all threads of a block did at a time is before, where `first` is its first member.
+
+        So it is only if all of them have since released, which those that have exited never do.
+        """
+        span = np.arange(self.shape[0])
+        known = self._order[clusters[:, None], members[:, None], first[:, None] + span]
+        return np.asarray((known > times[:, None]).all(axis=1))
+
+    def has_run(self, lanes: Array, rank: Array) -> Array:
+        """Whether each lane of a mask knows that the block of its cluster with that rank has started to run."""
+        known = self._after[self.cluster[lanes], self.member[lanes]].reshape(len(rank), self.size, -1)
+        return np.asarray(known[np.arange(len(rank)), rank].max(axis=1) > 0)
+
+    def known_of(self, lanes: Array, agent: int) -> Array:
+        """Up to which time the lanes of a mask know an agent, shape (lanes,)."""
+        return np.asarray(self._order[self.cluster[lanes], self.member[lanes], agent])
+
+    def row(self, lane: tuple[int, int]) -> Array:
+        """What a lane (thread, block) knows of all others, shape (others,), not to be changed."""
+        return np.asarray(self._order[self.cluster[lane], self.member[lane]])
+
+    def rows_joined(self, lanes: Array) -> Array:
+        """What the lanes of a mask, of one block, know together, shape (others,)."""
+        members = self.member[lanes]
+        cluster = int(self.cluster[lanes][0])
+        return np.asarray(self._order[cluster, members].max(axis=0))
+
+
+def whole(mask: Mask, shape: tuple[int, int]) -> Array:
+    """A mask with an entry for each lane of the shape."""
+    return np.ones(shape, np.bool_) if mask is None else np.broadcast_to(mask, shape)

@@ -1,0 +1,271 @@
+"""Races for shared memory where more than whole blocks meet: who touched each unit last, held to what is ordered.
+
+It takes the place of `shared_races.AccessLog` in kernels that use clusters, mbarriers or barriers of some warps. A
+race is found at the later of two accesses, from the clocks, whatever order the lanes happened to run in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.reads_in_flight import PendingReads
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.lanes import WARP, Mask
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class _Touches:
+    """An access, unit by unit: one entry for each lane of it and each of the lane's units.
+
+    `rows` and `columns` say which unit of which block, `clusters` and `members` who touches it.
+    """
+
+    rows: Array
+    columns: Array
+    clusters: Array
+    members: Array
+
+
+class SharedHistory:
+    """The last writer and the readers since, of each of the `rows` units of `unit` bytes of the blocks of `clocks`."""
+
+    def __init__(self, rows: int, unit: int, clocks: Clocks) -> None:
+        self.unit, self.clocks = unit, clocks
+        self.shape = rows, clocks.shape[1]
+        self._writer = np.full(self.shape, _NOBODY, np.int32)
+        self._written = np.zeros(self.shape, np.int32)
+        self._lines = np.zeros((2, *self.shape), np.int32)  # of the last write and of the last read
+        self._sources: PendingReads | None = None  # what bulk copies still read
+        # The warp of the readers, counted from that with the same number in the block that owns the unit -> which of
+        # its threads have read, as bits, and when the last of them has
+        self._readers: dict[tuple[int, int], tuple[Array, Array]] = {}
+
+    # ------------------------------------------------------------------------------------------------------- accesses
+
+    def read(self, access: SharedAccess) -> None:
+        """Notes the reads of an access. Raises Stop for a race."""
+        touches = self._touches(access)
+        self._check_writer(access, touches, "reads")
+        clocks = self.clocks
+        distance = (touches.members // clocks.padded - touches.columns) % clocks.size
+        warps = clocks.padded // WARP
+        code = distance * warps + touches.members % clocks.padded // WARP
+        order = np.argsort(code, kind="stable")
+        bits = np.uint32(1) << (touches.members % WARP).astype(np.uint32)
+        for here in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+            key = divmod(int(code[here[0]]), warps)
+            some = _Touches(*(part[here] for part in _parts(touches)))
+            if key not in self._readers:
+                self._readers[key] = np.zeros(self.shape, np.uint32), np.zeros(self.shape, np.int32)
+            who, when = self._readers[key]
+            places = some.rows, some.columns
+            # whoever is ordered after this reader is ordered after those that are ordered before it
+            old = (who[places] != 0) & (when[places] < clocks.now)
+            if old.any():
+                left = self._unordered(key, _Touches(*(part[old] for part in _parts(some))))
+                forgotten = np.flatnonzero(old)[left == 0]
+                who[some.rows[forgotten], some.columns[forgotten]] = 0
+            np.bitwise_or.at(who, places, bits[here])
+            when[places] = clocks.now
+        self._lines[1, touches.rows, touches.columns] = access.instruction.line
+
+    def write(self, access: SharedAccess) -> None:
+        """Notes the writes of an access. Raises Stop for a race."""
+        touches = self._touches(access)
+        self.check_writable(access, touches)
+        self._writer[touches.rows, touches.columns] = touches.members
+        self._note_write(touches, access.instruction.line)
+        twice = self._writer[touches.rows, touches.columns] != touches.members
+        if twice.any():  # two of these very writes
+            raise self._race(access, touches, int(twice.argmax()), "writes", self._writer)
+
+    def start(self, agents: Array, access: SharedAccess) -> None:
+        """Notes that agents write the units of an access, after what its lanes know; `agents` has one for each block.
+
+        Until the writes have arrived, nothing is ordered after them. Raises Stop for a race.
+        """
+        touches = self._touches(access)
+        self.check_writable(access, touches)
+        places = np.unique(touches.rows * self.shape[1] + touches.columns, return_index=True)[1]
+        if len(places) < len(touches.rows):
+            twice = np.ones(len(touches.rows), np.bool_)
+            twice[places] = False
+            at = int(twice.argmax())
+            text = f"byte {touches.rows[at] * self.unit} of shared memory is written by several threads here at once"
+            lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+            raise Stop("race", text, access.instruction, lane)
+        self._writer[touches.rows, touches.columns] = agents[touches.columns]
+        self._note_write(touches, access.instruction.line)
+        self._written[touches.rows, touches.columns] = ALWAYS
+
+    def arrive(self, access: SharedAccess) -> None:
+        """Notes that the writes of an access, which agents were to make, have arrived."""
+        touches = self._touches(access)
+        self._written[touches.rows, touches.columns] = self.clocks.now
+
+    def landed(self, access: SharedAccess) -> None:
+        """Notes that the writes of an access, which its lanes have started, have arrived."""
+        self.arrive(access)
+
+    def begin_reads(self, access: SharedAccess) -> None:
+        """Notes that the one lane of an access starts a copy that reads its units from now on.
+
+        Raises Stop for what is not ordered before.
+        """
+        touches = self._touches(access)
+        self._check_writer(access, touches, "reads")
+        if self._sources is None:
+            self._sources = PendingReads(self.shape[0] * self.shape[1])
+        self._sources.begin(self._cells(touches), access.instruction.line)
+
+    def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
+        """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
+        assert self._sources is not None
+        self._sources.end(self._cells(self._touches(access)))
+        mask = np.zeros(self.clocks.shape, np.bool_)
+        mask[lane] = True
+        own = np.arange(self.shape[1])[None, :] if access.columns is None else access.columns
+        column = np.broadcast_to(own, self.clocks.shape)[access.mask][0]
+        row = np.broadcast_to(access.rows, self.clocks.shape)[access.mask][0]
+        self.read(replace(access, mask=mask, rows=np.full((1, 1), row), columns=np.full((1, 1), column)))
+
+    def _cells(self, touches: _Touches) -> Array:
+        """The number of each unit over all blocks."""
+        return np.asarray(touches.rows * self.shape[1] + touches.columns)
+
+    def check_writable(self, access: SharedAccess, touches: _Touches | None = None) -> None:
+        """Raises Stop unless all that was done before to the units of an access is ordered before it."""
+        touches = self._touches(access) if touches is None else touches
+        self._check_writer(access, touches, "writes")
+        if self._sources is not None and (busy := self._sources.busy(self._cells(touches))).any():
+            at = int(busy.argmax())
+            line = self._sources.line(int(self._cells(touches)[at]))
+            byte = int(touches.rows[at]) * self.unit
+            text = f"writes byte {byte} of shared memory, which a bulk copy (PTX line {line}) still reads: no wait"
+            lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+            witness = Witness("the copy that is in flight", line)
+            raise Stop(
+                "in-flight", text + " for it lies between", access.instruction, lane, address=byte, witnesses=(witness,)
+            )
+        for key, (who, _) in self._readers.items():
+            some = np.flatnonzero(who[touches.rows, touches.columns])
+            if some.size:
+                left = self._unordered(key, _Touches(*(part[some] for part in _parts(touches))))
+                if left.any():
+                    at = int(some[int((left != 0).argmax())])
+                    other = self._member(key, int(touches.columns[at]), int(left[left != 0][0]))
+                    raise self._race(access, touches, at, "writes", None, other)
+
+    def check_fenced(self, access: SharedAccess) -> None:
+        """Raises Stop for a unit of an access by the async proxy whose last write no proxy fence covers.
+
+        What an agent has written needs none.
+        """
+        touches = self._touches(access)
+        writer = self._writer[touches.rows, touches.columns]
+        times = self._written[touches.rows, touches.columns]
+        seen = self.clocks.covered(touches.clusters, touches.members, writer, times)
+        bad = ~seen & (writer < self.clocks.members)
+        if not bad.any():
+            return
+        at = int(bad.argmax())
+        other, line = (
+            self._named(touches, at, int(writer[at])),
+            int(self._lines[0, touches.rows[at], touches.columns[at]]),
+        )
+        byte = int(touches.rows[at]) * self.unit
+        text = (
+            f"{access.instruction.name} touches byte {byte} of shared memory by the async proxy, which {other} has "
+            f"written (PTX line {line}) with no fence.proxy.async between"
+        )
+        lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+        raise Stop("proxy", text, access.instruction, lane, address=byte, witnesses=(Witness("written here", line),))
+
+    # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _touches(self, access: SharedAccess) -> _Touches:
+        """An access unit by unit."""
+        shape, clocks = self.clocks.shape, self.clocks
+        lanes = whole(access.mask, shape)
+        rows = np.broadcast_to(access.rows, shape)[lanes]
+        own = np.arange(shape[1])[None, :] if access.columns is None else access.columns
+        columns = np.broadcast_to(own, shape)[lanes]
+        rows = (rows[:, None] + np.arange(access.count)).reshape(-1)
+        others = (np.repeat(v, access.count) for v in (columns, clocks.cluster[lanes], clocks.member[lanes]))
+        return _Touches(rows, *others)
+
+    def _note_write(self, touches: _Touches, line: int) -> None:
+        """Notes when and where units were written, which nobody has read since."""
+        self._written[touches.rows, touches.columns] = self.clocks.now
+        self._lines[0, touches.rows, touches.columns] = line
+        for who, _ in self._readers.values():
+            who[touches.rows, touches.columns] = 0
+
+    def _unordered(self, key: tuple[int, int], touches: _Touches) -> Array:
+        """Which threads of the warp `key` have read each unit and are not ordered before its toucher, as bits."""
+        who, when = self._readers[key]
+        rank = (touches.columns + key[0]) % self.clocks.size
+        first = rank * self.clocks.padded + key[1] * WARP
+        bits = who[touches.rows, touches.columns]
+        known = self.clocks.bits_before(touches.clusters, touches.members, first, when[touches.rows, touches.columns])
+        return np.asarray(bits & ~known)
+
+    def _member(self, key: tuple[int, int], column: int, bits: int) -> int:
+        """The first of the threads of the warp `key` that the bits name, for a unit of the block in that column."""
+        rank = (column + key[0]) % self.clocks.size
+        return rank * self.clocks.padded + key[1] * WARP + (bits & -bits).bit_length() - 1
+
+    def _check_writer(self, access: SharedAccess, touches: _Touches, verb: str) -> None:
+        """Raises Stop unless the last write of each unit is ordered before who touches it now."""
+        writer = self._writer[touches.rows, touches.columns]
+        times = self._written[touches.rows, touches.columns]
+        bad = ~self.clocks.before(touches.clusters, touches.members, writer, times)
+        if bad.any():
+            raise self._race(access, touches, int(bad.argmax()), verb, self._writer)
+
+    def _named(self, touches: _Touches, at: int, member: int) -> str:
+        """What faults call a member of the cluster, beside the one of entry `at`."""
+        thread, rank = member % self.clocks.padded, member // self.clocks.padded
+        me = int(touches.members[at]) // self.clocks.padded
+        return f"thread {thread}" + (f" of the block of rank {rank} in the cluster" if rank != me else "")
+
+    def _race(
+        self, access: SharedAccess, touches: _Touches, at: int, verb: str, writer: Array | None, other: int = -1
+    ) -> Stop:
+        """The fault of entry `at`: with the last writer where `writer` is given, else with the reader `other`."""
+        row, column = int(touches.rows[at]), int(touches.columns[at])
+        line = int(self._lines[int(writer is None), row, column])
+        member = other if writer is None else int(writer[row, column])
+        byte = row * self.unit
+        lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+        whose = "" if column == lane[1] else f" of the block of rank {column % self.clocks.size} in the cluster"
+        where = f"byte {byte} of shared memory{whose}"
+        if member >= self.clocks.members:
+            text = (
+                f"{verb} {where}, which an asynchronous operation (PTX line {line}) writes: nothing orders this after "
+                "the end of the phase of its mbarrier, which this thread has not waited for"
+            )
+            witness = Witness("the operation that is in flight", line)
+            return Stop("in-flight", text, access.instruction, lane, address=byte, witnesses=(witness,))
+        name, done = self._named(touches, at, member), "reads" if writer is None else "writes"
+        text = f"thread {lane[0]} {verb} {where}, which {name} {done} (PTX line {line}), and nothing orders the two"
+        witness = Witness(f"{name} (warp {member % self.clocks.padded // WARP}) {done} it here", line)
+        return Stop("race", text, access.instruction, lane, address=byte, witnesses=(witness,))
+
+    # ------------------------------------------------------------------------- what it shares with the log of accesses
+
+    def barrier(self, blocks: Mask, flying: Sequence[SharedAccess], gone: Mask = None) -> None:
+        """Does nothing: barriers are in the clocks."""
+
+
+def _parts(touches: _Touches) -> tuple[Array, Array, Array, Array]:
+    """The fields of touches, in order."""
+    return touches.rows, touches.columns, touches.clusters, touches.members

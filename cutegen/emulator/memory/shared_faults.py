@@ -1,0 +1,57 @@
+"""What is wrong with an access to shared memory that touches what it must not: faults of one lane at one byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.lanes import spread
+
+
+def astray(
+    access: SharedAccess, lane: tuple[int, int], byte: int, verb: str, variables: Sequence[tuple[str, int, int]]
+) -> Stop:
+    """The fault of a lane that touches a byte between two of the variables, which are (name, start, end)."""
+    name, start, end = max((v for v in variables if v[2] <= byte), key=lambda v: v[2])
+    text = f"{verb} shared memory {byte - end} bytes past the end of {name}, which has {end - start} bytes"
+    return Stop("out-of-bounds", text, access.instruction, lane, address=byte)
+
+
+def part_of_mbarrier(access: SharedAccess, lane: tuple[int, int], byte: int, verb: str) -> Stop:
+    """The fault of a lane that touches a byte of an mbarrier as if it were data."""
+    text = f"{verb} byte {byte} of shared memory, which is part of an mbarrier until it is invalidated"
+    return Stop("mbarrier", text, access.instruction, lane, address=byte)
+
+
+def flying(
+    access: SharedAccess,
+    lane: tuple[int, int],
+    byte: int,
+    verb: str,
+    copies: Iterable[SharedAccess],
+    unit: int,
+    shape: tuple[int, int],
+) -> Stop:
+    """The fault of a lane that touches a byte which one of the asynchronous `copies` still writes.
+
+    A unit has `unit` bytes, and `shape` is that of the lanes.
+    """
+    copy = next((c for c in copies if _covers(c, byte // unit, lane[1], shape)), None)
+    line, what = (0, "") if copy is None else (copy.instruction.line, f" of {copy.tensor}" if copy.tensor else "")
+    return Stop(
+        "in-flight",
+        f"{verb} shared memory that a cp.async{what} (PTX line {line}) still writes: the thread that issued it has "
+        "not waited for its group",
+        access.instruction,
+        lane,
+        address=byte,
+        witnesses=(Witness("the copy that is in flight", line),),
+    )
+
+
+def _covers(access: SharedAccess, row: int, block: int, shape: tuple[int, int]) -> bool:
+    """Whether a thread of the block touches that row in an access."""
+    rows = spread(access.rows, shape)[:, block]
+    there = (rows <= row) & (row < rows + access.count)
+    return bool((there if access.mask is None else there & spread(access.mask, shape)[:, block]).any())

@@ -1,0 +1,117 @@
+"""st.async: stores to shared memory of the cluster whose bytes an mbarrier beside them counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
+from cutegen.emulator.operations.operands import Note, Operation, Places, getter
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Immediate, Instruction, Register, Vector
+from cutegen.emulator.synchronisation.mbarriers import Uses
+from cutegen.emulator.synchronisation.team import Delivery
+
+
+def async_store_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
+    """The operation of st.async of values of 32 or 64 bits. Raises UnsupportedInstruction for other forms.
+
+    What the thread has done before is not released with it: only the values themselves are.
+    """
+    reader = InstructionReader(instruction)
+    reader.leads("async")
+    kind = reader.type("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64")
+    reader.flag("weak")
+    space = reader.choice("shared::cluster", default="")
+    reader.choice("mbarrier::complete_tx::bytes")
+    count = int(reader.choice("v2", "v4", default="v1")[1:])
+    if kind.width * count > 128:
+        reader.fail(f"{count} values of {kind.width} bits at once")
+    target, source, mbarrier = reader.operands(3)
+    items = source.items if isinstance(source, Vector) else (source,)
+    if len(items) != count or not all(isinstance(item, Register | Immediate) for item in items):
+        reader.fail(f"{count} registers were expected")
+    given = [reader.source(item, kind) for item in items]
+    sources = [getter(item, kind.width, slots, {}, instruction) for item in given]
+    origins = [slots[i.name] if isinstance(i, Register) else -1 for i in given]
+    size = kind.width // 8
+    to = replace(
+        read_mbarrier(reader, target, space, slots, places), size=size * count, counted=True, align=size * count
+    )
+    counter = replace(read_mbarrier(reader, mbarrier, space, slots, places), counted=True)
+    note("shared", size)
+
+    def store(lanes: Lanes, mask: Mask) -> None:
+        uses = counter.uses(lanes, mask)
+        access = to.access(lanes, mask)[0]
+        check_same_block(lanes, access, uses)
+        lanes.shared.check_free(access, "writes")
+        start_writes(lanes, access, uses, size * count)
+        poison = [lanes.poison.get(origin) for origin in origins]
+        lanes.shared.put(access, size, [get(lanes) for get in sources], poison)
+
+    return store
+
+
+def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
+    """Raises Stop unless the mbarriers that are used lie in the blocks whose memory the access is."""
+    own = np.arange(lanes.shape[1])[None, :]
+    blocks = np.broadcast_to(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
+    if (bad := blocks != uses.blocks).any():
+        at, size = int(bad.argmax()), lanes.team.size
+        text = (
+            f"writes shared memory of the block of rank {blocks[at] % size} in the cluster, and its mbarrier lies in "
+            f"that of rank {uses.blocks[at] % size}: both must be in one block"
+        )
+        raise Stop("cluster", text, uses.instruction, uses.lane(at))
+
+
+def start_writes(
+    lanes: Lanes, access: SharedAccess, uses: Uses, size: int, seen: Callable[[tuple[int, int]], None] | None = None
+) -> None:
+    """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
+
+    `seen`, if it is given, is told which lane is the first to know that they have. Raises Stop for an mbarrier that is
+    not there, and for what is not ordered before the writes.
+    """
+    team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
+    assert isinstance(log, SharedHistory)
+    for offset in dict.fromkeys(uses.offsets.tolist()):
+        part = np.zeros(lanes.shape, np.bool_)
+        part[uses.lanes] = uses.offsets == offset
+        chosen = uses.offsets == offset
+        some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
+        log.start(team.mbarriers.agents(some), replace(access, mask=part))
+        own = np.arange(lanes.shape[1])[None, :]
+        columns = np.broadcast_to(own if access.columns is None else access.columns, lanes.shape)
+        for block in {*some.blocks.tolist()}:
+            here = part & (columns == block)
+            team.mbarriers.started(block, offset, line)
+            bytes_in_all = size * int(np.count_nonzero(here))
+            team.send(_delivery(lanes, log, replace(access, mask=here), block, offset, bytes_in_all, line, seen))
+
+
+def _delivery(
+    lanes: Lanes,
+    log: SharedHistory,
+    access: SharedAccess,
+    block: int,
+    offset: int,
+    size: int,
+    line: int,
+    seen: Callable[[tuple[int, int]], None] | None,
+) -> Delivery:
+    """What completes writes to the memory of a block, of `size` bytes in all, which its mbarrier at `offset` counts."""
+
+    def deliver() -> None:
+        log.arrive(access)
+        lanes.team.mbarriers.arrived(block, offset, size, line, seen)
+
+    return deliver

@@ -1,0 +1,238 @@
+"""cp.async.bulk without tensor maps, its groups and its waits, and cp.async.mbarrier.arrive.
+
+A copy moves its bytes at once. But what it writes in shared memory is an agent's until the phase of its mbarrier has
+ended, and what it reads there counts as being read until the wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.memory.runs import PIECE, check_run, load_global, load_shared, store_global, store_shared
+from cutegen.emulator.operations.addresses import Pointer, read_pointer
+from cutegen.emulator.operations.async_stores import check_same_block, start_writes
+from cutegen.emulator.operations.mbarrier_operations import Numbers, SharedOperand, read_mbarrier, read_number
+from cutegen.emulator.operations.operands import Note, Operation, Places
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Immediate, Instruction, Operand
+from cutegen.emulator.synchronisation.bulk_groups import BulkCopy, single
+from cutegen.emulator.synchronisation.mbarriers import MOST, Uses
+
+Lane = tuple[int, int]
+_COUNTED = "mbarrier::complete_tx::bytes"
+
+
+def bulk_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
+    """The operation of cp.async.bulk, or of its commit_group or wait_group.
+
+    Raises UnsupportedInstruction for tensor maps, multicast, byte masks, reductions and cache policies.
+    """
+    reader = InstructionReader(instruction)
+    del reader.left[:2]
+    what = reader.choice("commit_group", "wait_group", default="")
+    if what == "commit_group":
+        reader.operands(0)
+        return lambda lanes, mask: lanes.team.bulk_groups.commit(whole(lanes.active(mask), lanes.shape))
+    if what == "wait_group":
+        read = reader.flag("read")
+        (left,) = reader.operands(1)
+        if not isinstance(left, Immediate) or left.width is not None or left.bits >> 63:
+            reader.fail("a count that is no constant")
+        count = left.bits
+
+        def wait(lanes: Lanes, mask: Mask) -> None:
+            lanes.team.bulk_groups.wait(count, whole(lanes.active(mask), lanes.shape), read=read)
+
+        return wait
+    return _copy(reader, slots, places, note)
+
+
+def _copy(reader: InstructionReader, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
+    """The operation of one of the copies: from global to shared memory, the other way, or to a peer's."""
+    spaces = reader.left[:2]
+    del reader.left[:2]
+    note("shared", 8)
+    if spaces == ["global", "shared::cta"]:
+        reader.choice("bulk_group")
+        target, source, size = reader.operands(3)
+        note("global", PIECE)
+        return _each(
+            _to_global(
+                read_pointer(reader, target, "global", slots, places), _place(reader, source, "shared", slots, places)
+            ),
+            read_number(reader, size, slots),
+            reader.instruction,
+        )
+    if spaces not in (["shared::cluster", "global"], ["shared::cta", "global"], ["shared::cluster", "shared::cta"]):
+        reader.fail("these state spaces")
+    reader.choice(_COUNTED)
+    target, source, size, mbarrier = reader.operands(4)
+    to = _place(reader, target, spaces[0], slots, places)
+    counter = replace(read_mbarrier(reader, mbarrier, spaces[0], slots, places), counted=True)
+    if spaces[1] == "global":
+        note("global", PIECE)
+        one = _from_global(to, read_pointer(reader, source, "global", slots, places), counter)
+    else:
+        one = _to_peer(to, _place(reader, source, "shared", slots, places), counter)
+    return _each(one, read_number(reader, size, slots), reader.instruction)
+
+
+One = Callable[[Lanes, Lane, int, Instruction], None]
+"""Makes the copy of one lane, of so many bytes."""
+
+
+def _each(one: One, sizes: Numbers, instruction: Instruction) -> Operation:
+    """The operation that makes the copies of all lanes of a mask, one after the other."""
+
+    def copy(lanes: Lanes, mask: Mask) -> None:
+        here = whole(lanes.active(mask), lanes.shape)
+        for thread, block, size in zip(*np.nonzero(here), sizes(lanes, mask).tolist(), strict=True):
+            lane = int(thread), int(block)
+            if size % PIECE or size > MOST:
+                text = f"a bulk copy of {size} bytes, which must be a multiple of {PIECE}, at most {MOST}"
+                raise Stop("misaligned", text, instruction, lane)
+            if size:
+                one(lanes, lane, size, instruction)
+
+    return copy
+
+
+def _place(
+    reader: InstructionReader, operand: Operand, space: str, slots: Mapping[str, int], places: Places
+) -> SharedOperand:
+    """An operand in brackets as a place in shared memory, 16 bytes of which must lie together."""
+    found = read_mbarrier(reader, operand, space, slots, places)
+    return replace(found, align=PIECE, counted=True)
+
+
+def _address(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instruction) -> int:
+    """The global address that a lane has. Raises Stop if it is misaligned."""
+    mask = single(lane, lanes.shape)
+    base = pointer.known_base(lanes, mask, instruction)
+    lanes.access.aligned(base, pointer.offset, PIECE, mask, instruction)
+    return int(np.broadcast_to(base, lanes.shape)[lane]) + pointer.offset
+
+
+def _source(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, bool]:
+    """The bytes that a lane's copy reads in shared memory, and whether all were written. Raises Stop for a fault."""
+    access = replace(operand, size=size).access(lanes, single(lane, lanes.shape))[0]
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    data, written = load_shared(lanes.shared, access)
+    log.begin_reads(access)
+    log.check_fenced(access)
+    return access, data, written
+
+
+def _from_global(to: SharedOperand, origin: Pointer, counter: SharedOperand) -> One:
+    """The copy from global to shared memory."""
+
+    def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
+        mask = single(lane, lanes.shape)
+        data, lost, landing = load_global(
+            lanes.access, _address(lanes, origin, lane, instruction), size, lane, instruction
+        )
+        _write(lanes, to, counter, mask, data, lost, lambda observer: landing())
+
+    return copy
+
+
+def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -> One:
+    """The copy from the block's shared memory to that of a block of the cluster."""
+
+    def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
+        mask = single(lane, lanes.shape)
+        access, data, written = _source(lanes, origin, lane, size)
+        log = lanes.shared.log
+        assert isinstance(log, SharedHistory)
+        lost = np.full(size, not written)
+        _write(lanes, to, counter, mask, data, lost, lambda observer: log.end_reads(access, observer))
+
+    return copy
+
+
+def _write(
+    lanes: Lanes,
+    to: SharedOperand,
+    counter: SharedOperand,
+    mask: Array,
+    data: Array,
+    lost: Array,
+    seen: Callable[[Lane], None],
+) -> None:
+    """Writes what a lane's copy has read to shared memory; `seen` is told which lane first knows of that."""
+    uses: Uses = counter.uses(lanes, mask)
+    access = replace(to, size=len(data)).access(lanes, mask)[0]
+    check_same_block(lanes, access, uses)
+    check_run(lanes.shared, access, "writes")
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    log.check_writable(access)
+    log.check_fenced(access)
+    start_writes(lanes, access, uses, len(data), seen)
+    store_shared(lanes.shared, access, data, lost)
+
+
+def _to_global(target: Pointer, origin: SharedOperand) -> One:
+    """The copy from shared to global memory, which a bulk group of the thread has."""
+
+    def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
+        address = _address(lanes, target, lane, instruction)
+        access, data, written = _source(lanes, origin, lane, size)
+        if not written:
+            raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", instruction)
+        log = lanes.shared.log
+        assert isinstance(log, SharedHistory)
+        landing = store_global(lanes.access, address, data, lane, instruction)
+        done = BulkCopy(instruction.line, lambda: log.end_reads(access, lane), landing)
+        lanes.team.bulk_groups.begin(lane, done)
+
+    return copy
+
+
+def copies_arrival(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of cp.async.mbarrier.arrive: the thread's cp.async so far arrive at an mbarrier when they land.
+
+    Without `.noinc` the mbarrier expects that arrival besides all others.
+    """
+    reader = InstructionReader(instruction)
+    del reader.left[:3]
+    reader.type("b64")
+    counts = reader.flag("noinc")
+    space = reader.choice("shared", "shared::cta", default="")
+    (operand,) = reader.operands(1)
+    where = read_mbarrier(reader, operand, space, slots, places)
+
+    def arrive(lanes: Lanes, mask: Mask) -> None:
+        uses = where.uses(lanes, mask)
+        active = lanes.active(mask)
+        log = lanes.shared.log
+        assert isinstance(log, SharedHistory)
+        lanes.team.mbarriers.check(uses)
+        lanes.shared.commit(active)
+        for access in lanes.shared.wait(0, active):
+            for offset in dict.fromkeys(uses.offsets.tolist()):
+                chosen = uses.offsets == offset
+                part = np.zeros(lanes.shape, np.bool_)
+                part[uses.lanes] = chosen
+                part &= whole(access.mask, lanes.shape)
+                if part.any():
+                    inside = part[uses.lanes]
+                    some = Uses(part, uses.offsets[inside], uses.blocks[inside], instruction)
+                    log.start(lanes.team.mbarriers.agents(some), replace(access, mask=part))
+                    log.arrive(replace(access, mask=part))
+        if counts:
+            ones = np.ones(len(uses.offsets), np.int64)
+            lanes.team.mbarriers.arrive(uses, ones, 0 * ones, relaxed=True)
+
+    return arrive

@@ -1,0 +1,193 @@
+"""mbarrier instructions as operations on the lanes' state, but for the waits, which are in `phase_waits`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import Mask, first_lane
+from cutegen.emulator.memory.placement import WINDOW
+from cutegen.emulator.operations.addresses import Pointer, read_pointer
+from cutegen.emulator.operations.operands import Operation, Places, getter
+from cutegen.emulator.operations.peers import whose_memory
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Instruction, Operand, Register
+from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.synchronisation.mbarriers import MOST, Uses
+
+SIZE = 8
+"""The bytes of an mbarrier."""
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """An operand that says where in shared memory an mbarrier is, or other data of `size` bytes.
+
+    It is a `pointer` in the state space shared, shared::cluster, or "" for a generic address. What is `counted` ends
+    with a phase of an mbarrier. Its address is a multiple of `align`.
+    """
+
+    pointer: Pointer
+    space: str
+    instruction: Instruction
+    size: int = SIZE
+    counted: bool = False
+    align: int = SIZE
+
+    def access(self, lanes: Lanes, mask: Mask) -> tuple[SharedAccess, Array]:
+        """The bytes that the lanes of a mask use, and the blocks that have them, for each lane.
+
+        Raises Stop for an address that is out of bounds or misaligned, and for a peer's that may not be used.
+        """
+        active = lanes.active(mask)
+        address, offset = self.pointer.known_base(lanes, mask, self.instruction), self.pointer.offset
+        columns = None
+        if not self.space:
+            outside = whole(active, lanes.shape) & (address.astype(np.int64) + offset < WINDOW)
+            if outside.any():
+                lane = first_lane(outside, lanes.shape)
+                raise Stop("out-of-bounds", "a generic address outside of shared memory", self.instruction, lane)
+            address = address - np.uint64(WINDOW)
+        if self.space != "shared":
+            address, offset, columns = whose_memory(
+                lanes, address, offset, active, self.instruction, counted=self.counted
+            )
+        access = lanes.shared.access(address, offset, self.size, active, self.instruction, columns, self.align)
+        own = np.arange(lanes.shape[1])[None, :]
+        return access, np.broadcast_to(own if columns is None else columns, lanes.shape)
+
+    def uses(self, lanes: Lanes, mask: Mask) -> Uses:
+        """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""
+        access, blocks = self.access(lanes, mask)
+        here = whole(lanes.active(mask), lanes.shape)
+        offsets = np.broadcast_to(access.rows, lanes.shape)[here] * lanes.shared.unit
+        return Uses(here, offsets, blocks[here], self.instruction)
+
+
+def read_mbarrier(
+    reader: InstructionReader, operand: Operand, space: str, slots: Mapping[str, int], places: Places
+) -> SharedOperand:
+    """An operand in brackets as the place of an mbarrier.
+
+    `space` is shared, shared::cta, shared::cluster, or "" for a generic address.
+    """
+    window = "shared" if space == "shared::cta" else space
+    pointer = read_pointer(reader, operand, window.partition("::")[0], slots, places)
+    return SharedOperand(pointer, window, reader.instruction)
+
+
+Numbers = Callable[[Lanes, Mask], Array]
+"""Finds whole numbers in the lanes of a mask, one for each of them."""
+
+
+def mbarrier_operation(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of an mbarrier instruction that does not wait.
+
+    Raises UnsupportedInstruction for mbarrier.arrive_drop, and for forms that PTX does not have.
+    """
+    reader = InstructionReader(instruction)
+    reader.type("b64")
+    what = reader.choice("init", "inval", "arrive", "expect_tx", "complete_tx", "pending_count")
+    if what == "pending_count":
+        reader.fail("this form")
+    if what in ("init", "inval"):
+        return _making(reader, what == "init", slots, places)
+    if what == "arrive":
+        return _arriving(reader, slots, places)
+    return _counting(reader, what == "expect_tx", slots, places)
+
+
+def read_number(reader: InstructionReader, operand: Operand, slots: Mapping[str, int]) -> Numbers:
+    """How to find a count in the lanes of a mask, as whole numbers, one for each of them."""
+    source = reader.source(operand, TYPES["u32"])
+    get = getter(source, 32, slots, {}, reader.instruction)
+    slot = slots[source.name] if isinstance(source, Register) else -1
+    instruction = reader.instruction
+
+    def numbers(lanes: Lanes, mask: Mask) -> Array:
+        if slot in lanes.poison:
+            lanes.refuse(lanes.poison[slot], mask, "a count", instruction)
+        here = whole(lanes.active(mask), lanes.shape)
+        return np.broadcast_to(get(lanes), lanes.shape)[here].astype(np.int64)
+
+    return numbers
+
+
+def _making(reader: InstructionReader, makes: bool, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of mbarrier.init, or of mbarrier.inval, which lets its bytes be used otherwise."""
+    space = reader.choice("shared", "shared::cta", default="")
+    operand, *more = reader.operands(2 if makes else 1)
+    where = read_mbarrier(reader, operand, space, slots, places)
+    count = read_number(reader, more[0], slots) if makes else None
+
+    def make(lanes: Lanes, mask: Mask) -> None:
+        access, _ = where.access(lanes, mask)
+        uses = where.uses(lanes, mask)
+        if count is not None:
+            lanes.team.mbarriers.make(uses, count(lanes, mask))
+            lanes.shared.check_free(access, "initialises an mbarrier in")
+        else:
+            lanes.team.mbarriers.unmake(uses)
+        lanes.shared.log.write(access)
+        lanes.shared.mark_barrier(access, count is not None)
+
+    return make
+
+
+def _arriving(reader: InstructionReader, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of mbarrier.arrive, which may expect bytes first. Its result is the number of the phase."""
+    expects, completes = reader.flag("expect_tx"), not reader.flag("noComplete")
+    relaxed = reader.choice("release", "relaxed", default="") == "relaxed"
+    reader.choice("cta", "cluster", default="")
+    space = reader.choice("shared", "shared::cta", "shared::cluster", default="")
+    target, operand, *more = reader.operands(*((3,) if expects or not completes else (2, 3)))
+    if not isinstance(target, Register) or target.width not in (0, 64):
+        reader.fail("no register to write to")
+    if target.width and space == "shared::cluster":
+        reader.fail("a state of an mbarrier that may be a peer's")
+    if expects and not completes:
+        reader.fail("modifier .noComplete")
+    where = read_mbarrier(reader, operand, space, slots, places)
+    given = read_number(reader, more[0], slots) if more else None
+    slot, instruction = slots[target.name] if target.width else -1, reader.instruction
+
+    def arrive(lanes: Lanes, mask: Mask) -> None:
+        uses = where.uses(lanes, mask)
+        none, one = np.zeros(len(uses.offsets), np.int64), np.ones(len(uses.offsets), np.int64)
+        counts = one if given is None or expects else given(lanes, mask)
+        if (bad := (counts < 1) | (counts > MOST)).any():
+            lane = uses.lane(int(bad.argmax()))
+            raise Stop(
+                "mbarrier", f"{counts[bad][0]} arrivals at once, where 1 to {MOST} are possible", instruction, lane
+            )
+        more = given(lanes, mask) if given is not None and expects else none
+        phases = lanes.team.mbarriers.arrive(uses, counts, more, relaxed=relaxed, completes=completes)
+        if slot >= 0:
+            found = np.zeros(lanes.shape, np.uint64)
+            found[uses.lanes] = phases
+            lanes.put(slot, found, mask)
+
+    return arrive
+
+
+def _counting(reader: InstructionReader, expects: bool, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of mbarrier.expect_tx, or of mbarrier.complete_tx."""
+    reader.flag("relaxed")
+    reader.choice("cta", "cluster", default="")
+    space = reader.choice("shared", "shared::cta", "shared::cluster", default="")
+    operand, amount = reader.operands(2)
+    where = read_mbarrier(reader, operand, space, slots, places)
+    given = read_number(reader, amount, slots)
+
+    def expect(lanes: Lanes, mask: Mask) -> None:
+        more = given(lanes, mask)
+        lanes.team.mbarriers.expect(where.uses(lanes, mask), more if expects else -more)
+
+    return expect

@@ -1,0 +1,136 @@
+"""The 16 barriers of a block where some of its warps may meet at one: bar.sync with a count, and bar.arrive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.lanes import WARP, first_lane
+from cutegen.emulator.ptx.model import Instruction
+
+
+@dataclass
+class _Barrier:
+    """A barrier with one number, in all blocks of a batch.
+
+    `expected` is how many threads open it in each block: 0 for all that have not exited, -1 where none has come.
+    `arrived` are the lanes that have come since it opened last, `waiting` those of them that wait for it, and `line` is
+    the PTX line at which they came.
+    """
+
+    expected: Array
+    arrived: Array
+    waiting: Array
+    line: Array
+
+
+class BlockBarriers:
+    """The barriers of the blocks of `clocks`."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._barriers: dict[int, _Barrier] = {}
+
+    def arrive(
+        self, number: int, count: int | None, lanes: Array, alive: Array, instruction: Instruction, *, waits: bool
+    ) -> None:
+        """Lets the lanes of a mask come to the barrier with that number, to wait there where it `waits`.
+
+        `count` is how many threads it expects, None for all; `alive` are the lanes that have not exited. Raises Stop
+        for a lane that it does not expect.
+        """
+        shape = self.clocks.shape
+        if number not in self._barriers:
+            nobody = np.zeros(shape, np.bool_)
+            self._barriers[number] = _Barrier(
+                np.full(shape[1], -1, np.int64), nobody, nobody.copy(), np.zeros(shape, np.int32)
+            )
+        barrier, wanted = self._barriers[number], count or 0
+        twice = lanes & barrier.arrived
+        if twice.any():
+            text = f"this thread comes to barrier {number} again, which has not opened since it came last"
+            raise Stop("barrier", text, instruction, first_lane(twice, shape))
+        blocks = lanes.any(axis=0)
+        strange = blocks & (barrier.expected >= 0) & (barrier.expected != wanted)
+        if strange.any():
+            lane = first_lane(lanes & strange, shape)
+            others = int(barrier.expected[lane[1]])
+            text = f"barrier {number} counts {wanted or 'all'} threads here, and {others or 'all'} where others wait"
+            raise Stop("barrier", text, instruction, lane)
+        barrier.expected[blocks] = wanted
+        barrier.arrived = barrier.arrived | lanes
+        barrier.line[lanes] = instruction.line
+        if waits:
+            barrier.waiting = barrier.waiting | lanes
+        self._open(number, alive, instruction)
+
+    def open_for(self, number: int, lanes: Array, alive: Array, instruction: Instruction) -> Array:
+        """The lanes of a mask, which have come to the barrier with that number, that need not wait any more."""
+        self._open(number, alive, instruction)
+        return np.asarray(lanes & ~self._barriers[number].waiting)
+
+    def missing(self, number: int, lane: tuple[int, int], alive: Array) -> Array:
+        """The lanes of a block that have not come to the barrier at which one of its lanes waits."""
+        mine = np.zeros(self.clocks.shape, np.bool_)
+        mine[:, lane[1]] = True
+        return np.asarray(mine & alive & ~self._barriers[number].arrived)
+
+    def came(self, number: int, lane: tuple[int, int]) -> tuple[int, int]:
+        """How many threads have come to the barrier at which a lane waits, and how many it expects (0: all)."""
+        barrier = self._barriers[number]
+        return int(barrier.arrived[:, lane[1]].sum()), int(barrier.expected[lane[1]])
+
+    def _open(self, number: int, alive: Array, instruction: Instruction) -> None:
+        """Opens the barrier with that number in those blocks where all have come, who then know of each other."""
+        barrier, shape = self._barriers[number], self.clocks.shape
+        some = barrier.arrived.any(axis=0)
+        everyone = (barrier.arrived | ~alive).all(axis=0)
+        warps = self._whole_warps(barrier.arrived, alive) * WARP
+        counted = barrier.expected > 0
+        if (many := some & counted & (warps > barrier.expected)).any():
+            lane = first_lane(barrier.arrived & many, shape)
+            text = f"{warps[lane[1]]} threads come to barrier {number}, which counts {barrier.expected[lane[1]]}"
+            raise Stop("barrier", text, instruction, lane)
+        opened = some & np.where(counted, warps == barrier.expected, everyone)
+        if not opened.any():
+            return
+        lanes = barrier.arrived & opened
+        self._check_aligned(barrier, lanes, alive, instruction)
+        self.clocks.tick()
+        rows, blocks = self.clocks.told(lanes), np.broadcast_to(np.arange(shape[1]), shape)[lanes]
+        for block in np.flatnonzero(opened):
+            here = np.zeros(shape, np.bool_)
+            here[:, block] = barrier.waiting[:, block]
+            self.clocks.learn(here, rows.joined(blocks == block))
+        barrier.arrived = barrier.arrived & ~opened
+        barrier.waiting = barrier.waiting & ~opened
+        barrier.expected[opened] = -1
+
+    def _whole_warps(self, arrived: Array, alive: Array) -> Array:
+        """How many warps of each block have come with all of their threads that are alive."""
+        threads, blocks = self.clocks.shape
+        warps = -(-threads // WARP)
+        came, here = np.zeros((2, warps * WARP, blocks), np.bool_)
+        came[:threads], here[:threads] = arrived, alive
+        came, here = came.reshape(warps, WARP, blocks), here.reshape(warps, WARP, blocks)
+        return np.asarray((came.any(axis=1) & (came | ~here).all(axis=1)).sum(axis=0))
+
+    def _check_aligned(self, barrier: _Barrier, lanes: Array, alive: Array, instruction: Instruction) -> None:
+        """Raises Stop for a lane that came at another instruction than its warp, where that must come together."""
+        aligned = instruction.opcode == "bar" or "aligned" in instruction.modifiers
+        if not aligned:
+            return
+        threads = self.clocks.shape[0]
+        for start in range(0, threads, WARP):
+            warp = slice(start, start + WARP)
+            here, lines = lanes[warp], barrier.line[warp]
+            last = np.where(here, lines, 0).max(axis=0)
+            bad = (here & (lines != last)) | (here.any(axis=0) & alive[warp] & ~here)
+            if bad.any():
+                thread, block = first_lane(bad, bad.shape)
+                text = "this thread waits at another barrier than the other threads of its warp"
+                raise Stop("barrier", text, instruction, (start + thread, block))

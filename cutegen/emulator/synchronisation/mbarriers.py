@@ -1,0 +1,310 @@
+"""mbarriers in the shared memory of a batch's blocks: counts of arrivals and of bytes, phases, and what they order.
+
+A phase ends when no arrival and no byte is still to come. Who waits for it knows then what those knew who arrived in
+it, and sees the asynchronous writes that were counted in it, which its agent made (`checks.clocks`). The scopes of
+mbarrier instructions are not looked at: each of them is taken to be as wide as the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.ptx.model import Instruction
+
+MOST = (1 << 20) - 1
+"""The largest count of arrivals, and of bytes either way (PTX ISA 9.1, section of mbarrier)."""
+
+
+Seen = Callable[[tuple[int, int]], None]
+"""Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
+
+
+@dataclass
+class Mbarrier:
+    """One mbarrier, at the byte `offset` of the shared memory of the block with the number `block` in the batch.
+
+    It expects `count` arrivals in each phase; `pending` of them and `bytes` are still to come in this one. `ended` are
+    the times at which phases ended. `maker` is the member that initialised it, at the time `made`, and at `published`
+    (0: never) a fence of that member showed that to the cluster. `agent` is the number of its agent. `told` is what the
+    arrivals of this phase have told, and `known` what those of the phase before had. `used` has the time at which each
+    member used it last. `arriving` want to know who finds first that this phase has ended, and `unseen` that one before
+    has.
+    """
+
+    offset: int
+    block: int
+    count: int
+    pending: int
+    maker: int
+    made: int
+    line: int
+    agent: int
+    used: Array
+    bytes: int = 0
+    published: int = 0
+    ended: list[int] = field(default_factory=list)
+    told: Told | None = None
+    known: Told | None = None
+    arriving: list[Seen] = field(default_factory=list)
+    unseen: list[Seen] = field(default_factory=list)
+
+    @property
+    def phase(self) -> int:
+        """How many phases have ended."""
+        return len(self.ended)
+
+    def __str__(self) -> str:
+        return f"{self.pending} of {self.count} arrivals and {self.bytes} bytes"
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Which mbarriers the lanes of a mask use: their `offsets` and `blocks`, an entry for each lane of the mask."""
+
+    lanes: Array
+    offsets: Array
+    blocks: Array
+    instruction: Instruction
+
+    def lane(self, index: int) -> tuple[int, int]:
+        """The lane of an entry."""
+        threads, blocks = np.nonzero(self.lanes)
+        return int(threads[index]), int(blocks[index])
+
+
+class Mbarriers:
+    """All mbarriers of the blocks of `clocks` that have been initialised and not invalidated."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._all: dict[tuple[int, int], Mbarrier] = {}
+        self._agents: dict[int, int] = {}  # offset -> the agent of the block of rank 0
+        self.writes: dict[tuple[int, int], tuple[int, int]] = {}
+        """Of each agent of a cluster, (cluster, agent): when its last write arrived, and the PTX line of that."""
+        self._under_way: dict[tuple[int, int], int] = {}  # how many writes of an agent there are that have not arrived
+
+    # ----------------------------------------------------------------------------------------- one by one, and groups
+
+    def make(self, uses: Uses, counts: Array) -> None:
+        """Initialises mbarriers. Raises Stop for one that is there, and for a count that PTX does not allow."""
+        clocks = self.clocks
+        members = clocks.member[uses.lanes]
+        for i, (block, offset) in enumerate(zip(uses.blocks.tolist(), uses.offsets.tolist(), strict=True)):
+            there, count = self._all.get((block, offset)), int(counts[i])
+            if there is not None:
+                text = (
+                    f"initialises the mbarrier at byte {offset} of shared memory, which PTX line {there.line} has done"
+                )
+                raise self._stop(text + ", and nothing has invalidated", uses, i, there)
+            if not 1 <= count <= MOST:
+                raise self._stop(f"a count of {count} arrivals, where 1 to {MOST} are possible", uses, i)
+            if offset not in self._agents:
+                self._agents[offset] = clocks.add_agents()
+            agent = self._agents[offset] + block % clocks.size
+            used = np.zeros(clocks.members, np.int32)
+            line = uses.instruction.line
+            made = Mbarrier(offset, block, count, count, int(members[i]), clocks.now, line, agent, used)
+            self._all[block, offset] = made
+
+    def unmake(self, uses: Uses) -> None:
+        """Invalidates mbarriers. Raises Stop for one that somebody's use is not ordered before that."""
+        clocks = self.clocks
+        for index, mbarrier in self._each(uses):
+            row = clocks.row(uses.lane(int(index[0])))[: clocks.members]
+            late = (mbarrier.used > 0) & (row <= mbarrier.used)
+            if late.any():
+                thread, block = clocks.lane(mbarrier.block // clocks.size, int(late.argmax()))
+                text = (
+                    f"invalidates the mbarrier at byte {mbarrier.offset}, which thread {thread} of block {block} of the"
+                )
+                raise self._stop(f"{text} batch uses, and nothing orders the two", uses, int(index[0]), mbarrier)
+            del self._all[mbarrier.block, mbarrier.offset]
+
+    def publish(self, lanes: Array) -> None:
+        """fence.mbarrier_init in the lanes of a mask: what they have initialised is seen by who runs after them."""
+        self.clocks.tick()
+        makers = {*zip(self.clocks.cluster[lanes].tolist(), self.clocks.member[lanes].tolist(), strict=True)}
+        for mbarrier in self._all.values():
+            if not mbarrier.published and (mbarrier.block // self.clocks.size, mbarrier.maker) in makers:
+                mbarrier.published = self.clocks.now
+
+    def arrive(self, uses: Uses, counts: Array, more: Array, *, relaxed: bool, completes: bool = True) -> Array:
+        """Arrives `counts` times with each lane, which expects so many `more` bytes first; returns the phases of that.
+
+        A `relaxed` arrival orders no memory; one that does not `complete` must not end the phase. Raises Stop for
+        arrivals that are not expected.
+        """
+        self.clocks.tick()
+        rows = self.clocks.told(uses.lanes, relaxed=relaxed)
+        phases = np.zeros(len(uses.offsets), np.int64)
+        for index, mbarrier in self._each(uses):
+            steps = (
+                [index] if counts[index].sum() <= mbarrier.pending else [index[i : i + 1] for i in range(len(index))]
+            )
+            for some in steps:
+                phases[some] = mbarrier.phase
+                self._expect(mbarrier, int(more[some].sum()), uses, int(some[0]))
+                mbarrier.pending -= int(counts[some].sum())
+                if mbarrier.pending < 0:
+                    text = (
+                        f"arrives at the mbarrier at byte {mbarrier.offset} when all {mbarrier.count} arrivals of its "
+                    )
+                    text += f"phase {mbarrier.phase} have come, and {mbarrier.bytes} bytes are still to come"
+                    raise self._stop(text, uses, int(some[0]), mbarrier)
+                mbarrier.told = rows.joined(some).and_what(mbarrier.told)
+                if self._settle(mbarrier) and not completes:
+                    text = f"an arrival with .noComplete ends a phase of the mbarrier at byte {mbarrier.offset}"
+                    raise self._stop(text, uses, int(some[0]), mbarrier)
+        return phases
+
+    def expect(self, uses: Uses, more: Array) -> None:
+        """Expects so many `more` bytes with each lane, or fewer where they are negative, as these have come."""
+        self.clocks.tick()
+        for index, mbarrier in self._each(uses):
+            self._expect(mbarrier, int(more[index].sum()), uses, int(index[0]))
+            self._settle(mbarrier)
+
+    def agents(self, uses: Uses) -> Array:
+        """The number of the agent of each block, shape (blocks,), of the one mbarrier that lanes use in each block.
+
+        Raises Stop for an mbarrier that is not there.
+        """
+        found = np.full(self.clocks.shape[1], -1, np.int64)
+        for _, mbarrier in self._each(uses):
+            found[mbarrier.block] = mbarrier.agent
+        return found
+
+    def check(self, uses: Uses) -> None:
+        """Raises Stop for an mbarrier that is not there, or not known to be."""
+        for _ in self._each(uses):
+            pass
+
+    def test(self, uses: Uses, wanted: Array, *, parity: bool, relaxed: bool) -> Array:
+        """Which of the lanes find that the phase has ended that they ask for; these then know what that orders.
+
+        `wanted` is the parity of the phase, or its number. Raises Stop for a phase that this cannot tell any more.
+        """
+        done = np.zeros(len(uses.offsets), np.bool_)
+        learned = np.zeros(self.clocks.shape, np.bool_)
+        places = np.flatnonzero(uses.lanes)
+        for index, mbarrier in self._each(uses):
+            numbers = self._phases(uses, index, mbarrier, wanted[index]) if parity else wanted[index]
+            late = mbarrier.phase >= numbers + 2
+            if late.any():
+                at = int(late.argmax())
+                text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
+                how = "a parity" if parity else "a state"
+                text += f"{mbarrier.phase - 1} has ended, too: {how} does not tell them apart"
+                raise self._stop(text, uses, int(index[at]), mbarrier)
+            done[index] = mbarrier.phase > numbers
+            if mbarrier.known is not None and done[index].any():
+                learned.fill(False)
+                learned.reshape(-1)[places[index[done[index]]]] = True
+                self.clocks.learn(learned, mbarrier.known.relaxed() if relaxed else mbarrier.known)
+                for seen in mbarrier.unseen:
+                    seen(uses.lane(int(index[done[index]][0])))
+                mbarrier.unseen.clear()
+        return done
+
+    def describe(self, uses: Uses, wanted: Array, *, parity: bool) -> str:
+        """What the first of the lanes waits for, in words."""
+        for index, mbarrier in self._each(uses):
+            number = int((self._phases(uses, index, mbarrier, wanted[index]) if parity else wanted[index])[0])
+            text = f"the end of phase {number} of the mbarrier at byte {mbarrier.offset} of shared memory"
+            return f"{text}: {mbarrier} are still to come in its phase {mbarrier.phase}"
+        return ""
+
+    def started(self, block: int, offset: int, line: int) -> None:
+        """Notes that an asynchronous operation at that PTX line is to write, which is counted at an mbarrier."""
+        key = block // self.clocks.size, self._all[block, offset].agent
+        self._under_way[key] = self._under_way.get(key, 0) + 1
+        self.writes[key] = ALWAYS, line
+
+    def arrived(self, block: int, offset: int, size: int, line: int, seen: Seen | None = None) -> None:
+        """Notes that an operation that has started has written `size` bytes, which are counted at its mbarrier.
+
+        `seen` is told which lane is the first to know, once one has found that this phase has ended.
+        """
+        key = block // self.clocks.size, self._agents[offset] + block % self.clocks.size
+        self._under_way[key] -= 1
+        if not self._under_way[key]:
+            self.writes[key] = self.clocks.now, line
+        self.clocks.tick()
+        mbarrier = self._all.get((block, offset))
+        if mbarrier is not None:
+            if seen is not None:
+                mbarrier.arriving.append(seen)
+            mbarrier.bytes -= size
+            self._settle(mbarrier)
+
+    # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _each(self, uses: Uses) -> Iterator[tuple[Array, Mbarrier]]:
+        """The mbarriers that are used, each with the entries of the lanes that use it.
+
+        Raises Stop for one that is not there, or is not known to be.
+        """
+        clocks = self.clocks
+        clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
+        keys = uses.blocks.astype(np.int64) << 32 | uses.offsets
+        for key in dict.fromkeys(keys.tolist()):
+            index = np.flatnonzero(keys == key)
+            block, offset = key >> 32, key & 0xFFFF_FFFF
+            mbarrier = self._all.get((block, offset))
+            if mbarrier is None:
+                text = f"no mbarrier has been initialised at byte {offset} of shared memory"
+                lane = uses.lane(int(index[0]))
+                text += f" of the block of rank {block % clocks.size} in the cluster" if block != lane[1] else ""
+                raise self._stop(text, uses, int(index[0]))
+            maker = np.asarray(mbarrier.maker)
+            seen = clocks.before(clusters[index], members[index], maker, np.asarray(mbarrier.made))
+            if mbarrier.published:
+                time = np.asarray(mbarrier.published - 1)
+                seen = seen | clocks.ran_before(clusters[index], members[index], maker, time)
+            if not seen.all():
+                text = f"the mbarrier at byte {offset} of shared memory was initialised by a thread (PTX line "
+                text += f"{mbarrier.line}), and nothing orders this after that"
+                raise self._stop(text, uses, int(index[int((~seen).argmax())]), mbarrier)
+            mbarrier.used[members[index]] = clocks.now
+            yield index, mbarrier
+
+    def _phases(self, uses: Uses, index: Array, mbarrier: Mbarrier, parity: Array) -> Array:
+        """The phases that the entries ask for by a parity: the last one that has ended as they know, or the next."""
+        rows = self.clocks.known_of(uses.lanes, mbarrier.agent)[index]
+        known = np.searchsorted(np.asarray(mbarrier.ended, np.int64), rows, side="right")
+        return np.asarray(np.where((known & 1) == (parity & 1), known, known - 1))
+
+    def _expect(self, mbarrier: Mbarrier, more: int, uses: Uses, at: int) -> None:
+        """Adds to the bytes that are still to come. Raises Stop if they are too many."""
+        mbarrier.bytes += more
+        if abs(mbarrier.bytes) > MOST:
+            text = (
+                f"{mbarrier.bytes} bytes to come at the mbarrier at byte {mbarrier.offset}, at most {MOST} are possible"
+            )
+            raise self._stop(text, uses, at, mbarrier)
+
+    def _settle(self, mbarrier: Mbarrier) -> bool:
+        """Ends the phase of an mbarrier if nothing is still to come; returns whether it has."""
+        if mbarrier.pending or mbarrier.bytes:
+            return False
+        told = mbarrier.told
+        assert told is not None  # a count is at least 1
+        mbarrier.known, mbarrier.told = told.of_agent(mbarrier.agent, self.clocks.now), None
+        mbarrier.ended.append(self.clocks.now)
+        mbarrier.pending = mbarrier.count
+        mbarrier.unseen += mbarrier.arriving
+        mbarrier.arriving = []
+        return True
+
+    @staticmethod
+    def _stop(text: str, uses: Uses, index: int, mbarrier: Mbarrier | None = None) -> Stop:
+        """The fault of the lane of one entry."""
+        witnesses = () if mbarrier is None else (Witness("initialised here", mbarrier.line),)
+        byte = int(uses.offsets[index])
+        return Stop("mbarrier", text, uses.instruction, uses.lane(index), address=byte, witnesses=witnesses)

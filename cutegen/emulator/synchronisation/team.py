@@ -1,0 +1,146 @@
+"""All that the blocks of a batch share where more than whole blocks meet: clocks, barriers, and who may reach whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.lanes import first_lane
+from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
+from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
+from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
+from cutegen.emulator.synchronisation.mbarriers import Mbarriers
+
+_LATE = 0.5  # of what is sent
+
+Delivery = Callable[[], None]
+"""Completes an asynchronous operation."""
+
+
+class Team:
+    """What the lanes of a batch of `shape` = (threads, blocks) share, whose clusters have `size` blocks each.
+
+    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,). `failed` has
+    the lanes whose last try of a wait has failed, by the identity of the wait. `chance` decides which asynchronous
+    writes arrive late; without it, none does.
+    """
+
+    def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:
+        self.shape, self.size = shape, size
+        self.clocks = Clocks(shape, size)
+        self.cluster_barriers = ClusterBarriers(self.clocks)
+        self.block_barriers = BlockBarriers(self.clocks)
+        self.mbarriers = Mbarriers(self.clocks)
+        self.bulk_groups = BulkGroups()
+        self.failed: dict[int, Array] = {}
+        self._chance = chance
+        self._under_way: list[Delivery] = []
+        self.alive: Array = np.ones(shape, np.bool_)
+        self.gone: Array = np.zeros(shape[1], np.bool_)
+        # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
+        self._visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
+        self._farewells: dict[int, Array] = {}  # block -> what its threads knew when they exited
+
+    def columns(self, lanes: Array, rank: Array, instruction: Instruction) -> Array:
+        """The number in the batch of the block with that rank in the cluster of each lane of a mask.
+
+        `rank` broadcasts to the lanes; entries of lanes outside of the mask mean nothing. Raises Stop for a rank that
+        no block of the cluster has.
+        """
+        shape = self.shape
+        bad = lanes & (np.broadcast_to(rank, shape) >= self.size)
+        if bad.any():
+            lane = first_lane(bad, shape)
+            found = int(np.broadcast_to(rank, shape)[lane])
+            text = f"an address in the shared memory of rank {found}: the cluster has {self.size} blocks"
+            raise Stop("cluster", text, instruction, lane)
+        first = np.arange(shape[1]) // self.size * self.size
+        return np.asarray(first[None, :] + np.where(lanes, rank, 0))
+
+    def visit(self, lanes: Array, columns: Array, instruction: Instruction, *, counted: bool = False) -> None:
+        """Notes that lanes of a mask touch the shared memory of the blocks `columns`, or start what touches it.
+
+        These blocks must not exit before they know of it, unless it is `counted`: then they wait for a phase of an
+        mbarrier. Raises Stop where that is not the lane's own block, and is not known to have started, or may have
+        exited.
+        """
+        away = lanes & (columns != np.arange(self.shape[1])[None, :])
+        if not away.any():
+            return
+        whose = np.broadcast_to(columns, self.shape)[away]
+        unknown = ~self.clocks.has_run(away, whose % self.size)
+        for bad, text in (
+            (self.gone[whose], "which has exited"),
+            (unknown, "which is not known to have started: no barrier of the cluster lies between that and this"),
+        ):
+            if bad.any():
+                at = int(bad.argmax())
+                threads, blocks = np.nonzero(away)
+                lane = int(threads[at]), int(blocks[at])
+                text = f"touches shared memory of the block of rank {whose[at] % self.size} in the cluster, {text}"
+                raise Stop("cluster", text, instruction, lane)
+        if counted:
+            return
+        where = self.clocks.cluster[away], self.clocks.member[away], whose % self.size
+        self._visits[0][where], self._visits[1][where] = self.clocks.now, instruction.line
+
+    def send(self, delivery: Delivery) -> None:
+        """Starts what ends with a delivery: it is made at once, or once nothing else can happen."""
+        if self._chance is not None and self._chance.random() < _LATE:
+            self._under_way.append(delivery)
+        else:
+            delivery()
+
+    def deliver(self) -> bool:
+        """Makes one of the deliveries that are under way; returns whether there was one."""
+        if not self._under_way or self._chance is None:
+            return False
+        self._under_way.pop(int(self._chance.integers(len(self._under_way))))()
+        return True
+
+    def leave(self, lanes: Array, instruction: Instruction | None) -> None:
+        """Lets the lanes of a mask exit. Raises Stop for a block all of which has, and whose memory may be in use."""
+        self.alive = self.alive & ~lanes
+        if (reading := self.bulk_groups.reading(lanes)) is not None:
+            text = (
+                f"exits while its bulk copy (PTX line {reading[1]}) may still read shared memory: no wait_group for it"
+            )
+            raise Stop("in-flight", text, instruction, reading[0], witnesses=(Witness("started here", reading[1]),))
+        for block in np.flatnonzero(lanes.any(axis=0)).tolist():
+            mine = np.zeros(self.shape, np.bool_)
+            mine[:, block] = lanes[:, block]
+            known = self.clocks.rows_joined(mine)
+            if block in self._farewells:
+                before = self._farewells[block]
+                known[: len(before)] = np.maximum(known[: len(before)], before)
+            self._farewells[block] = known
+            if not self.alive[:, block].any():
+                self.gone[block] = True
+                self._check_unused(block, known, instruction)
+
+    def _check_unused(self, block: int, known: Array, instruction: Instruction | None) -> None:
+        """Raises Stop if a peer's last access to a block's memory is not before what its threads knew at their exit."""
+        cluster, rank = block // self.size, block % self.size
+        times, lines = self._visits[:, cluster, :, rank]
+        late = (times > 0) & (times >= known[: self.clocks.members])
+        if late.any():
+            member = int(late.argmax())
+            lane = self.clocks.lane(cluster, member)
+            other, line = member // self.clocks.padded, int(lines[member])
+            text = (
+                f"thread {lane[0]} of the block of rank {other} touches shared memory of the block of rank {rank} (PTX "
+                f"line {line}), which exits here and may have done so before"
+            )
+            raise Stop("cluster", text, instruction, (0, block), witnesses=(Witness("touched here", line),))
+        for (where, agent), (time, line) in self.mbarriers.writes.items():
+            if where == cluster and self.clocks.rank_of(agent) == rank and time >= known[agent]:
+                text = (
+                    f"the block of rank {rank} exits, while an asynchronous operation (PTX line {line}) may still "
+                    "write its shared memory: no thread of it has waited for the phase of its mbarrier"
+                )
+                raise Stop("in-flight", text, instruction, (0, block), witnesses=(Witness("started here", line),))

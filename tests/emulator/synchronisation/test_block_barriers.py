@@ -1,0 +1,66 @@
+"""Barriers at which some warps of a block meet: what they order, and what is wrong with the use of them."""
+
+from __future__ import annotations
+
+import pytest
+from emulator_kit import fault, go, in_and_out, indexed
+
+SWAP = "st.shared.b32 [%r6], %r0;\n{}xor.b32 %r7, %r6, 128;\nld.shared.b32 %r8, [%r7];\nst.global.b32 [%rd12], %r8;\n"
+PAIRS = "setp.lt.u32 %p1, %r0, 64;\n@%p1 bra ONE;\n{}\nbra ON;\nONE:\n{}\nON:\n"  # of two warps each
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_pairs_of_warps_meet_at_barriers_of_their_own(seed: int) -> None:
+    body = SWAP.format(PAIRS.format("bar.sync 1, 64;", "bar.sync 2, 64;"))
+    report = go(indexed(body, 512), in_and_out(128), block=128, seed=seed)
+    assert report.ok, str(report)
+    three = fault(indexed(SWAP.format("bar.sync 1, 96;\n"), 512), in_and_out(128, "inout"), block=128, seed=seed)
+    assert three.kind in ("barrier", "race")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_arrival_orders_what_came_before_it(seed: int) -> None:
+    """Warps 2 and 3 write and arrive; warps 0 and 1 wait and read."""
+    body = "@!%p1 st.shared.b32 [%r6], %r0;\n" + PAIRS.format("bar.arrive 3, {1};", "{0}")
+    body = (
+        "setp.lt.u32 %p1, %r0, 64;\n" + body + "@%p1 ld.shared.b32 %r8, [%r6+256];\n@%p1 st.global.b32 [%rd12], %r8;\n"
+    )
+    assert go(indexed(body.format("bar.sync 3, 128;", 128), 512), in_and_out(128, "inout"), block=128, seed=seed).ok
+    found = fault(indexed(body.format("", 128), 512), in_and_out(128, "inout"), block=128, seed=seed)
+    assert found.kind in ("race", "never-written"), str(found)
+    found = fault(indexed(body.format("bar.sync 3, 96;", 128), 512), in_and_out(128, "inout"), block=128, seed=seed)
+    assert found.kind == "barrier" and "counts" in found.explanation
+
+
+def test_counts_that_do_not_come() -> None:
+    body = PAIRS.format("bar.sync 1, {};", "")
+    assert go(indexed(body.format(64)), in_and_out(128, "inout"), block=128).ok
+    found = fault(indexed(body.format(96)), in_and_out(128, "inout"), block=128)
+    assert found.kind == "barrier" and "64 threads of the block wait at barrier 1, which counts 96" in found.explanation
+    found = fault(indexed(body.format(32)), in_and_out(128, "inout"), block=128)
+    assert found.kind == "barrier" and "64 threads come to barrier 1, which counts 32" in found.explanation
+    found = fault(indexed("bar.arrive 1, 256;\n" * 2), in_and_out(128, "inout"), block=128)
+    assert found.kind == "barrier" and "comes to barrier 1 again" in found.explanation
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_barrier_is_used_again_and_again(seed: int) -> None:
+    turn = "st.shared.b32 [%r6], %r9;\nbar.sync 1, 64;\nld.shared.b32 %r8, [%r7];\n{}add.u32 %r9, %r9, 1;\n"
+    loop = "mov.u32 %r9, 0;\nxor.b32 %r7, %r6, 128;\nL:\n" + turn + "setp.lt.u32 %p2, %r9, 5;\n@%p2 bra L;\n"
+    body = loop + "st.global.b32 [%rd12], %r8;\n"
+    bound = in_and_out(64)
+    more = "bar.arrive 2, 96;\n"  # makes the kernel one in which some warps meet
+    more = "setp.lt.u32 %p1, %r0, 64;\n@!%p1 bra END;\n" + body + "END:\n" + more
+    report = go(indexed(more.format("bar.sync 1, 64;\n"), 512), bound, block=96, seed=seed)
+    assert report.ok, str(report)
+    found = fault(indexed(more.format(""), 512), in_and_out(64, "inout"), block=96, seed=seed)
+    assert found.kind == "race"
+
+
+def test_a_warp_comes_to_one_barrier_instruction_together() -> None:
+    """With barrier.sync it need not. bar.arrive makes it a kernel in which some warps meet."""
+    body = "bar.arrive 5, 96;\nsetp.lt.u32 %p1, %r0, {1};\n@%p1 bra ONE;\n{0} 0;\nbra ON;\nONE:\n{0} 0;\nON:"
+    found = fault(indexed(body.format("bar.sync", 16)), in_and_out(64, "inout"), block=64)
+    assert found.kind == "barrier" and "than the other threads of its warp" in found.explanation
+    assert go(indexed(body.format("bar.sync", 32)), in_and_out(64, "inout"), block=64).ok
+    assert go(indexed(body.format("barrier.sync", 16)), in_and_out(64, "inout"), block=64).ok
