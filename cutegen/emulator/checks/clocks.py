@@ -53,7 +53,8 @@ class Told:
 
     def of_agent(self, agent: int, time: int) -> Told:
         """The same, and that what an agent did before that time is before."""
-        order = np.pad(self.order, ((0, 0), (0, max(0, agent + 1 - self.order.shape[1]))))
+        more = np.zeros((len(self.order), max(0, agent + 1 - self.order.shape[1])), self.order.dtype)
+        order = np.concatenate([self.order, more], axis=1)
         order[:, agent] = time
         return Told(order, self.after, self.proxy)
 
