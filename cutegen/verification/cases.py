@@ -5,7 +5,7 @@ Pure functions of a plan and its resolved spec: no torch, no clock, no chance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -25,7 +25,8 @@ class Case:
     and to no more.
     `data`: `random` normal numbers, `integers` small ones for which results are exact, `special` with NaN, infinities,
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
-    has the bytes in which tensors stand, by name, where that is more than their `align`.
+    has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
+    one element further.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Case:
     seed: int = 0
     scalars: Mapping[str, float] = field(default_factory=dict)
     aligned: Mapping[str, int] = field(default_factory=dict)
+    shifted: str = ""
 
     @property
     def empty(self) -> bool:
@@ -87,14 +89,36 @@ def compact_allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
 def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
-    for number, way in enumerate(plan.spec.family.variants(plan)):
+    ways = plan.spec.family.variants(plan)
+    for number, way in enumerate(ways):
         spec, family = way.spec, way.spec.family
         tiles = {mode: spec.static.get(mode, size) for mode, size in family.covered(way).items()}
         own = family.wishes(way, tiles)
         for wish in derived(way, tiles) if own is None else own:
             if number == 0 or wish.every_way:
                 _add(cases, plan.spec, spec, wish, tiles, number)
-    return tuple(cases.values())
+    return (*cases.values(), *(_all_but_one(plan, ways[0], len(cases)) if len(ways) > 1 else ()))
+
+
+def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
+    """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows."""
+    kernel, spec = plan.spec, usual.spec
+    tiles = {mode: spec.static.get(mode, size) for mode, size in spec.family.covered(usual).items()}
+    sizes = next(allowed(spec, tiles, Wish("", "")), None)
+    if sizes is None:
+        return
+    aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
+    for mode in spec.divisible:
+        more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: sizes[mode] + 1})), sizes)
+        if spec.divisible[mode] != kernel.divisible.get(mode, 1) and more[mode] % spec.divisible[mode]:
+            why = "accesses fit all but its end"
+            yield Case(f"{mode} alone does not fit", why, more, "padded", seed=seed, aligned=aligned)
+    for name in aligned:
+        why = "accesses fit all else"
+        yield Case(f"{name} alone starts elsewhere", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
+        others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
+        if len(spec.tensor(name).shape) > 1:
+            yield Case(f"{name} alone has rows elsewhere", why, sizes, "padded", seed=seed, aligned=others)
 
 
 def _add(

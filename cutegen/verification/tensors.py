@@ -117,7 +117,17 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
             data = data_for(tensor, shape, case.data, case.seed * 97 + index, along)
         made.append(
-            guarded(tensor, shape, strides, device, data=data, layout=case.layout, run=run, number=index),
+            guarded(
+                tensor,
+                shape,
+                strides,
+                device,
+                data=data,
+                layout=case.layout,
+                run=run,
+                number=index,
+                shift=tensor.dtype.bytes if tensor.name == case.shifted else 0,
+            ),
         )
     return tuple(made)
 

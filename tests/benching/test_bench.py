@@ -205,7 +205,7 @@ def test_a_peer_without_a_figure_is_named(specs: Path, fake: type[FakeSession]) 
     ("arguments", "words"),
     [
         (["--sizes", "M=64"], "N missing"),
-        (["--sizes", "M=64,N=6"], "multiple of 4"),
+        (["--sizes", "M=64,N=0"], "is not a mode and a size"),
         (["--sweep", "M=64"], "no sweep"),
         (["--sweep", "M=64..128", "--sizes", "M=1,N=4"], "takes no --sizes"),
         (["--vs", "nothing"], "not MODULE:FUNCTION"),

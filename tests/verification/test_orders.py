@@ -25,6 +25,7 @@ tensors:
   D: {shape: [M, N], dtype: f32, major: N, align: 16, role: inout}
 compute: D = S - D
 schedule: {partition: thread_value, thread_layout: "(2,32):(32,1)", value_layout: "(1,4):(4,1)"}
+divisible: {N: 4}
 targets: [sm_80]
 """
 

@@ -56,6 +56,7 @@ compute:
   - C = Q
   - D = Q
   - E = cast(Q, f32)
+schedule: {copy: {fallback: refuse}}
 targets: [sm_90a]
 """
 NAN = 'cute.full_like({0}, float("nan"))'

@@ -112,7 +112,30 @@ schedule: {threads_per_row: 32, scheduler: {blocks: 8}}
 static: {N: 128}
 targets: [sm_80]
 """
-TEXTS = {"one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
+FREE = """\
+cutegen: 1
+kernel: free
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  w: {shape: [N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * w / sum(abs(X), N)
+schedule: {threads_per_row: 8, tiler: {M: 4, N: 64}}
+targets: [sm_80]
+"""
+TEXTS = {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
+ALONE = (
+    *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
+    "Y alone has rows elsewhere",
+)
+    "N alone does not fit",
+    "w alone starts elsewhere",
+    "X alone starts elsewhere",
+    "Y alone starts elsewhere",
+    "Y alone has rows elsewhere",
+)
+NARROW = (*ALONE, "rows, narrow", "all one more, narrow")
 TELLING = ("rows", "rows of two pieces", "tile", "primes", "special values", "offset residue", "M = 0", "N = 0")
 """The cases that are run of most kernels: all that rows are apart by, and a few of any kernel's."""
 
@@ -131,11 +154,11 @@ class Written:
     path: Path
 
     def cases(self) -> list[Case]:
-        return [case for case in derive_cases(module_of(self.name).plan) if case.name in TELLING]
+        return [case for case in derive_cases(module_of(self.name).plan) if case.name in (*TELLING, *NARROW)]
 
     def reports(self) -> Iterator[CaseReport]:
         loaded = load_module(self.path)
-        for case in sorted(self.cases(), key=lambda case: TELLING.index(case.name)):
+        for case in sorted(self.cases(), key=lambda case: (*TELLING, *NARROW).index(case.name)):
             yield verify_case(module_of(self.name).spec, case, loaded, EmulatorExecutor())
 
 
@@ -157,16 +180,17 @@ def test_rows_of_a_few_lanes_are_verified_whole_with_their_host(tmp_path: Path) 
     assert any(case.name == "rows" or case.orders > 1 for case in report.cases) and report.host_checks
 
 
-@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep", "one_row"])
+@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep", "one_row", "free"])
 def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_path: Path) -> None:
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
-    assert ("rows of two pieces" in {report.name for report in found}) == (name == "again")
+    assert ("rows of two pieces" in {report.name for report in found}) == (name in ("again", "free"))
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
     assert all(report.unbounded < report.elements for report in outputs), "most elements are judged"
 
 
+FITTING = "    accesses_fit = "
 ONE_MORE = "i in cutlass.range_constexpr(1, 2)"
 MUTANTS = [
     ("warps", "warps do not wait for each other", {"    cute.arch.sync_threads()\n": ""}),
@@ -190,6 +214,11 @@ MUTANTS = [
     ("again", "a value of another row is loaded", {"r = mr[row_M] if has_row": "r = mr[tile_M * 4] if has_row"}),
     ("again", "a value of no row is loaded", {"mr[row_M] if has_row else cutlass.Float32(0.0)": "mr[row_M]"}),
     ("again", "each lane stores what it has", {"row_sum = row_sum_f32(row_sum)": "row_sum = row_sum"}),
+    ("free", "no size is looked at", {f"{FITTING}mX.shape[1] % VECTOR == 0": f"{FITTING}mX.shape[1] >= 0"}),
+    ("free", "an address is not looked at", {"    fitting = start == 0": "    fitting = start >= 0"}),
+    ("free", "a stride is not looked at", {"fitting & (stride % vector == 0)": "fitting & (stride >= 0)"}),
+    ("free", "a tensor is not looked at", {f"{FITTING}accesses_fit & _fits(mw, VECTOR)\n": ""}),
+    ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
 ]  # fmt: skip
 
 
