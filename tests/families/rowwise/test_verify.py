@@ -129,12 +129,6 @@ ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
 )
-    "N alone does not fit",
-    "w alone starts elsewhere",
-    "X alone starts elsewhere",
-    "Y alone starts elsewhere",
-    "Y alone has rows elsewhere",
-)
 NARROW = (*ALONE, "rows, narrow", "all one more, narrow")
 TELLING = ("rows", "rows of two pieces", "tile", "primes", "special values", "offset residue", "M = 0", "N = 0")
 """The cases that are run of most kernels: all that rows are apart by, and a few of any kernel's."""
