@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cutegen.codegen import Module, generate
@@ -144,6 +144,7 @@ def test_functions_are_told_apart() -> None:
     assert parse("") == () and parse("no code\n") == ()
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # the machine may be busy
 @given(st.lists(st.sampled_from(["FFMA R1", "LDS R2, [R3]", "NOP", "QQ R1", "BRA `(l)", "l:", "EXIT"]), max_size=30))
 def test_nothing_is_lost(lines: list[str]) -> None:
     text = code("\n".join(lines)) if lines else ""
