@@ -267,6 +267,8 @@ class KernelPrinter(Printer):
         if node.saturates:
             return self.saturated(node, x)
         x = x if x.strength == ATOM else self.name(x)
+        if dtype is Dtype.u32 and _of(node.x) in (Dtype.i8, Dtype.i16):  # else the compiler adds zeros, not the sign
+            x = Text(f"{x.text}.to(cutlass.Int32)")
         return Text(f"{x.text}.to(cutlass.{dtype.cutlass})")
 
     def saturated(self, node: Cast, x: Text) -> Text:

@@ -30,12 +30,14 @@ tensors:
   C: {shape: [M, N], dtype: u32, role: out}
   D: {shape: [M, N], dtype: i16, role: out}
   E: {shape: [M, N], dtype: i64, role: out}
+  F: {shape: [M, N], dtype: i64, role: out}
 compute:
   - A = L - 3000000000
   - B = U > J
   - C = U + J
   - D = J * 3
   - E = where(coord(N) == target, L, 0)
+  - F = maximum(cast(J, u32), U)
 targets: [sm_90a]
 """
 SMALL = """
@@ -88,6 +90,7 @@ def verdicts(text: str, folder: Path, old: str, new: str) -> list[str]:
         (WHOLE, "l - 3000000000", "(l.to(cutlass.Float64) - 3000000000.0).to(cutlass.Int64)"),
         (WHOLE, "u.to(cutlass.Int64) > j", "u.to(cutlass.Int32).to(cutlass.Int64) > j"),
         (WHOLE, "j.to(cutlass.Int32) * 3", "j.to(cutlass.Int8).to(cutlass.Int32) * 3"),
+        (WHOLE, "j.to(cutlass.Int32).to(cutlass.Uint32)", "j.to(cutlass.Uint32)"),
         (WHOLE, "coord_N.to(cutlass.Int64) == target", "coord_N == target.to(cutlass.Int32)"),
         (SMALL, "result_A = x0.to(", "result_A = cute.where(x0 > 464, " + NAN.format("x0") + ", x0).to("),
         (SMALL, "result_A = x0.to(cutlass.", "result_A = x0.to(cutlass.BFloat16).to(cutlass."),
