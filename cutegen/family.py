@@ -93,8 +93,6 @@ class Family(ABC, Generic[S, P]):
     def plan(self, spec: KernelSpec[S]) -> P:
         """The plan of a resolved spec that passed its checks."""
 
-    # ------------------------------------------------------------------------------------------------------- lint
-
     def variants(self, plan: P) -> tuple[P, ...]:
         """The ways in which a kernel runs, each as a plan of its own; of several, what a call fits decides which.
 
@@ -102,6 +100,8 @@ class Family(ABC, Generic[S, P]):
         that the schedule speaks of.
         """
         return (plan,)
+
+    # ------------------------------------------------------------------------------------------------------- lint
 
     def rules(self) -> tuple[Rule, ...]:
         """What a spec can do wrong, in the order of the codes. Their pages are in the family's folder `pages`."""

@@ -40,7 +40,7 @@ def claims(plan: Plan) -> tuple[Claim, ...]:
     first, *others = plan.spec.family.variants(plan)
     found = [*first.spec.family.claims(first)]
     for other in others:
-        found += [replace(claim, text=f"narrow: {claim.text}") for claim in other.spec.family.claims(other)]
+        found += [replace(claim, text=f"{other.way}: {claim.text}") for claim in other.spec.family.claims(other)]
     return tuple(found)
 
 

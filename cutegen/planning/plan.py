@@ -18,4 +18,5 @@ class Plan:
     tile: Mapping[str, int]  # by mode: of a thread block, or of what its family divides the work among
     statements: tuple[Typed, ...] = ()  # `compute` in the types that the kernel computes in
     smem_bytes: int = 0  # dynamic shared memory of a block
+    way: str = ""  # of running, by name: of a kernel that has several, one but the first
     stages: int | None = None  # tiles of the summed mode that shared memory holds; None without such a pipeline

@@ -96,7 +96,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
         own = family.wishes(way, tiles)
         for wish in derived(way, tiles) if own is None else own:
             if number == 0 or wish.every_way:
-                _add(cases, plan.spec, spec, wish, tiles, number)
+                _add(cases, plan.spec, way, wish, tiles, number)
     return (*cases.values(), *(_all_but_one(plan, ways[0], len(cases)) if len(ways) > 1 else ()))
 
 
@@ -124,16 +124,17 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
 def _add(
     cases: dict[tuple[object, ...], Case],
     kernel: KernelSpec,
-    spec: KernelSpec,
+    way: Plan,
     wish: Wish,
     tiles: Mapping[str, int],
     number: int,
 ) -> None:
     """Adds the case of a wish, unless there is one like it.
 
-    `kernel` says what every call keeps to, `spec` what those keep to that are run in the way of that number. In all
-    ways but the first no tensor stands as the first one could use it.
+    `kernel` says what every call keeps to, the spec of `way`, which has that number, what those keep to that are run in
+    it. In all ways but the first no tensor stands as the first one could use it.
     """
+    spec = way.spec
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for sizes in allowed(spec, tiles, wish):
         layout: Layout = wish.layout
@@ -143,6 +144,6 @@ def _add(
             layout = "padded"
         key = (number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
         if key not in cases:
-            name = f"{wish.name}, narrow" if number else wish.name
+            name = f"{wish.name}, {way.way}" if number else wish.name
             cases[key] = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
             return  # rounding the other way would be another wish's case

@@ -205,7 +205,7 @@ def test_a_peer_without_a_figure_is_named(specs: Path, fake: type[FakeSession]) 
     ("arguments", "words"),
     [
         (["--sizes", "M=64"], "N missing"),
-        (["--sizes", "M=64,N=0"], "is not a mode and a size"),
+        (["--sizes", "M=64,N=6"], "multiple of 4"),
         (["--sweep", "M=64"], "no sweep"),
         (["--sweep", "M=64..128", "--sizes", "M=1,N=4"], "takes no --sizes"),
         (["--vs", "nothing"], "not MODULE:FUNCTION"),
@@ -217,7 +217,9 @@ def test_a_peer_without_a_figure_is_named(specs: Path, fake: type[FakeSession]) 
 def test_wrong_use_is_refused_before_anything_runs(
     specs: Path, fake: type[FakeSession], arguments: list[str], words: str
 ) -> None:
-    result = run(specs / "add.yaml", *arguments)
+    add = specs / "add.yaml"
+    add.write_text(add.read_text() + "schedule: {copy: {fallback: refuse}}\n", encoding="utf-8")
+    result = run(add, *arguments)
     assert result.exit_code == 2 and words in result.stderr
     assert not fake.asked
 

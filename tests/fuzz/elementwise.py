@@ -121,6 +121,7 @@ def _schedule(
     if chance.odds(0.2):
         more: dict[str, Any] = {"atom": "cp_async" if chance.odds(0.05) else "universal"}
         more["evict_priority"] = chance.choice(["evict_normal", "no_allocate", "evict_first"])
+        more["fallback"] = chance.choice(["narrow", "refuse", "refuse"])
         schedule["copy"] = {**schedule.get("copy", {}), **chance.some(more)}
     free = [m for m in modes if schedule.get("predication", {}).get(m) != "none"]
     divisible = {m: chance.choice([1, 2, 8, 40, 96]) for m in modes if chance.odds(0.15)}

@@ -131,6 +131,8 @@ def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[
         schedule["tiler"] = tiler
     if chance.odds(0.2):
         schedule["copy"] = {"bits": chance.choice([8, 16, 32, 64, 128])}
+    if chance.odds(0.15):
+        schedule.setdefault("copy", {})["fallback"] = chance.choice(["narrow", "refuse", "refuse"])
     if chance.odds(0.2):
         schedule["predication"] = {m: chance.choice(["none", "mask"]) for m in chance.part(modes)}
     if chance.odds(0.25):

@@ -366,6 +366,9 @@ def test_an_output_is_poisoned() -> None:
 
 
 def test_rows_that_break_the_alignment_are_padded() -> None:
+    refusing = "schedule: {copy: {fallback: refuse}}\n"
+    spec = elementwise("D = A", refusing, A="{shape: [M, N], dtype: f32, align: 16}").spec
+    assert spec.divisible.get("N", 1) == 4
     arguments = make_arguments(
         elementwise("D = A", "schedule: {copy: {bits: 32}}\n", A="{shape: [M, N], dtype: f32, align: 16}").spec,
         {"M": 3, "N": 5},

@@ -17,13 +17,26 @@ from cutegen.layouts import pair
 from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
+NARROW = "narrow"  # the way of running with accesses of one element
 
-def infer_fallback(
+
+def infer_fallback(spec: KernelSpec, report: Report, mode: str, vector: int, tile: int) -> KernelSpec:
+    """The spec with what a call gets that accesses of `vector` elements along `mode` do not fit, and with what the
+    accesses need of its callers.
+
+    Without predicates a size along `mode` is a multiple of `tile`.
+    """
+    written = spec.schedule.copy.fallback
+    settled = with_copy(spec, fallback=_fallback(spec, report, written, mode, vector, tile))
+    return _with_promises(settled, report, written, mode, vector)
+
+
+def _fallback(
     spec: KernelSpec, report: Report, written: Fallback | None, mode: str, vector: int, tile: int
 ) -> Fallback | None:
-    """What a call gets that accesses of `vector` elements along `mode` do not fit; None where they always fit.
+    """What a call gets that the accesses do not fit; None where they always fit.
 
-    A size that is fixed never changes, and has accesses that fit it. Without predicates it is a multiple of `tile`.
+    A size that is fixed never changes, and has accesses that fit it.
     """
     moved = [t for t in spec.tensors if t.major == mode]
     whole = lcm(known_divisor(spec, mode), tile if spec.schedule.predication.get(mode) == "none" else 1)
@@ -45,7 +58,7 @@ def _free(spec: KernelSpec, report: Report) -> set[str]:
     return {t.name for t in free if (t.align or 1) > t.dtype.bytes}
 
 
-def with_promises(spec: KernelSpec, report: Report, written: Fallback | None, mode: str, vector: int) -> KernelSpec:
+def _with_promises(spec: KernelSpec, report: Report, written: Fallback | None, mode: str, vector: int) -> KernelSpec:
     """The spec with what its accesses need of its callers, once its `fallback` is known, of which `written` was.
 
     That sizes along `mode` are multiples of `vector`, and alignment; not where there are narrow accesses besides, and

@@ -144,7 +144,7 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        vector_text=vector_text(spec, o, plan.pointwise.vector),
+        vector_text=vector_text(spec, o.vector, plan.pointwise.vector),
         predicate=predicate,
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)})",
@@ -172,19 +172,19 @@ def width_name(spec: KernelSpec) -> str:
     return "width" if spec.schedule.narrows else "VECTOR"
 
 
-def vector_text(spec: KernelSpec, o: Operand, vector: int) -> str:
-    """The text of how many elements one access to an operand moves, of a kernel whose accesses move `vector`."""
+def vector_text(spec: KernelSpec, own: int, vector: int) -> str:
+    """The text of how many elements an access moves that moves `own`, of a kernel whose accesses move `vector`."""
     width = width_name(spec)
-    if o.vector == vector:
+    if own == vector:
         return width
-    return f"min({width}, {o.vector})" if spec.schedule.narrows else str(o.vector)
+    return f"min({width}, {own})" if spec.schedule.narrows else str(own)
 
 
 def narrow_widths(spec: KernelSpec, operands: Iterable[Operand], vector: int) -> list[tuple[int, str, str]]:
     """The widths of accesses to operands that move fewer than `vector` elements, as numbers and as texts, each with
     the text of how many of them share a predicate.
     """
-    found = {o.vector: vector_text(spec, o, vector) for o in operands if o.vector != vector}
+    found = {o.vector: vector_text(spec, o.vector, vector) for o in operands if o.vector != vector}
     width = width_name(spec)
     return [
         (v, text, f"{width} // {text}" if spec.schedule.narrows else str(vector // v))
@@ -196,7 +196,7 @@ def copy_atom(spec: KernelSpec, o: Operand, vector: int, special: str) -> list[s
     """Arguments of `make_copy_atom` for an access to global memory; only the `special` copies know of caches."""
     plain = o.evict_priority == "evict_normal"
     op = "CopyUniversalOp" if plain else special
-    bits = f"{vector_text(spec, o, vector)} * {o.tensor.dtype.bits}" if spec.schedule.narrows else str(o.bits)
+    bits = f"{vector_text(spec, o.vector, vector)} * {o.tensor.dtype.bits}" if spec.schedule.narrows else str(o.bits)
     items = [f"cute.nvgpu.{op}()", f"m{o.tensor.name}.element_type", f"num_bits_per_copy={bits}"]
     priority = f"l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.{o.evict_priority.upper()}"
     return items if plain else [*items, priority]

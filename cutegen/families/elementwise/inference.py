@@ -10,7 +10,7 @@ from tensor_layouts import Layout
 
 from cutegen import layouts
 from cutegen.atoms.targets import CACHE_LINE, SECTOR, WARP
-from cutegen.families.common.narrowing import infer_fallback, with_promises
+from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors, turning_threads
 from cutegen.families.elementwise.schedule import ElementwiseSchedule, Partition, Spec, Walk
 from cutegen.families.elementwise.tiles import (
@@ -68,7 +68,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)
     spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
-    return _infer_predication(_infer_fallback(spec, report), report)
+    major = str(spec.output.major)
+    spec = infer_fallback(spec, report, major, vector_of(spec), block_tile(spec)[major])
+    return _infer_predication(spec, report)
 
 
 def _partition(schedule: ElementwiseSchedule) -> Partition:
@@ -222,13 +224,6 @@ def _infer_copy(spec: Spec, schedule: ElementwiseSchedule, report: Report) -> El
         copy = replace(copy, evict_priority="evict_normal")
         report.infer("the hardware's own", "schedule", "copy", "evict_priority")
     return replace(schedule, copy=copy)
-
-
-def _infer_fallback(spec: Spec, report: Report) -> Spec:
-    copy, major, vector = spec.schedule.copy, str(spec.output.major), vector_of(spec)
-    fallback = infer_fallback(spec, report, copy.fallback, major, vector, block_tile(spec)[major])
-    settled = replace(spec, schedule=replace(spec.schedule, copy=replace(copy, fallback=fallback)))
-    return with_promises(settled, report, copy.fallback, major, vector)
 
 
 def _infer_predication(spec: Spec, report: Report) -> Spec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cutegen.families.common.narrowing import interleaved, of_spec, one_at_a_time, promising, with_copy
+from cutegen.families.common.narrowing import NARROW, interleaved, of_spec, one_at_a_time, promising, with_copy
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.tiles import widest_bits
 
@@ -22,5 +22,5 @@ def variants(plan: ElementwisePlan) -> tuple[ElementwisePlan, ...]:
     narrow = with_copy(spec, bits=widest_bits(spec), fallback=None)
     return (
         replace(plan, spec=wide, pointwise=vectors),
-        replace(plan, spec=narrow, pointwise=one, tv_layout=tv_layout),
+        replace(plan, spec=narrow, pointwise=one, tv_layout=tv_layout, way=NARROW),
     )

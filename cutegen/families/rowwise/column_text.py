@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cutegen.codegen.parts import Workspace, Workspaces
 from cutegen.dtypes import Dtype
+from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined_texts, identity
 from cutegen.families.rowwise.program import Column
@@ -40,7 +41,7 @@ class ColumnText:
         dtype, out, lead = column.dtype, plan.spec.tensor(column.tensor).dtype, plan.spec.lead.name
         vector = min(plan.vector, 16 // dtype.bytes)
         narrows = plan.spec.schedule.narrows
-        text = str(vector) if not narrows else "width" if vector == plan.vector else f"min(width, {vector})"
+        text = vector_text(plan.spec, vector, plan.vector) if narrows else str(vector)
         mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
         converted = f"({mean})" if column.mean else mean
         if out.is_f8 and not dtype.is_float:  # as `KernelPrinter.cast` has it

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
-from cutegen.families.common.narrowing import infer_fallback, with_promises
+from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.rows import (
@@ -47,14 +47,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
         return spec
-    return _infer_predication(_infer_fallback(_infer_scheduler(spec, report), report), report)
-
-
-def _infer_fallback(spec: Spec, report: Report) -> Spec:
-    copy, row, vector = spec.schedule.copy, row_of(spec), vector_of(spec)
-    fallback = infer_fallback(spec, report, copy.fallback, row, vector, (spec.schedule.tiler or {})[row])
-    settled = replace(spec, schedule=replace(spec.schedule, copy=replace(copy, fallback=fallback)))
-    return with_promises(settled, report, copy.fallback, row, vector)
+    spec = _infer_scheduler(spec, report)
+    spec = infer_fallback(spec, report, row, vector_of(spec), (spec.schedule.tiler or {})[row])
+    return _infer_predication(spec, report)
 
 
 def _infer_scheduler(spec: Spec, report: Report) -> Spec:

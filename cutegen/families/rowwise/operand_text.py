@@ -45,7 +45,7 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        vector=vector_text(plan.spec, o, plan.vector),
+        vector=vector_text(plan.spec, o.vector, plan.vector),
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
