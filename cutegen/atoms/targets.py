@@ -16,6 +16,7 @@ class Target:
     smem_per_sm: int
     threads_per_sm: int
     blocks_per_sm: int
+    cluster: int = 1  # thread blocks that share distributed shared memory, at most
     grid_y: int = 65535
     registers_per_sm: int = 65536
     registers_per_thread: int = 255
@@ -30,11 +31,6 @@ class Target:
         """Ten times the compute capability: 90 of sm_90a."""
         return int(self.name[3:].rstrip("a"))
 
-    @property
-    def clusters(self) -> bool:
-        """Whether blocks may be launched in clusters, which came with sm_90."""
-        return self.number >= 90
-
 
 KIB = 1024
 TARGETS = {
@@ -43,14 +39,15 @@ TARGETS = {
         Target("sm_80", 163 * KIB, 164 * KIB, threads_per_sm=2048, blocks_per_sm=32),
         Target("sm_86", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=16),
         Target("sm_89", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=24),
-        Target("sm_90a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
-        Target("sm_100a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
-        Target("sm_103a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32),
-        Target("sm_120a", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=24),
+        Target("sm_90a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32, cluster=16),
+        Target("sm_100a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32, cluster=16),
+        Target("sm_103a", 227 * KIB, 228 * KIB, threads_per_sm=2048, blocks_per_sm=32, cluster=16),
+        Target("sm_120a", 99 * KIB, 100 * KIB, threads_per_sm=1536, blocks_per_sm=24, cluster=8),
     )
 }
 DEFAULT_TARGETS = ("sm_80", "sm_90a")
 F8_TARGETS = ("sm_89", "sm_90a")  # by default, where floats of 8 bits are converted
+CLUSTER_TARGETS = ("sm_90a",)  # by default, where thread blocks share a row
 F8_CONVERSIONS = 89  # the first that converts from and to floats of 8 bits; CuTeDSL has no other way to
 MAX_VECTOR_BITS = 128
 WARP = 32

@@ -57,9 +57,19 @@ def display(head: str, items: Sequence[str], tail: str, indent: int) -> str:
     return f"{head}\n" + "".join(f"{pad}{item},\n" for item in items) + f"{' ' * indent}{tail}"
 
 
-def launch(kernel: str, arguments: Sequence[str], grid: str, threads: str = "THREADS", indent: int = 8) -> str:
-    """The launch statement of a kernel: the last pair of brackets is opened first. It starts at the column `indent`."""
-    options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", "stream=stream"]
+def launch(
+    kernel: str,
+    arguments: Sequence[str],
+    grid: str,
+    threads: str = "THREADS",
+    indent: int = 8,
+    more: Sequence[str] = (),
+) -> str:
+    """The launch statement of a kernel, with `more` options: the last pair of brackets is opened first.
+
+    It starts at the column `indent`.
+    """
+    options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", *more, "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
     if indent + len(head) <= WIDTH:
         return call(head, options, ")", indent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -124,9 +124,22 @@ def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
         having = next((t for t in inputs if mode in t.shape), None)
         sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
     name = tensor.argument
+    if tensor.major == tensor.shape[-1] and (tensor.align or 1) <= tensor.dtype.bytes:
+        return [f"if {name} is None:", f"    {_as_torch_lays_out(tensor, inputs, sizes)}"]
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", 12)
     return [f"if {name} is None:", f"    {made}"]
+
+
+def _as_torch_lays_out(tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> str:
+    """The statement that makes a tensor without padding, as fast as torch can: of an input's shape and type, if it has
+    them.
+    """
+    alike = [t for t in inputs if t.shape == tensor.shape]
+    model = next((t for t in alike if t.dtype is tensor.dtype), (alike or inputs)[0])
+    shape: Item = f"{model.argument}.shape" if alike else ("(", sizes, ",)" if len(sizes) == 1 else ")")
+    dtype = [] if model.dtype is tensor.dtype else [f"dtype=torch.{tensor.dtype.torch}"]
+    return call(f"{tensor.argument} = {model.argument}.new_empty(", [shape, *dtype], ")", 12)
 
 
 def _results(plan: Plan) -> dict[str, Any]:

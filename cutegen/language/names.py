@@ -15,8 +15,8 @@ MAX_NAME = 32
 # them from rendered modules.
 _USED = (
     "Callable", "DIVISIBLE", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
-    "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer", "VALUES",
-    "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
+    "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer",
+    "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
     "cuda_dialect", "cute", "cutegen", "cutlass", "expected", "failure", "itertools", "launch", "main",
     "make_fake_stream", "make_fake_tensor", "make_inputs", "math", "n_first", "numbers", "predicates", "reference",
     "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
@@ -66,12 +66,13 @@ RESERVED = (*_USED, *_BESIDE_THE_CALL, *sorted(MODULES - set(_USED)))
 # Names in the functions where tensors, scalars and modes are variables.
 RESERVED_ARGUMENTS = (
     *_USED,
-    "acc", "accesses_fit", "band", "bench", "bidx", "bidy", "coord", "device", "fetch", "generator", "grid", "grid_m",
-    "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block", "k_next", "k_size", "k_tile", "k_tiles",
-    "mode_offsets", "name", "narrow_layout", "one", "part", "place", "probe_index", "product", "residue", "rest",
-    "rest_mn", "rest_v", "result", "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage",
-    "stream", "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tile", "tiled_mma", "tiles", "tv_layout",
-    "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width",
+    "acc", "accesses_fit", "arrived", "band", "bench", "bidx", "bidy", "cluster_idx", "clusters", "coord", "device",
+    "fetch", "generator", "grid", "grid_m", "grid_n", "has_tile", "help", "in_bounds", "in_k", "k_block", "k_next",
+    "k_size", "k_tile", "k_tiles", "mode_offsets", "name", "narrow_layout", "one", "part", "place", "probe_index",
+    "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "seed", "self", "sizes", "smem", "smem_next",
+    "smem_read", "smem_write", "stage", "stream", "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx",
+    "tile", "tiled_mma", "tiles", "turn", "tv_layout", "val_layout", "value_idx", "value_offsets", "vector",
+    "wants_gradient", "width",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.

@@ -79,6 +79,7 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
         case "compile":
             import torch
 
+            torch._dynamo.reset()  # which gives up on a function that it compiled for many kernels before
             compiler = functools.partial(torch.compile, dynamic=False, fullgraph=True)
             yield function(wanted.name, expression(plan, inplace=True, through=compiler), arguments)
         case "cublas":

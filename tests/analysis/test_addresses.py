@@ -387,9 +387,11 @@ def modules_of(path: Path) -> dict[str, Module]:
 
 def chosen(path: Path) -> list[str]:
     """Of sgemm.yaml, whose products differ in nothing but majorness, the four in which any two tensors meet in all of
-    theirs. Of row kernels those without sums over the rows, whose memory the recorder does not make."""
+    theirs. Of row kernels those without sums over the rows, whose memory the recorder does not make, and those whose
+    blocks have rows of their own, of which it runs one."""
     modules = modules_of(path)
-    if any(isinstance(m.plan, RowwisePlan) and m.plan.program.columns for m in modules.values()):
+    rows = [m.plan for m in modules.values() if isinstance(m.plan, RowwisePlan)]
+    if any(plan.program.columns or plan.cluster > 1 for plan in rows):
         return []
     if path.name != "sgemm.yaml":
         return list(modules)

@@ -273,6 +273,8 @@ schedule: {threads_per_row: 64, keep: registers}
 targets: [sm_80]
 static: {N: 512}
 """
+SHARED = "cluster: {N: 2}, scheduler: {kind: persistent}, pipeline: {stages: 2}}"
+LONG_ROWS = ROWS.replace("keep: registers}", SHARED).replace("sm_80", "sm_90a").replace("N: 512", "N: 2048")
 PROBE = """
 cutegen: 1
 kernel: work
@@ -295,6 +297,8 @@ HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "val
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (ROWS, "schedule.threads_per_row", 32, {"schedule.tiler"}),
     (ROWS, "schedule.keep", "reload", WALKED),
+    (LONG_ROWS, "schedule.cluster", {"N": 4}, {"schedule.threads_per_row", "schedule.tiler"}),
+    (LONG_ROWS, "schedule.pipeline.stages", 1, {"schedule.copy", "schedule.predication"}),
     (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),
     (THREAD_VALUE, "summary", "Other words.", set()),
     (THREAD_VALUE, "schedule.thread_layout", "(8,32):(32,1)", TILES),

@@ -74,6 +74,11 @@ ROWWISE: Spec = {
     "static": {"N": 500},
 }
 WALKING: Spec = ROWWISE | {"schedule": {"scheduler": {"kind": "persistent", "blocks": 8}}}
+LONG: Spec = ROWWISE | {
+    "schedule": {"cluster": {"N": 4}, "scheduler": {"kind": "persistent"}, "pipeline": {"stages": 2}},
+    "static": {"N": 2048},
+    "targets": ["sm_90a"],
+}
 GEMM: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -248,6 +253,18 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "rowwise_schedule.threads_per_row": [
         (ROWWISE, "schedule.threads_per_row", 64, TEXT),
         (ROWWISE, "schedule.threads_per_row", 48, REFUSED),
+    ],
+    "rowwise_schedule.cluster": [
+        (LONG, "schedule.cluster", {"N": 2}, TEXT),
+        (LONG, "schedule.cluster", {"N": 32}, REFUSED),
+        (LONG, "schedule.cluster", {"M": 2}, REFUSED),
+        (ROWWISE, "schedule.cluster", {"N": 2}, REFUSED),  # sm_80 has no clusters
+    ],
+    "rowwise_schedule.pipeline": [(LONG, "schedule.pipeline", {"stages": 1}, TEXT)],
+    "rowwise_schedule.pipeline.stages": [
+        (LONG, "schedule.pipeline.stages", 1, TEXT),
+        (LONG, "schedule.pipeline.stages", 3, REFUSED),
+        (ROWWISE, "schedule.pipeline", {"stages": 2}, REFUSED),  # a block has one tile of rows
     ],
     "rowwise_schedule.keep": [(ROWWISE, "schedule.keep", "reload", TEXT)],
     "rowwise_schedule.copy": [(ROWWISE, "schedule.copy", {"bits": 64}, TEXT)],

@@ -52,7 +52,7 @@ CASES = [
     (ADD, "  thread_layout:", "  «thread_layuot:", "CG101", "did you mean `thread_layout`"),
     (ADD, "major: N", "«Major: N", "CG101", "did you mean `major`"),
     (ADD, "schedule:\n", "schedule:\n  «zzz: 3\n", "CG101", "known: partition"),
-    (ADD, "schedule:\n", "schedule:\n  «stages: 3\n", "CG101", "belongs to `op: gemm`"),
+    (ADD, "schedule:\n", "schedule:\n  «stages: 3\n", "CG101", "belongs to `op: rowwise` and `op: gemm`"),
     (GEMM, "schedule:\n", "schedule:\n  «partition: inner\n", "CG101", "belongs to `op: elementwise`"),
     (GEMM, "schedule:\n", "schedule:\n  «bits: 64\n", "CG101", "`bits` belongs under `schedule.copies.NAME`"),
     (ADD, "targets:", "«tiler: {M: 4}\ntargets:", "CG101", "`tiler` belongs under `schedule`"),

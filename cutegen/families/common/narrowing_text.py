@@ -23,6 +23,7 @@ class Narrowing:
     mode: str  # along which accesses are
     path: str  # the key of the spec that decides the (thread, value) layout
     layout: Layout | None = None
+    cluster: int = 1  # thread blocks of a cluster
 
     @property
     def applies(self) -> bool:
@@ -60,7 +61,14 @@ class Narrowing:
         whole = self.mode in self.spec.static or known_divisor(self.spec, self.mode) % self.vector == 0
         terms = [] if whole else [f"m{lead.name}.shape[{lead.shape.index(self.mode)}] % VECTOR == 0"]
         terms += [f"_fits(m{o.tensor.name}, {self._constant(o)})" for o in self._moved()]
-        return {"narrowing": self.applies, "fitting": terms, "narrow_layout": self.layout, "layout_path": self.path}
+        return {
+            "narrowing": self.applies,
+            "fitting": terms,
+            "narrow_layout": self.layout,
+            "layout_path": self.path,
+            "launch_grid": "grid * CLUSTER, 1, 1" if self.cluster > 1 else "grid, 1, 1",
+            "launch_options": ["cluster=[CLUSTER, 1, 1]"] if self.cluster > 1 else [],
+        }
 
     def _moved(self) -> Iterable[Operand]:
         """The operands that wide accesses move."""

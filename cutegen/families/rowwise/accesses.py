@@ -8,7 +8,7 @@ from typing import Literal
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.proof import Buffer, Scratch
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
 from cutegen.families.rowwise.rows import thread_values
 
 
@@ -34,15 +34,18 @@ def _operand(plan: RowwisePlan, operand: Operand, kind: Literal["read", "write"]
 
 
 def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
-    """The partial results of the warps that share a row, of each reduction."""
-    warps = plan.warps_per_row
+    """The partial results of the warps that share a row, of all blocks of a cluster, of each reduction."""
+    warps = plan.warps_per_row * plan.cluster
     for reduction in plan.program.reductions if warps > 1 else ():
         bytes_ = warps * plan.rows * reduction.dtype.bytes
         yield Buffer(reduction.name, warps, warps, plan.rows, 1, bytes_, "of the block's rows")
+    each, kinds = plan.barriers
+    if each:
+        yield Buffer("barriers", each, each, 1, kinds, each * kinds * MBARRIER, "of the cluster")
 
 
 def scratch(plan: RowwisePlan) -> Iterator[Scratch]:
     """What each block has of the outputs that are reduced over the rows, for each of the rows that it has at a time."""
     for column in plan.program.columns:
-        rounded = ((plan.row, plan.tile[plan.row]),)
-        yield Scratch(column.tensor, rounded, column.dtype.bytes, (plan.blocks or 1) * plan.rows)
+        rounded = ((plan.row, plan.column_unit),)
+        yield Scratch(column.tensor, rounded, column.dtype.bytes, plan.column_rows)

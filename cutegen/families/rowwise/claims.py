@@ -54,20 +54,24 @@ def _own_row(plan: RowwisePlan) -> Claim:
 
 def _whole_row(plan: RowwisePlan) -> Claim:
     """The claim that every element of a row is reduced."""
-    held, row = plan.tile[plan.row], plan.row
+    held, row, blocks = plan.tile[plan.row], plan.row, plan.cluster
     if plan.walked:
-        because = f"ceil({row} / {held}) pieces, one after the other"
+        whose = f", of which block r of a cluster has r, r + {blocks} and so on" if blocks > 1 else ""
+        because = f"ceil({row} / {held}) pieces, one after the other{whose}"
         return Claim("coverage", f"pieces of {held} cover every row, once each", (because,), True, ("schedule", "keep"))
-    size = plan.spec.static.get(row)
-    because = f"{row} = {size}" if size is not None else f"the host takes {row} up to {held} only"
-    holds = size is None or size <= held
-    return Claim("coverage", f"one tile of {held} covers every row", (because,), holds, ("schedule", "tiler", row))
+    size, whole = plan.spec.static.get(row), plan.row_tile
+    reasons = [f"{row} = {size}" if size is not None else f"the host takes {row} up to {whole} only"]
+    if blocks > 1:
+        reasons.insert(0, f"block r of a cluster of {blocks} has elements r * {held} to (r + 1) * {held} - 1")
+    text = f"one tile of {held} covers every row" if blocks == 1 else f"{blocks} tiles of {held} cover every row"
+    return Claim("coverage", text, tuple(reasons), size is None or size <= whole, ("schedule", "tiler", row))
 
 
 def _bounds(plan: RowwisePlan) -> Iterator[Claim]:
     axis = plan.spec.lead.shape.index(plan.row)
     runs = are_runs(plan.tv_layout, plan.tiler, axis, plan.vector)
     runs &= all(plan.vector % o.vector == 0 for o in plan.operands)
-    for mode, tile in zip(plan.spec.lead.shape, plan.tiler, strict=True):
+    for mode, extent in zip(plan.spec.lead.shape, plan.tiler, strict=True):
         width = plan.vector if mode == plan.row else 1
+        tile = plan.row_tile if mode == plan.row and not plan.walked else extent
         yield mode_in_bounds(plan.spec, "", mode, tile, mode in plan.masked, width, runs)

@@ -73,17 +73,17 @@ def workspaces(plan: RowwisePlan) -> Workspaces | None:
 
 
 def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
-    lead, tile, argument = plan.spec.lead, plan.tile[plan.row], plan.spec.tensor(column.tensor).argument
-    columns = f"cute.sym_int(divisibility={tile})"
+    lead, unit, argument = plan.spec.lead, plan.column_unit, plan.spec.tensor(column.tensor).argument
+    columns = f"cute.sym_int(divisibility={unit})"
     if plan.row in plan.spec.static:
-        columns = str(max(1, -(-plan.spec.static[plan.row] // tile)) * tile)
+        columns = str(max(1, -(-plan.spec.static[plan.row] // unit)) * unit)
     return Workspace(
         path=PATH,
         parameter=f"workspace_{column.tensor}",
         memory=f"_column_space({lead.argument}, torch.{column.dtype.torch})",
         fake=(
             f"cutlass.{column.dtype.cutlass}",
-            ("(", [str((plan.blocks or 1) * plan.rows), columns], ")"),
+            ("(", [str(plan.column_rows), columns], ")"),
             ("(", [f"cute.sym_int64(divisibility={ColumnText.of(plan, column).vector})", "1"], ")"),
             "assumed_align=16",
         ),

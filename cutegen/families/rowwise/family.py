@@ -95,7 +95,7 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
     def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
         tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
-        return tiles if plan.blocks is None else min(tiles, plan.blocks)
+        return tiles * plan.cluster if plan.blocks is None else min(tiles * plan.cluster, plan.blocks)
 
     def buffers(self, plan: RowwisePlan) -> Iterator[Buffer]:
         from cutegen.families.rowwise.accesses import buffers
@@ -108,17 +108,18 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return scratch(plan)
 
     def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
-        found = {} if plan.walked else {plan.row: plan.tile[plan.row]}
+        found = {} if plan.walked else {plan.row: plan.row_tile}
         if plan.most_tiles is not None:
             found |= {mode: plan.most_tiles * size for mode, size in plan.tile.items() if mode != plan.row}
         return found
 
     def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         tile = plan.tile[plan.row]
-        reached = {**plan.tile, plan.row: max(1, -(-sizes[plan.row] // tile)) * tile if plan.walked else tile}
+        walked = max(1, -(-sizes[plan.row] // tile)) * tile
+        reached = {**plan.tile, plan.row: walked if plan.walked else plan.row_tile}
         if plan.blocks is not None and plan.beside is not None:
             tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
-            reached[plan.beside] *= -(-tiles // plan.blocks)
+            reached[plan.beside] *= -(-tiles * plan.cluster // plan.blocks)
         return reached
 
     def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cutegen.atoms.targets import WARP
+from cutegen.analysis.words import count
+from cutegen.atoms.targets import CLUSTER_TARGETS, TARGETS, WARP
 from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.rows import (
     along,
     beside,
+    cluster_of,
     is_sound,
     program,
     row_of,
+    threads_of,
     vector_of,
     widest_tensor,
     widest_vector,
@@ -24,52 +27,73 @@ from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
-    "tiler": ("threads_per_row", "keep", "copy.bits"),
-    "threads_per_row": ("keep", "tiler", "copy.bits"),
+    "cluster": ("keep", "threads_per_row", "tiler"),
+    "tiler": ("threads_per_row", "keep", "copy.bits", "cluster"),
+    "threads_per_row": ("keep", "tiler", "copy.bits", "cluster"),
 }
 THREADS = 128  # of a block, if a row needs no more
 HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
 VALUES = 64  # of each tensor that a thread holds at most
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
-BLOCKS = 264  # of a persistent kernel
+SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
+RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
+WAVES = 4  # blocks of any size on each, of other persistent kernels
 LONG = 128  # threads of a row whose length is not known
+LONG_STATIC = 256  # of one whose length is known, and too long to be held
+SHARE = 8192  # elements of a row that one block has, where a cluster meets more than once; else twice as many
+COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
+MEETINGS = 2  # reductions of a kernel with clusters at most: its blocks meet for each, one after the other
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
     row = row_of(spec)
+    if cluster_of(spec) > 1 and not spec.targets:
+        spec = replace(spec, targets=CLUSTER_TARGETS)
+        report.infer("clusters of thread blocks came with Hopper", "targets")
     spec = resolve_tensors(spec, report, {t.name: row for t in spec.tensors if row in t.shape})
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_copy(spec, report)
+    spec = _infer_cluster(spec, report)
     spec = _infer_keep(spec, report)
     spec = _infer_threads(spec, report)
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
         return spec
     spec = _infer_scheduler(spec, report)
-    spec = infer_fallback(spec, report, row, vector_of(spec), (spec.schedule.tiler or {})[row])
+    spec = infer_fallback(spec, report, row, vector_of(spec), _guarded(spec, row))
     return _infer_predication(spec, report)
 
 
 def _infer_scheduler(spec: Spec, report: Report) -> Spec:
     walk = spec.schedule.scheduler
     if walk.kind is None:
-        columns = program(spec).columns
-        kind: Kind = "persistent" if columns or walk.blocks is not None else "grid"
-        why = "no block has to know of other rows"
-        if kind == "persistent":
-            why = f"{columns[0].tensor} is reduced over the rows" if columns else "`blocks` says how many there are"
+        columns, meetings = program(spec).columns, sum(bool(one.reductions) for one in program(spec).walks)
+        kind: Kind = "persistent"
+        if columns:
+            why = f"{columns[0].tensor} is reduced over the rows"
+        elif walk.blocks is not None:
+            why = "`blocks` says how many there are"
+        elif cluster_of(spec) > 1 and meetings == 1 and spec.schedule.keep == "registers":
+            why = "a cluster loads its next rows while its blocks wait for each other"
+        else:
+            kind, why = "grid", "no block has to know of other rows"
         walk = replace(walk, kind=kind)
         report.infer(why, "schedule", "scheduler", "kind")
     if walk.kind == "persistent" and walk.blocks is None:
-        walk = replace(walk, blocks=BLOCKS)
-        why = "two for each multiprocessor of an H200; the same on every GPU, so that sums are"
+        each = max(1, RESIDENT // max(WARP, threads_of(spec))) if program(spec).columns else WAVES
+        walk = replace(walk, blocks=SMS * each // cluster_of(spec) * cluster_of(spec))
+        why = f"{each} for each of the {SMS} multiprocessors of an H200; the same on every GPU, so that sums are"
         report.infer(why, "schedule", "scheduler", "blocks")
+    pipeline = spec.schedule.pipeline
+    if pipeline.stages is None and walk.kind == "persistent" and spec.schedule.keep == "registers":
+        pipeline = replace(pipeline, stages=2)
+        report.infer("the next rows are under way while a block computes", "schedule", "pipeline", "stages")
     if walk.raster is None and (mode := beside(spec)) is not None:
         walk = replace(walk, raster=mode)
         report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")
-    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))
+    return replace(spec, schedule=replace(spec.schedule, scheduler=walk, pipeline=pipeline))
 
 
 def _infer_copy(spec: Spec, report: Report) -> Spec:
@@ -90,20 +114,51 @@ def _infer_copy(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(spec.schedule, copy=copy))
 
 
+def _infer_cluster(spec: Spec, report: Report) -> Spec:
+    """A row of fixed size has as many blocks as hold a good share of it each, where all targets have clusters."""
+    schedule, row = spec.schedule, row_of(spec)
+    size, most = spec.static.get(row), min(TARGETS[target].cluster for target in spec.targets)
+    if schedule.cluster is not None or size is None or schedule.keep == "reload" or row in (schedule.tiler or {}):
+        return spec
+    share, blocks = _good_share(spec, size), 1
+    while blocks < most and -(-size // blocks) > share:
+        blocks *= 2
+    if blocks == 1 or (schedule.threads_per_row or WARP) < WARP or len(program(spec).reductions) > MEETINGS:
+        return spec
+    report.infer(f"a block has {share} of {size} at most", "schedule", "cluster")
+    return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
+
+
+def _good_share(spec: Spec, size: int) -> int:
+    """Elements of a row that one block should have at most, of those that its threads hold.
+
+    Blocks are small enough for several on a multiprocessor, so that some load while others wait for each other.
+    """
+    threads, planned = spec.schedule.threads_per_row, program(replace(spec, schedule=_once(spec.schedule)))
+    if threads is not None:
+        return threads * _most_values(spec, threads)
+    if planned.columns:
+        return min(COLUMNS_SHARE, max(COLUMNS_SHARE // 2, size // 2))
+    meetings = sum(bool(one.reductions) for one in planned.walks)
+    return min(SHARE if meetings > 1 else 2 * SHARE, MAX_THREADS * _most_values(spec, MAX_THREADS))
+
+
 def _infer_keep(spec: Spec, report: Report) -> Spec:
     schedule = spec.schedule
     if schedule.keep is not None:
         return spec
     row = row_of(spec)
-    size = spec.static.get(row)
+    size, blocks = spec.static.get(row), cluster_of(spec)
+    most = f"{MAX_THREADS} threads" if blocks == 1 else f"{blocks} blocks of {MAX_THREADS} threads"
     if size is None:
         keep, why = "reload", f"{row} may be of any length"
-    elif -(-size // MAX_THREADS) > _most_values(spec, MAX_THREADS):
-        keep, why = "reload", f"a row of {size} is more than {MAX_THREADS} threads hold"
+    elif -(-size // (MAX_THREADS * blocks)) > _most_values(spec, MAX_THREADS):
+        keep, why = "reload", f"a row of {size} is more than {most} hold"
     else:
-        keep, why = "registers", f"{MAX_THREADS} threads at most hold a row of {size}"
+        keep, why = "registers", f"{most} at most hold a row of {size}"
     if (tiler := schedule.tiler or {}).get(row) is not None and size is not None and keep == "registers":
-        keep, why = ("registers", why) if tiler[row] >= size else ("reload", f"the tiler has {tiler[row]} of {size}")
+        whole = tiler[row] * blocks
+        keep, why = ("registers", why) if whole >= size else ("reload", f"the tiler has {whole} of {size}")
     report.infer(why, "schedule", "keep")
     return replace(spec, schedule=replace(schedule, keep="registers" if keep == "registers" else "reload"))
 
@@ -127,9 +182,10 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     schedule, row = spec.schedule, row_of(spec)
     if schedule.threads_per_row is not None:
         return spec
-    length = (schedule.tiler or {}).get(row) or spec.static.get(row)
+    length = (schedule.tiler or {}).get(row) or _share(spec)
     if length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
-        threads, why = LONG, f"{LONG // WARP} warps for rows of any length"
+        threads, what = (LONG, "rows of any length") if length is None else (LONG_STATIC, "long rows")
+        why = f"{threads // WARP} warps for {what}"
     else:
         accesses = -(-length // vector_of(spec))
         threads = min(WARP, 1 << (accesses.bit_length() - 1)) if accesses else 1
@@ -138,9 +194,23 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
         if row in (schedule.tiler or {}):
             while threads > 1 and length % (threads * vector_of(spec)):
                 threads //= 2
+        if cluster_of(spec) > 1:
+            threads = max(WARP, threads)
         why = f"a thread holds {-(-length // threads)} of {length}"
     report.infer(why, "schedule", "threads_per_row")
     return replace(spec, schedule=replace(schedule, threads_per_row=threads))
+
+
+def _share(spec: Spec) -> int | None:
+    """What each of the blocks that share a row has of it, where its size is fixed."""
+    size = spec.static.get(row_of(spec))
+    return None if size is None else -(-size // cluster_of(spec))
+
+
+def _guarded(spec: Spec, mode: str) -> int:
+    """Of which multiple a size is where nothing guards its mode: of what a block has, or a cluster of a row."""
+    extent = (spec.schedule.tiler or {})[mode]
+    return extent * cluster_of(spec) if mode == row_of(spec) and spec.schedule.keep == "registers" else extent
 
 
 def _infer_tiler(spec: Spec, report: Report) -> Spec:
@@ -154,9 +224,12 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
         if mode == row:
             unit = threads * vector_of(spec)
             if schedule.keep == "registers" and row in spec.static:
-                tiler[row], why = -(-spec.static[row] // unit) * unit, "the whole row"
+                tiler[row], why = -(-(_share(spec) or 1) // unit) * unit, "the whole row"
+                if (blocks := cluster_of(spec)) > 1:
+                    why = f"the row's share of one of {blocks} blocks"
             else:
-                tiler[row], why = unit * PIECE, f"{PIECE} accesses of each thread"
+                times = max(1, PIECE * LONG // max(LONG, threads))
+                tiler[row], why = unit * times, f"{count(times, 'access')} of each thread"
         elif mode == beside(spec):
             tiler[mode] = max(1, THREADS // threads)
             why = f"{tiler[mode] * threads} threads"
@@ -171,7 +244,7 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
     assert schedule.tiler is not None
     predication = dict(schedule.predication)
     for mode in spec.lead.shape:
-        tile = schedule.tiler[mode]
+        tile = _guarded(spec, mode)
         if mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:
             predication[mode] = "mask"
             report.infer(f"rows may be shorter than the tile's {tile}", "schedule", "predication", mode)

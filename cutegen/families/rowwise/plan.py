@@ -11,6 +11,8 @@ from cutegen.families.rowwise.program import Program
 from cutegen.families.rowwise.schedule import Keep
 from cutegen.planning.plan import Plan
 
+ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare
+MBARRIER = 8  # bytes of a barrier in shared memory
 COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
 
 
@@ -20,8 +22,10 @@ class RowwisePlan(Plan):
 
     row: str  # the mode of the rows
     beside: str | None  # the mode along which a block has several rows
+    cluster: int  # thread blocks that share a row
     keep: Keep
-    tiler: tuple[int, ...]  # of the lead's modes
+    ahead: bool  # whether the next rows are loaded while a block computes on its own
+    tiler: tuple[int, ...]  # of the lead's modes, what one thread block has
     rows: int  # of a block
     threads_per_row: int
     values: int  # of a row that a thread holds at a time
@@ -41,10 +45,38 @@ class RowwisePlan(Plan):
         return self.keep != "registers"
 
     @property
+    def broadcasts_early(self) -> bool:
+        """Whether what broadcasts is loaded with the rows themselves, by threads that have registers to spare."""
+        return self.threads <= ROOMY
+
+    @property
+    def row_tile(self) -> int:
+        """Elements of a row that the blocks which share it have at a time."""
+        return self.tile[self.row] * self.cluster
+
+    @property
     def persistent(self) -> bool:
         """Whether a block walks several tiles of rows."""
         return self.blocks is not None
 
     @property
+    def column_rows(self) -> int:
+        """Rows of a workspace for what is reduced over the rows: of each block or cluster, its rows at a time."""
+        return (self.blocks or self.cluster) // self.cluster * self.rows
+
+    @property
+    def column_unit(self) -> int:
+        """Of which multiple the rows of that workspace are."""
+        return self.tile[self.row] if self.walked else self.row_tile
+
+    @property
+    def barriers(self) -> tuple[int, int]:
+        """Barriers in shared memory by which the blocks of a cluster meet: for each reduction, and kinds of them."""
+        if self.cluster == 1:
+            return 0, 0
+        return len(self.program.reductions), 2 if self.persistent else 1
+
+    @property
     def warps_per_row(self) -> int:
+        """Of one block."""
         return -(-self.threads_per_row // 32)

@@ -6,12 +6,14 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.analysis.claims import compact
+from cutegen.atoms.targets import WARP
 from cutegen.families.common.planning import names_read, operand
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
 from cutegen.families.rowwise.rows import (
     along,
     beside,
+    cluster_of,
     program,
     row_of,
     rows_of,
@@ -23,7 +25,7 @@ from cutegen.families.rowwise.rows import (
 )
 from cutegen.families.rowwise.schedule import Spec
 
-MOST_TILES = 2**31 - 1  # that 32 bits can number
+MOST_TILES = 2**31 - 1  # thread blocks that 32 bits can number
 
 
 def plan(spec: Spec) -> RowwisePlan:
@@ -37,7 +39,8 @@ def plan(spec: Spec) -> RowwisePlan:
     columns = {column.tensor for column in planned.columns}
     counted = {mode: schedule.tiler[mode] for mode in modes if mode != row}
     fixed = all(mode in spec.static for mode in counted)
-    few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= MOST_TILES
+    most = MOST_TILES // cluster_of(spec)
+    few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= most
     return RowwisePlan(
         spec=spec,
         threads=threads_of(spec),
@@ -46,7 +49,9 @@ def plan(spec: Spec) -> RowwisePlan:
         smem_bytes=smem_bytes(spec),
         row=row,
         beside=beside(spec),
+        cluster=cluster_of(spec),
         keep=schedule.keep,
+        ahead=schedule.pipeline.stages == 2,
         tiler=tiler,
         rows=rows_of(spec),
         threads_per_row=schedule.threads_per_row,
@@ -59,7 +64,7 @@ def plan(spec: Spec) -> RowwisePlan:
         tile_order=tuple(modes.index(mode) for mode in walk_order(spec)),
         program=planned,
         blocks=schedule.scheduler.blocks,
-        most_tiles=None if few else MOST_TILES,
+        most_tiles=None if few else most,
     )
 
 
@@ -71,11 +76,17 @@ def walk_order(spec: Spec) -> tuple[str, ...]:
 
 
 def smem_bytes(spec: Spec) -> int:
-    """Shared memory of the partial results of the warps that share a row, each reduction's from a multiple of 16 on."""
-    if (spec.schedule.threads_per_row or 1) <= 32:
+    """Shared memory of the partial results of the warps that share a row, each reduction's from a multiple of 16 on.
+
+    Every block of a cluster has those of all its blocks.
+    """
+    if (spec.schedule.threads_per_row or 1) <= WARP and cluster_of(spec) == 1:
         return 0
-    warps = threads_of(spec) // 32
-    return sum(-(-warps * reduction.dtype.bytes // 16) * 16 for reduction in program(spec).reductions)
+    blocks, reductions = cluster_of(spec), program(spec).reductions
+    warps = threads_of(spec) // WARP * blocks
+    each = 2 if spec.schedule.scheduler.kind == "persistent" else 1
+    barriers = len(reductions) * each * MBARRIER if blocks > 1 else 0
+    return sum(-(-warps * one.dtype.bytes // 16) * 16 for one in reductions) + barriers
 
 
 def _operand(spec: Spec, name: str, read: bool) -> Operand:

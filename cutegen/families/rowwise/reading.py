@@ -22,6 +22,11 @@ def check_schedule(
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     others = tuple(mode for mode in modes if mode != row)
+    ctx.known_modes(schedule.cluster or {}, modes, "schedule", "cluster")
+    for mode in schedule.cluster or {}:
+        if mode in others:
+            message = f"the blocks of a cluster share a row, which lies along {row}"
+            ctx.say("CG203", message, "schedule", "cluster", mode, key=True, help=f"write `{row}`")
     for mode, extent in (schedule.tiler or {}).items():
         if mode in others[:-1] and extent > 1:
             message = f"a block has rows that are neighbours along {others[-1]}, and the tiler has {extent} of {mode}"

@@ -15,6 +15,8 @@ from cutegen.ops.rowwise import row_mode
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
+MAX_CLUSTER = 16  # thread blocks, of the GPUs that have the largest ones
+
 
 def row_of(spec: Spec) -> str:
     """The mode of the rows."""
@@ -67,6 +69,11 @@ def values_of(spec: Spec) -> int:
     return -(-tiler[row] // threads) if threads and row in tiler else 0
 
 
+def cluster_of(spec: Spec) -> int:
+    """Thread blocks that share a row: a cluster of them, or one."""
+    return (spec.schedule.cluster or {}).get(row_of(spec), 1)
+
+
 def threads_of(spec: Spec) -> int:
     """Threads of a block; 0 if that is not known yet."""
     return rows_of(spec) * (spec.schedule.threads_per_row or 0)
@@ -74,8 +81,10 @@ def threads_of(spec: Spec) -> int:
 
 def is_sound(spec: Spec) -> bool:
     """Whether rows are contiguous and nothing is too large to count through; what is not filled in yet passes."""
-    threads, row = spec.schedule.threads_per_row or 1, row_of(spec)
-    if threads & (threads - 1) or any(tensor.major not in (None, row) for tensor in along(spec)):
+    threads, row, blocks = spec.schedule.threads_per_row or 1, row_of(spec), cluster_of(spec)
+    if threads & (threads - 1) or blocks & (blocks - 1) or blocks > MAX_CLUSTER:
+        return False
+    if any(tensor.major not in (None, row) for tensor in along(spec)):
         return False
     return threads_of(spec) <= MAX_THREADS and values_of(spec) <= MAX_VALUES
 
@@ -86,7 +95,7 @@ def most_of_row(spec: Spec) -> int | None:
     if spec.schedule.keep != "registers" or row not in tiler or row in spec.static:
         return None
     step = spec.divisible.get(row, 1)
-    return tiler[row] // step * step
+    return tiler[row] * cluster_of(spec) // step * step
 
 
 def statements_of(spec: Spec) -> tuple[Typed, ...]:

@@ -54,6 +54,17 @@ class RowWalk:
 
 
 @dataclass(frozen=True)
+class RowPipeline:
+    """What a block that walks many rows loads ahead."""
+
+    stages: int | None = key(
+        Integer(),
+        "Tiles of rows that a block of a persistent kernel has in registers: 2, where the next rows are loaded while "
+        "it computes on its own, or 1.",
+    )
+
+
+@dataclass(frozen=True)
 class RowwiseSchedule(Schedule):
     """Schedule of a row kernel."""
 
@@ -63,6 +74,11 @@ class RowwiseSchedule(Schedule):
         "along the last other mode the rows, each with threads of its own; 1 along all others.",
     )
     threads_per_row: int | None = key(Integer(), "Threads that share a row: a power of two, at most 1024.")
+    cluster: Mapping[str, int] | None = key(
+        ByName(Integer(), "Thread blocks along this mode, the row's: a power of two.", least=1),
+        "How many thread blocks share a row. Each has what the tiler says of it, and their results meet in distributed "
+        "shared memory: for targets that have clusters. Left out, one block has a row, unless it is too long for that.",
+    )
     keep: Keep | None = key(
         Choice(get_args(Keep)),
         "Where a row waits between its reductions: `registers`: it is loaded once, whole; `reload`: it is walked in "
@@ -78,6 +94,7 @@ class RowwiseSchedule(Schedule):
         "Guards by mode.",
         factory=dict,
     )
+    pipeline: RowPipeline = key(Record(RowPipeline), "What is loaded ahead.", factory=RowPipeline)
     scheduler: RowWalk = key(Record(RowWalk), "The order in which rows are walked.", factory=RowWalk)
 
     @property

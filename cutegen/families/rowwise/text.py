@@ -12,6 +12,7 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
+from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
@@ -21,6 +22,7 @@ from cutegen.layouts import show
 
 DIVISOR = "cute.FastDivmodDivisorV2"
 COPY = "schedule.copy"
+CLUSTER = "schedule.cluster"
 THREADS = "schedule.threads_per_row"
 
 
@@ -42,7 +44,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         launched=launched | narrowing.wide,
         narrow=launched | narrowing.narrow,
         workspaces=workspaces(plan),
-        largest={} if plan.walked else {plan.row: f"TILER[{_axis(plan)}]"},
+        largest={} if plan.walked else {plan.row: "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"},
         limits=_limits(plan),
         documentation=narrowing.documentation(COPY),
     )
@@ -50,7 +52,8 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
 
 def _narrowing(plan: RowwisePlan) -> Narrowing:
     """The kernel's launches."""
-    return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, variants(plan)[-1].tv_layout)
+    layout = variants(plan)[-1].tv_layout
+    return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster)
 
 
 def _walking(plan: RowwisePlan) -> list[str]:
@@ -65,11 +68,13 @@ def _axis(plan: RowwisePlan) -> int:
 
 def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     modes = ", ".join(plan.spec.lead.shape)
-    counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler")]
+    most = "2**31 - 1" if plan.cluster == 1 else "(2**31 - 1) // CLUSTER"
+    counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", most, "", "schedule.tiler")]
     return (
         Constant("TILER", python_tuple(plan.tiler), f"({modes}) of a thread block", "schedule.tiler"),
         Constant("THREADS", str(plan.threads), "of a thread block", "schedule.threads_per_row"),
         Constant("THREADS_PER_ROW", str(plan.threads_per_row), "", "schedule.threads_per_row"),
+        *([Constant("CLUSTER", str(plan.cluster), "blocks that share a row", CLUSTER)] if plan.cluster > 1 else []),
         Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
         Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
         *([Constant("BLOCKS", str(plan.blocks), "that walk all rows, at most", PATH)] if plan.persistent else []),
@@ -91,6 +96,10 @@ def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
 def _divisors(plan: RowwisePlan) -> list[str]:
     """The names of the numbers that a block's number is divided by, in that order."""
     return [f"tiles_{plan.spec.lead.shape[i]}" for i in plan.tile_order[:-1]]
+
+
+def _ahead(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
+    return ahead(plan, texts, _place(plan, texts)["tile"], _block(plan), _divisors(plan))
 
 
 def _context(plan: RowwisePlan) -> dict[str, Any]:
@@ -116,6 +125,8 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "extremes": texts.extremes,
         "warps_per_row": plan.warps_per_row,
         "steps": int(log2(min(WARP, plan.threads_per_row))),
+        "cluster_steps": int(log2(min(WARP, plan.warps_per_row * plan.cluster))),
+        "starting": -1 if plan.persistent or plan.cluster == 1 else texts.first_across,
         "coordinate": texts.coordinate,
         "fit": partial(call, width=texts.width + 4 - (4 if plan.walked else 0)),
         "grid_tiles": " * ".join(f"tiles[{modes.index(m)}]" for m in others) or "1",
@@ -136,12 +147,21 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_warps": COLUMN_WARPS,
         "column_threads": str(COLUMN_WARPS * WARP),
         "space_layout": _space_layout(plan),
-        "turn": plan.persistent and plan.warps_per_row > 1 and len(plan.program.reductions) == 1,
+        "results": plan.warps_per_row * plan.cluster,
+        "exchange_parameters": _exchange_parameters(plan),
+        "turn": plan.persistent and bool(texts.partials) and len(plan.program.reductions) == 1,
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
         **_masks(plan),
+        **_ahead(plan, texts),
     }
+
+
+def _exchange_parameters(plan: RowwisePlan) -> list[str]:
+    """The parameters of a reduction over the threads of several blocks, besides what a thread has."""
+    turn = ["turn: cutlass.Int32"] if plan.persistent else []
+    return ["partials: cute.Tensor", "arrived: cute.Pointer", "rank: cutlass.Int32", *turn]
 
 
 def _space_layout(plan: RowwisePlan) -> tuple[str, str]:
@@ -168,7 +188,8 @@ def _masks(plan: RowwisePlan) -> dict[str, Any]:
 def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     """The texts of which rows a block has, and which of them a thread."""
     modes, beside, lead = plan.spec.lead.shape, plan.beside, plan.spec.lead.name
-    tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else "0") for mode in modes]
+    part = "rank" if plan.cluster > 1 else "0"
+    tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]
     stores = any(isinstance(step, Store) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
     has_row = ""
@@ -183,8 +204,10 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "tile": f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})",
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
-        "uses_tidx": any("tidx" in text for text in (*texts.row_lines, *(text for _, text in indices))),
-        "uses_bidx": bool(plan.tile_order) or plan.persistent,
+        "uses_tidx": (plan.cluster > 1 and bool(texts.partials))
+        or any("tidx" in text for text in (*texts.row_lines, *(text for _, text in indices))),
+        "uses_bidx": bool(plan.tile_order) or plan.persistent or plan.cluster > 1,
+        "block_text": _block(plan),
         "has_row": has_row,
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
@@ -192,14 +215,19 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
 
 def _own_tile(plan: RowwisePlan) -> list[str]:
     """The coordinates of a block's tile of a workspace."""
-    piece = "piece" if plan.walked else "0"
-    return [{plan.beside: "bidx", plan.row: piece}.get(mode, "0") for mode in plan.spec.lead.shape]
+    piece = "piece" if plan.walked else "rank" if plan.cluster > 1 else "0"
+    return [{plan.beside: _block(plan), plan.row: piece}.get(mode, "0") for mode in plan.spec.lead.shape]
+
+
+def _block(plan: RowwisePlan) -> str:
+    """The variable that counts those who have rows of their own: thread blocks, or clusters of them."""
+    return "cluster_idx" if plan.cluster > 1 else "bidx"
 
 
 def _tile_walk(plan: RowwisePlan) -> list[tuple[str, str, str]]:
     """Quotient and remainder, what is divided, and by what: a block's number to its rows' tile."""
     modes = [plan.spec.lead.shape[i] for i in plan.tile_order]
-    number = "row_tile" if plan.persistent else "bidx"
+    number = "row_tile" if plan.persistent else _block(plan)
     if len(modes) < 2:
         return [(f"tile_{mode}", number, "") for mode in modes]
     steps = []

@@ -39,7 +39,8 @@ class ReductionText:
 class WalkText:
     """One walk over the row."""
 
-    loads: list[OperandText]
+    loads: list[OperandText]  # that are loaded here
+    values: list[OperandText]  # whose values are first used here
     identity: bool  # whether a thread's coordinates of its values are made here, for what follows
     coordinates: bool
     in_row: bool  # whether elements beyond the row's end must be told
@@ -58,6 +59,7 @@ class AcrossText:
     what: str
     nan: str  # what becomes of a NaN
     type: str
+    bytes: int
     both: str  # two partial results, `x` and `other`, as one
 
 
@@ -126,6 +128,7 @@ class WalksText:
             lines, target = lines[:-1], held
         index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
         terms = ["tidx % THREADS_PER_ROW == 0"] if self.plan.threads_per_row > 1 else []
+        terms += ["rank == 0"] if self.plan.cluster > 1 else []
         terms += ["has_row"] if self.plan.beside in self.plan.masked else []
         assign = f"m{step.tensor}[{index}] = {target}"
         return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
@@ -143,10 +146,9 @@ class WalksText:
     def _walk(self, number: int, one: Walk) -> WalkText:
         plan, printer = self.plan, self.element_printer
         coordinates = any(node.mode == plan.row for value in one.values for node in coords(value))
-        reads = one.reads if plan.walked else self._all_reads() if number == 0 else ()
-        held = [self.operands[name].variable for name in one.reads] or [
-            self.operands[name].variable for name in self._all_reads() if not plan.walked
-        ]
+        reads = self._loads(number)
+        there = one.reads if plan.walked else (*one.reads, *(x for i in range(number + 1) for x in self._loads(i)))
+        held = [self.operands[name].variable for name in there]
         printer.anchor = next(iter(held), self.coordinate if coordinates else None)
         lines: list[str] = []
         for named in one.elements:
@@ -159,7 +161,8 @@ class WalksText:
         masked = plan.row in plan.masked and bool(one.reductions)
         coordinates = coordinates and (plan.walked or not self._had_coordinates(number))
         return WalkText(
-            loads=[self.operands[name] for name in reads],
+            loads=[self.operands[name] for name in reads if name not in self.early],
+            values=[self.operands[name] for name in reads],
             identity=(plan.walked or number == 0) if plan.masked else coordinates,
             coordinates=coordinates,
             in_row=masked and (plan.walked or number == self._first_reducing()),
@@ -170,15 +173,47 @@ class WalksText:
             after=after,
         )
 
-    def _all_reads(self) -> tuple[str, ...]:
-        """The tensors along the rows that any walk needs: kept in registers they are all loaded at once."""
+    def _loads(self, number: int) -> tuple[str, ...]:
+        """The tensors along the rows that a walk loads.
+
+        Kept in registers, rows themselves are all under way before the first walk. What broadcasts is near, in a cache:
+        threads of large blocks, who have few registers, load it in the first walk that needs it.
+        """
         walks = self.plan.program.walks
-        return tuple(name for name in self.operands if any(name in one.reads for one in walks))
+        if self.plan.walked:
+            return walks[number].reads
+        whole = {o.tensor.name for o in self.plan.operands if not o.broadcast or self.plan.broadcasts_early}
+        first = {name: next((i for i, one in enumerate(walks) if name in one.reads), -1) for name in self.operands}
+        first = {name: 0 if name in whole and number >= 0 else number for name, number in first.items()}
+        return tuple(name for name, its in first.items() if its == number)
+
+    @property
+    def early(self) -> dict[str, OperandText]:
+        """The tensors whose loads are not part of a walk, of blocks that load ahead, by name: `ahead` and `fixed`."""
+        return {o.tensor.name: o for o in (*self.ahead, *self.fixed)}
+
+    @property
+    def ahead(self) -> list[OperandText]:
+        """Those whose next rows are loaded while a block computes on its own."""
+        whole = {o.tensor.name for o in self.plan.operands if not o.broadcast and o.read}
+        return [o for name, o in self.operands.items() if name in whole and self.plan.ahead]
+
+    @property
+    def fixed(self) -> list[OperandText]:
+        """Those that are the same for all rows, and are loaded once."""
+        others = len(self.lead.shape) - 1
+        found = {o.tensor.name for o in self.plan.operands if o.read and len(o.broadcast) == others and others}
+        return [o for name, o in self.operands.items() if name in found and self.plan.ahead]
 
     def _had_coordinates(self, number: int) -> bool:
         walks = self.plan.program.walks[:number]
         values = (value for one in walks for value in one.values)
         return any(node.mode == self.plan.row for value in values for node in coords(value))
+
+    @property
+    def first_across(self) -> int:
+        """The number of the first walk whose results the threads of a row exchange; -1 if none does."""
+        return next((i for i, one in enumerate(self.walks) if any(r.across for r in one.reductions)), -1)
 
     def _first_reducing(self) -> int:
         return next((i for i, one in enumerate(self.plan.program.walks) if one.reductions), -1)
@@ -197,10 +232,17 @@ class WalksText:
         printer.tensor_locals.discard(reduction.name)
         across = ""
         if plan.threads_per_row > 1:
-            partials = [self.partials_of[reduction]] if plan.warps_per_row > 1 else []
+            partials = [self.partials_of[reduction]] if plan.warps_per_row * plan.cluster > 1 else []
+            partials += self._exchange(reduction) if plan.cluster > 1 else []
             across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 0, self.width)
         what = f"{reduction.function} along {plan.row}"
         return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), across, what)
+
+    def _exchange(self, reduction: Reduction) -> list[str]:
+        """More arguments of a reduction over the threads of several blocks."""
+        number = self.plan.program.reductions.index(reduction)
+        turn = ["turn"] if self.plan.persistent else []
+        return [f"arrived + {number}" if number else "arrived", "rank", *turn]
 
     def _store(self, store: Store) -> StoreText:
         printer, operand = self.element_printer, self.operands[store.tensor]
@@ -232,7 +274,7 @@ class WalksText:
     @property
     def partials(self) -> list[tuple[str, str]]:
         """The tensors in shared memory for partial results of the warps of a row: variables and types."""
-        if self.plan.warps_per_row == 1:
+        if self.plan.warps_per_row * self.plan.cluster == 1:
             return []
         return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
 
@@ -251,7 +293,9 @@ class WalksText:
             name, dtype = _across(reduction), reduction.dtype
             what = {"sum": "sum", "max": "largest", "min": "smallest"}[reduction.function]
             nan = ", NaN if one is" if reduction.function != "sum" and dtype.is_float else ""
-            found[name] = AcrossText(name, what, nan, f"cutlass.{dtype.cutlass}", combined(reduction, "x", "other"))
+            found[name] = AcrossText(
+                name, what, nan, f"cutlass.{dtype.cutlass}", dtype.bytes, combined(reduction, "x", "other")
+            )
         return list(found.values())
 
 

@@ -202,7 +202,7 @@ def _allowed_by(host: Host) -> str:
     except Exception as error:
         return f"raised {type(error).__name__}: {str(error)[:300]}"
     for (name, own), (_, bound) in zip(ours.items(), theirs, strict=True):
-        bound = bound.expand_as(own.bound)
+        bound = bound.to(own.bound.device).expand_as(own.bound)
         some = own.bound.isfinite() & (own.bound > 0) & bound.isfinite()
         if some.any():
             ratio = float((bound[some] / own.bound[some]).median())

@@ -42,6 +42,18 @@ compute: Y = X - mean(X, N)
 schedule:
   tiler: {N: 4096}
 """
+LONG = """\
+cutegen: 1
+kernel: long_rows
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * rsqrt(sum(X * X, N))
+schedule: {cluster: {N: 4}}
+static: {N: 8192}
+targets: [sm_90a]
+"""
 COLUMNS = """\
 cutegen: 1
 kernel: columns
@@ -117,6 +129,22 @@ CASES = [
      "kind: persistent"),
     (UNIT, {"tiler": "keep: registers\n  predication: {N: «none}\n  tiler"}, "CG287", "N is not fixed", "N: none",
      "N: mask"),
+    (LONG, {"N: 4}": "N: «6}"}, "CG288", "6 is no power of two", "cluster: {N: 6}", "cluster: {N: 4}"),
+    (LONG, {"N: 4}": "N: «32}"}, "CG288", "16 are the most", "cluster: {N: 32}", "cluster: {N: 16}"),
+    (LONG, {"targets: [sm_90a]": "targets: [«sm_80, sm_90a]"}, "CG289", "came with sm_90", "[sm_80, sm_90a]",
+     "[sm_90a]"),
+    (LONG, {"targets: [sm_90a]": "targets: [«sm_120a, sm_90a]", "N: 4}": "N: 16}"}, "CG289",
+     "clusters of 8 thread blocks at most", "[sm_120a, sm_90a]", "[sm_90a]"),
+    (LONG, {"cluster": "threads_per_row: «16, tiler: {M: 2}, cluster"}, "CG289", "what whole warps have",
+     "threads_per_row: 16", "threads_per_row: 32"),
+    (LONG, {"cluster": "scheduler: {blocks: «30}, cluster"}, "CG289", "no whole number of clusters of 4", "blocks: 30",
+     "blocks: 28"),
+    (LONG, {"cluster": "pipeline: {stages: «3}, scheduler: {blocks: 8}, cluster"}, "CG290", "for 1 or 2 tiles",
+     "stages: 3", "stages: 2"),
+    (LONG, {"cluster": "scheduler: {kind: grid}, pipeline: {stages: «2}, cluster"}, "CG290", "none to load ahead",
+     "kind: grid", "kind: persistent"),
+    (LONG, {"cluster": "keep: reload, pipeline: {stages: «2}, scheduler: {blocks: 8}, cluster"}, "CG290",
+     "walked in pieces", "stages: 2", "stages: 1"),
 ]  # fmt: skip
 
 

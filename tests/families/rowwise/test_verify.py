@@ -124,7 +124,49 @@ compute: Y = X * w / sum(abs(X), N)
 schedule: {threads_per_row: 8, tiler: {M: 4, N: 64}}
 targets: [sm_80]
 """
-TEXTS = {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
+SHARED = """\
+cutegen: 1
+kernel: shared
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16}
+  s: {shape: [M], dtype: f64, role: out}
+  Y: {shape: [M, N], dtype: f16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - s = sum(cast(X, f64), N)
+  - Y = e * (1 / sum(e, N))
+schedule: {threads_per_row: 64, tiler: {M: 2}, cluster: {N: 4}}
+static: {N: 500}
+"""
+TURNS = """\
+cutegen: 1
+kernel: turns
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  w: {shape: [N], dtype: f32}
+  r: {shape: [M], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+  d: {shape: [N], dtype: f32, role: out}
+compute:
+  - Y = (X - mean(X, N)) * w * r
+  - d = sum(X, M)
+schedule: {threads_per_row: 32, tiler: {M: 2}, cluster: {N: 2}, scheduler: {blocks: 4}}
+static: {N: 250}
+"""
+PIECES = """\
+cutegen: 1
+kernel: walked
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: i32}
+  Y: {shape: [M, N], dtype: i32, role: out}
+compute: Y = X - max(X, N)
+schedule: {threads_per_row: 32, tiler: {N: 128}, cluster: {N: 2}, keep: reload}
+"""
+TEXTS = {"shared": SHARED, "turns": TURNS, "walked": PIECES}
+TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
@@ -174,11 +216,11 @@ def test_rows_of_a_few_lanes_are_verified_whole_with_their_host(tmp_path: Path) 
     assert any(case.name == "rows" or case.orders > 1 for case in report.cases) and report.host_checks
 
 
-@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep", "one_row", "free"])
+@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep", "one_row", "free", "shared", "turns", "walked"])
 def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_path: Path) -> None:
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
-    assert ("rows of two pieces" in {report.name for report in found}) == (name in ("again", "free"))
+    assert ("rows of two pieces" in {report.name for report in found}) == (name in ("again", "free", "walked"))
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
     assert all(report.unbounded < report.elements for report in outputs), "most elements are judged"
@@ -212,6 +254,28 @@ MUTANTS = [
     ("free", "an address is not looked at", {"    fitting = start == 0": "    fitting = start >= 0"}),
     ("free", "a stride is not looked at", {"fitting & (stride % vector == 0)": "fitting & (stride >= 0)"}),
     ("free", "a tensor is not looked at", {f"{FITTING}accesses_fit & _fits(mw, VECTOR)\n": ""}),
+    ("shared", "no block waits until all run", {"cute.arch.cluster_wait()  # all": "pass  # all"}),
+    ("shared", "a block tells itself only", {"arrived, lane)": "arrived, rank)"}),
+    ("shared", "all blocks tell the same place", {"(rank * 2 + tidx": "(0 * rank + tidx"}),
+    ("shared", "a warp of each block is left out", {"(rank * 2 + tidx // 32 % 2, row)": "(rank * 2 + 0 * tidx, row)"}),
+    ("shared", "less is waited for", {"(arrived, 64)": "(arrived, 60)"}),
+    ("shared", "nothing is waited for", {"    cute.arch.mbarrier_wait(arrived, 0)\n": ""}),
+    ("shared", "two reductions share a barrier", {"partials_2, arrived + 2": "partials_2, arrived"}),
+    ("shared", "results of half the blocks", {"partials[lane % 8, row]": "partials[lane % 4, row]"}),
+    ("shared", "half of a number", {"cutlass.Int32(bits >> 32)": "cutlass.Int32(bits)"}),
+    ("shared", "every block has the first part", {"(tile_M, rank))": "(tile_M, 0 * rank))"}),
+    ("turns", "no block waits until all have read", {
+        "    cute.arch.mbarrier_wait(read, (turn + 1) % 2)  # of the row before, by all warps of the cluster\n": "",
+    }),
+    ("turns", "a warp is done before all its lanes are", {"    cute.arch.sync_warp()\n": ""}),
+    ("turns", "a block ends while others tell it something", {
+        "    cute.arch.cluster_arrive()\n    cute.arch.cluster_wait()\n": "",
+    }),
+    ("turns", "the phase of the first row", {"(arrived, turn % 2)": "(arrived, 0 * turn)"}),
+    ("turns", "the next rows' values", {"    r = next_r\n": "    r = mr[row_M + 1] if has_row else next_r\n"}),
+    ("turns", "the same rows again", {"load_rows(next_tile": "load_rows(row_tile"}),
+    ("turns", "rows before they are used", {"next_tile = row_tile + clusters": "next_tile = row_tile + clusters + 1"}),
+    ("walked", "both blocks have the same pieces", {"range(rank, pieces": "range(0 * rank, pieces"}),
     ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
 ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.rowwise.rules import accesses, advice, dealing, rows
+from cutegen.families.rowwise.rules import accesses, advice, clusters, dealing, rows
 from cutegen.lint.rule import PerformanceRule, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -20,6 +20,9 @@ RULES: tuple[Rule, ...] = (
     Rule("CG284", rows.whole_accesses),
     Rule("CG285", rows.summed),
     Rule("CG287", rows.one_size),
+    Rule("CG288", clusters.size, basic=True),
+    Rule("CG289", clusters.possible),
+    Rule("CG290", rows.ahead),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

@@ -6,7 +6,7 @@ from functools import partial
 
 from cutegen.analysis.words import count
 from cutegen.families.common.rules.candidates import in_tiler
-from cutegen.families.rowwise.rows import along, program, row_of, vector_of
+from cutegen.families.rowwise.rows import along, cluster_of, program, row_of, vector_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
@@ -31,13 +31,15 @@ def held(spec: Spec, say: Say) -> None:
     """A row that is kept in registers fits the tile."""
     row, tiler = row_of(spec), spec.schedule.tiler or {}
     size = spec.static.get(row)
-    if spec.schedule.keep != "registers" or size is None or size <= tiler[row]:
+    blocks = cluster_of(spec)
+    if spec.schedule.keep != "registers" or size is None or size <= (held := tiler[row] * blocks):
         return
-    message = f"a row has {size} elements, and its threads hold {tiler[row]}"
+    message = f"a row has {size} elements, and its threads hold {held}"
     again = (written("write `keep: reload`"), changed(spec, {"keep": "reload"}))
     whole = (written(f"leave `{row}` out of the tiler"), changed(spec, {f"tiler.{row}": None}))
     help = partial(first_that_works, say.code, [again, whole])
-    say(message, *first_written(spec, ("schedule", "tiler", row), _KEEP), notes=(f"{size} > {tiler[row]}",), help=help)
+    note = f"{size} > {held}" if blocks == 1 else f"{size} > {held} = {blocks} * {tiler[row]}"
+    say(message, *first_written(spec, ("schedule", "tiler", row), _KEEP), notes=(note,), help=help)
 
 
 def one_size(spec: Spec, say: Say) -> None:
@@ -45,7 +47,7 @@ def one_size(spec: Spec, say: Say) -> None:
     row, schedule = row_of(spec), spec.schedule
     if schedule.keep != "registers" or row in spec.static or schedule.predication.get(row) != "none":
         return
-    extent = (schedule.tiler or {})[row]
+    extent = (schedule.tiler or {})[row] * cluster_of(spec)
     mask = (written(f"write `{row}: mask`"), changed(spec, {f"predication.{row}": "mask"}))
     say(
         f"without a predicate every row has the tile's {extent} elements, and {row} is not fixed",
@@ -68,6 +70,32 @@ def whole_accesses(spec: Spec, say: Say) -> None:
         notes=(f"{threads} * {vector} = {unit}", f"{extent} = {extent // unit} * {unit} + {extent % unit}"),
         help=partial(first_that_works, say.code, [in_tiler(spec, row, -(-extent // unit) * unit)]),
     )
+
+
+def ahead(spec: Spec, say: Say) -> None:
+    """The next rows are loaded by blocks that have some, into registers that hold whole rows."""
+    schedule, path = spec.schedule, ("schedule", "pipeline", "stages")
+    stages = schedule.pipeline.stages
+    if stages is None or stages == 1:
+        return
+    if stages != 2:
+        notes = ("one tile of rows is computed on, and one is under way",)
+        say(
+            f"a thread has registers for 1 or 2 tiles of rows, not {stages}",
+            *path,
+            notes=notes,
+            help="write `stages: 2`",
+        )
+    elif schedule.scheduler.kind != "persistent":
+        walking = (
+            written("write `kind: persistent` in the scheduler"),
+            changed(spec, {"scheduler.kind": "persistent"}),
+        )
+        help = partial(first_that_works, say.code, [walking])
+        say("a block has one tile of rows, and none to load ahead", *path, help=help)
+    elif schedule.keep != "registers":
+        message = "a row that is walked in pieces is not loaded ahead"
+        say(message, *path, help="write `stages: 1`, or leave it out")
 
 
 def summed(spec: Spec, say: Say) -> None:

@@ -1,0 +1,91 @@
+"""What is printed of loads that are under way before their rows' turn, of blocks that walk many rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cutegen.codegen.formatting import python_tuple
+from cutegen.families.common.pointwise_text import width_name
+from cutegen.families.rowwise.operand_text import OperandText
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.walk_text import WalksText
+
+
+@dataclass(frozen=True)
+class LoaderText:
+    """A function that starts loads: of the rows of a tile, or of what is the same for all rows."""
+
+    name: str
+    what: str
+    operands: list[OperandText]
+    parameters: list[str]
+    tile: str
+    first: list[str]  # its arguments before the walk
+    next: list[str]  # and in it; empty if it is called once
+    walks: bool  # whether it is told which tile
+
+
+def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: list[str]) -> dict[str, Any]:
+    """What the templates print. `tile` is the text of a block's tile of rows, `divisors` are what counts them."""
+    modes = plan.spec.lead.shape
+    part = "rank" if plan.cluster > 1 else "0"
+    none = python_tuple(("None",) * len(modes))
+    at = [part if mode == plan.row else "0" for mode in modes]
+    first_tile = f"({none}, {at[0] if len(modes) == 1 else python_tuple(at)})"
+    loaders = []
+    if plan.ahead:
+        rows, fixed = texts.ahead, texts.fixed
+        if rows:
+            what = "Starts the loads of this thread's values of a tile of rows."
+            parameters, arguments = _passed(plan, rows, divisors)
+            told = ["row_tile: cutlass.Int32", *parameters]
+            of_first, of_next = [block, *arguments], ["next_tile", *arguments]
+            loaders.append(LoaderText("load_rows", what, rows, told, tile, of_first, of_next, True))
+        if fixed:
+            what = "Starts the loads of what is the same for all rows."
+            parameters, arguments = _passed(plan, fixed, [])
+            loaders.append(LoaderText("load_columns", what, fixed, parameters, first_tile, arguments, [], False))
+    row_parameters, row_arguments = _of_rows(plan, texts, divisors)
+    return {
+        "loaders": loaders,
+        "first_tile": first_tile.replace("rank", "0"),
+        "unsigned": any(o.element for f in loaders for o in f.operands),
+        "next_values": ", ".join(f"next_{texts.row_variables[name]}" for name in plan.row_tensors),
+        "row_value_parameters": ["row_tile: cutlass.Int32", *row_parameters],
+        "row_value_arguments": row_arguments,
+    }
+
+
+def _passed(plan: RowwisePlan, operands: list[OperandText], divisors: list[str]) -> tuple[list[str], list[str]]:
+    """The parameters and arguments of a function that loads these operands."""
+    lead = plan.spec.lead.name
+    tensors = [o.tensor.name for o in operands]
+    if plan.masked and lead not in tensors:
+        tensors = [lead, *tensors]
+    parameters = [f"m{name}: cute.Tensor" for name in tensors]
+    arguments = [f"m{name}" for name in tensors]
+    for o in operands:
+        parameters += [f"copy_{o.tensor.name}: cute.CopyAtom", f"t{lead}r{o.tensor.name}: cute.Tensor"]
+        arguments += [f"copy_{o.tensor.name}", f"t{lead}r{o.tensor.name}"]
+    parameters += ["tv_layout: cute.Layout"]
+    arguments += ["tv_layout"]
+    if plan.cluster > 1:
+        parameters, arguments = [*parameters, "rank: cutlass.Int32"], [*arguments, "rank"]
+    if plan.spec.schedule.narrows:
+        width = width_name(plan.spec)
+        parameters, arguments = [*parameters, f"{width}: cutlass.Constexpr[int]"], [*arguments, width]
+    return [*parameters, *(f"{d}: cute.FastDivmodDivisorV2" for d in divisors)], [*arguments, *divisors]
+
+
+def _of_rows(plan: RowwisePlan, texts: WalksText, divisors: list[str]) -> tuple[list[str], list[str]]:
+    """The same of the function that loads what is the same along a row."""
+    lead = plan.spec.lead.name
+    tensors = list(plan.row_tensors)
+    if plan.beside in plan.masked and lead not in tensors:
+        tensors = [lead, *tensors]
+    parameters = [f"m{name}: cute.Tensor" for name in tensors]
+    return (
+        [*parameters, *(f"{d}: cute.FastDivmodDivisorV2" for d in divisors)],
+        [*(f"m{name}" for name in tensors), *divisors],
+    )

@@ -1,0 +1,53 @@
+"""Rules about the thread blocks that share a row."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cutegen.analysis.words import count
+from cutegen.atoms.targets import TARGETS, WARP
+from cutegen.families.rowwise.rows import MAX_CLUSTER, cluster_of, row_of
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.lint.rule import Say
+from cutegen.lint.trial import changed, first_that_works, first_written, written
+
+_CLUSTER = ("schedule", "cluster")
+
+
+def size(spec: Spec, say: Say) -> None:
+    """The blocks of a cluster are a power of two, of the largest clusters at most."""
+    blocks, row = cluster_of(spec), row_of(spec)
+    if blocks & (blocks - 1) == 0 and blocks <= MAX_CLUSTER:
+        return
+    below = min(MAX_CLUSTER, 1 << (blocks.bit_length() - 1))
+    why = f"{blocks} is no power of two" if blocks <= MAX_CLUSTER else f"{MAX_CLUSTER} are the most that a GPU has"
+    message = f"a cluster of {blocks} thread blocks shares a row: {why}"
+    notes = ("what the warps of all blocks have is added up in pairs, then pairs of those",)
+    say(message, *_CLUSTER, row, notes=notes, help=f"write `cluster: {{{row}: {below}}}`")
+
+
+def possible(spec: Spec, say: Say) -> None:
+    """The targets have clusters as large, whole warps share a row, and persistent blocks make whole clusters."""
+    blocks, row = cluster_of(spec), row_of(spec)
+    if blocks == 1:
+        return
+    small = [target for target in spec.targets if TARGETS[target].cluster < blocks]
+    if small:
+        most = TARGETS[small[0]].cluster
+        able = [target for target in spec.targets if target not in small]
+        has = "no clusters" if most == 1 else f"clusters of {count(most, 'thread block')} at most"
+        help = f"write `targets: [{', '.join(able or ['sm_90a'])}]`"
+        message = f"{small[0]} has {has}, and {blocks} share a row"
+        path = first_written(spec, ("targets", spec.targets.index(small[0])), (*_CLUSTER, row))
+        say(message, *path, notes=("clusters came with sm_90",) if most == 1 else (), help=help)
+    threads = spec.schedule.threads_per_row or 1
+    if threads < WARP:
+        more = (written(f"write `threads_per_row: {WARP}`"), changed(spec, {"threads_per_row": WARP}))
+        message = f"{count(threads, 'thread')} of each block share a row, and blocks exchange what whole warps have"
+        path = first_written(spec, ("schedule", "threads_per_row"), (*_CLUSTER, row))
+        say(message, *path, help=partial(first_that_works, say.code, [more]))
+    walkers = spec.schedule.scheduler.blocks
+    if walkers is not None and walkers % blocks:
+        near = max(1, walkers // blocks) * blocks
+        message = f"{walkers} blocks are no whole number of clusters of {blocks}"
+        say(message, "schedule", "scheduler", "blocks", help=f"write `blocks: {near}`")
