@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import COMPARE, KernelPrinter, Text, after, ends, holds_ends, is_number
+from cutegen.codegen.casts import after, ends, holds_ends
+from cutegen.codegen.expressions import COMPARE, PRODUCT, KernelPrinter, Text, is_number
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Call, Cast, Expr, Name
+from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
 from cutegen.families.rowwise.program import Function, Reduction
 
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
@@ -109,6 +110,11 @@ class RowPrinter(_Numbered):
 
     def chosen(self, condition: str, one: str, other: str) -> Text:
         return self.name(Text(f"{one} if {condition} else {other}", COMPARE - 1))
+
+    def zero_quotient(self, node: Binary) -> Text:
+        x = self.spread(node.right, self.print(node.right))
+        nan = f"cutlass.{_of(node).cutlass}({self.special('nan')})"
+        return self.chosen(f"{x} == 0", nan, f"{self.print(node.left).inside(PRODUCT)} / {x}")
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         dtype = _of(node)

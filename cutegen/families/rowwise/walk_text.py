@@ -117,6 +117,7 @@ class WalksText:
             variable = self._variable(step.name)
             lines = self.row_printer.keep(step.value, step.name, variable)
             self._known(step.name, self.row_printer.locals[step.name])
+            self.element_printer.kept[step.name] = step.value
             return lines
         tensor = self.spec.tensor(step.tensor)
         target = self.variables.free(f"result_{step.tensor}")
