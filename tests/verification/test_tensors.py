@@ -13,6 +13,7 @@ from cutegen.verification.cases import Case, Layout
 from cutegen.verification.compare import bits_of
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons
+from cutegen.verification.wishes import Data
 
 SIZES = {"M": 5, "N": 7}
 
@@ -135,6 +136,15 @@ def test_data_depend_on_the_seed_alone_and_suit_their_purpose() -> None:
             assert bool(((special.abs() < tiny) & (special != 0)).any())
             normal = data_for(tensor, (3000,), "random", 1).double()
             assert bool((normal > 1).any()) and bool((normal < -1).any())
+
+
+@pytest.mark.parametrize("kind", ["special", "rows"])
+def test_rows_of_bools_are_sometimes_all_alike(kind: Data) -> None:
+    tensor = Tensor("X", ("M", "N"), Dtype.bool, "N", 16)
+    counts = data_for(tensor, (37, 64), kind, 1, (1,)).sum(1)
+    assert {0, 1, 64} <= set(counts.tolist())
+    assert ((counts > 16) & (counts < 48)).any()
+    assert data_for(tensor, (37, 64), kind, 1).any(1).all(), "where rows are not reduced there are no such"
 
 
 def test_scalars_are_representable_and_whole_where_results_are_exact() -> None:
