@@ -103,6 +103,13 @@ class RowPrinter(_Numbered):
     def is_tensor(self, node: Expr) -> bool:
         return False
 
+    def run(self, value: Expr, target: str) -> list[str]:
+        if not is_number(value):
+            return super().run(value, target)
+        typed = self.typed(self.print(value), _of(value))  # a store converts none of Python's own
+        statements, self.statements = [*self.statements, f"{target} = {typed.text}"], []
+        return statements
+
     def spread(self, node: Expr, printed: Text) -> str:
         """A printed value with a type, as both sides of a selection need the same."""
         text = self.typed(printed, _of(node)) if is_number(node) else printed
