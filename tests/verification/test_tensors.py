@@ -112,6 +112,13 @@ def test_copying_one_tensors_gap_onto_anothers_shows() -> None:
     assert problem is not None and "gap" in problem
 
 
+@pytest.mark.parametrize(("align", "least"), [(1, 4), (4, 4), (8, 8)])
+def test_a_tensor_that_starts_elsewhere_keeps_what_the_spec_says_of_it(align: int, least: int) -> None:
+    case = Case("c", "", SIZES, "padded", aligned={"X": 16, "Y": 16}, shifted="X")
+    first, second, _ = make_tensors(spec(Dtype.f32, align), case, "cpu")
+    assert first.view.data_ptr() % 16 == least and second.view.data_ptr() % 16 == 0
+
+
 def test_a_bool_that_is_neither_shows() -> None:
     out = made(Dtype.bool)[2]
     out.view.view(torch.uint8)[1, 2] = 2
