@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar
 
+from cutegen.codegen.casts import after, by_way_of_f32, ends, holds_ends, within
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import (
     Binary,
@@ -28,6 +29,7 @@ from cutegen.expressions.parsing import (
     Unary,
     walk,
 )
+from cutegen.expressions.zeros import is_zero
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
@@ -249,14 +251,34 @@ class KernelPrinter(Printer):
     def special(self, name: str) -> str:
         return f'float("{name}")'
 
+    def is_tensor(self, node: Expr) -> bool:
+        return super().is_tensor(node) or any(self.is_zero_quotient(n) for n in walk(node))
+
     def negation(self, x: Text) -> Text:
         return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
+
+    def is_zero_quotient(self, node: Expr) -> bool:
+        """Whether it is 0 divided by what is no number of Python's own: the compiler takes that for 0, too, where the
+        divisor may be 0 but is no NaN, as what was a whole number.
+        """
+        if not isinstance(node, Binary) or node.op != "/":
+            return False
+        return not is_number(node.right) and is_zero(node.left, self.held)
+
+    def binary(self, node: Binary) -> Text:
+        return self.zero_quotient(node) if self.is_zero_quotient(node) else super().binary(node)
+
+    def zero_quotient(self, node: Binary) -> Text:
+        """The text of 0 divided by something, NaN where that is 0."""
+        x = self.name(Text(self.spread(node.right, self.print(node.right)))).text
+        nan = f"cute.full_like({x}, {self.special('nan')})"
+        return self.wide_call("cute.where", [f"{x} == 0", nan, f"{self.print(node.left).inside(PRODUCT)} / {x}"])
 
     def cast(self, node: Cast, x: Text) -> Text:
         dtype = _of(node)
         if dtype is Dtype.f8e5m2 and self.returns(node):
-            x = self.print(_within(node.x, dtype.largest))
-        if _by_way_of_f32(_of(node.x), dtype):
+            x = self.print(within(node.x, dtype.largest))
+        if by_way_of_f32(_of(node.x), dtype):
             x = x if x.strength == ATOM else self.name(x)
             x = Text(f"{x.text}.to(cutlass.{Dtype.f32.cutlass})")
         if self.joins(node):
@@ -350,35 +372,6 @@ class KernelPrinter(Printer):
     def wide_call(self, function: str, parts: list[str]) -> Text:
         parts = [self.name(Text(p)).text if len(p) > self.width // 3 else p for p in parts]
         return Text(f"{function}({', '.join(parts)})")
-
-
-def _within(x: Expr, most: float) -> Expr:
-    """The expression of a value between `-most` and `most`, or NaN."""
-    high, low = (Literal_(number, dtype=x.dtype) for number in (most, -most))
-    return Call("maximum", (Call("minimum", (x, high), dtype=x.dtype), low), dtype=x.dtype)
-
-
-def _by_way_of_f32(source: Dtype, dtype: Dtype) -> bool:
-    """Whether a conversion from or to a float of 8 bits has no instruction of its own, nor one that CuTeDSL finds."""
-    if dtype.is_f8:
-        return source.is_f8 or not source.is_float
-    return source.is_f8 and (dtype is Dtype.bool or (dtype.is_float and dtype is not Dtype.f32))
-
-
-def holds_ends(source: Dtype, dtype: Dtype) -> bool:
-    """Whether the type that a float is computed in holds the largest number of an integer type."""
-    return dtype.bits <= (32 if source is Dtype.f64 else 16)
-
-
-def ends(dtype: Dtype) -> tuple[str, str]:
-    """The texts of the least and the largest number of an integer type."""
-    low, high = dtype.range
-    return (str(low), str(high)) if dtype.bits < 64 else ("-(2**63)", "2**63 - 1")
-
-
-def after(dtype: Dtype) -> str:
-    """The text of the first number beyond an integer type: a float where i64 does not hold it."""
-    return str(dtype.range[1] + 1) if dtype.bits < 64 else "2.0**63"
 
 
 def is_number(node: Expr) -> bool:

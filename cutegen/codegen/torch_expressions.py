@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, after, ends, is_number
+from cutegen.codegen.casts import after, ends
+from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, is_number
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
 

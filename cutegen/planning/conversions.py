@@ -1,8 +1,10 @@
-"""Conversions that not every target has."""
+"""Conversions of floats of 8 bits, which not every target has."""
 
 from __future__ import annotations
 
-from cutegen.expressions.parsing import Cast, Place, annotate, walk
+from collections.abc import Sequence
+
+from cutegen.expressions.parsing import Cast, Expr, Local, Name, Place, Typed, annotate, walk
 from cutegen.language.model import KernelSpec
 
 
@@ -16,3 +18,18 @@ def f8_conversion(spec: KernelSpec) -> tuple[str, int, Place] | None:
             if isinstance(node, Cast) and node.dtype and node.x.dtype and (node.dtype.is_f8 or node.x.dtype.is_f8):
                 return f"{node.x.dtype.value} to {node.dtype.value}", number, node.place
     return None
+
+
+def converted_names(statements: Sequence[Typed]) -> frozenset[str]:
+    """The tensors of floats of 8 bits whose values statements convert, as all do that compute with them."""
+    meant: dict[str, Expr] = {}  # what a name stands for in later statements
+    found = set()
+    for typed in statements:
+        for node in walk(typed.value if typed.stored is None else typed.stored):
+            x = node.x if isinstance(node, Cast) else node
+            while isinstance(x, Local):
+                x = meant[x.id]
+            if isinstance(node, Cast) and isinstance(x, Name) and x.dtype is not None and x.dtype.is_f8:
+                found.add(x.id)
+        meant[typed.target] = typed.value
+    return frozenset(found)

@@ -131,12 +131,21 @@ class Evaluator:
         return x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
 
     def _signed(self, value: ex.Expr) -> bool:
-        """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum."""
-        nodes = tuple(ex.walk(value))
-        open_ = (n for n in nodes if not isinstance(n, ex.Call) or n.function in _UNSIGNED)
-        if any(isinstance(n, ex.MatMul | ex.Reduce | ex.Call) for n in open_):
-            return False
-        return all(self.signed[n.id] for n in nodes if isinstance(n, ex.Local))
+        """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum, unless
+        they are of whole numbers, of which there is one zero.
+        """
+        match value:
+            case ex.Node(dtype=dtype) if dtype is not None and dtype.is_integer:
+                return True
+            case ex.Cast(x=ex.Node(dtype=Dtype.bool)):
+                return True
+            case ex.Local(id=name):
+                return self.signed[name]
+            case ex.MatMul() | ex.Reduce():
+                return False
+            case ex.Call(function=function) if function in _UNSIGNED:
+                return False
+        return all(map(self._signed, value.children))
 
     def _size(self, mode: str) -> int:
         if mode not in self.mode_sizes:

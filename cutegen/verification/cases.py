@@ -26,7 +26,7 @@ class Case:
     `data`: `random` normal numbers, `integers` small ones for which results are exact, `special` with NaN, infinities,
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
-    one element further.
+    further by no more than its `align`.
     """
 
     name: str

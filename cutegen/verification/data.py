@@ -59,7 +59,10 @@ def data_for(
         return torch.randint(low, high + 1, shape, generator=generator)
 
     if kept is Dtype.bool:
-        return whole(0, 1).to(dtype)
+        values = whole(0, 1)
+        if kind in ("special", "rows") and values.numel():
+            values = _telling_rows(values, kept, summed, generator)
+        return values.to(dtype)
     if kind == "integers":
         return whole(0 if kept.is_unsigned else -4, 4).to(dtype)
     if kept.is_integer:

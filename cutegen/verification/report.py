@@ -17,6 +17,7 @@ Reason = Literal[
     "not loaded",  # the module does not load, or lacks a function
     "device lost",  # the device stopped answering
     "process ended",  # it crashed, hung, or was ended
+    "open",  # of some output the spec leaves open what each element is, in all cases that there are
 ]
 """What kept something from running, or to its end, where that is not simply a wrong result."""
 

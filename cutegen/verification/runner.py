@@ -93,7 +93,8 @@ def verify_kernel(
             reason, why = "cannot run", str(error)
         except Exception as error:
             why = f"the host checks could not go on: {describe(error)}"
-    why = why or _unjudged(spec, cases)
+    if not why and (why := _unjudged(spec, cases)):
+        reason = "open"
     seconds = time.perf_counter() - start
     return replace(report, cases=tuple(cases), host_checks=tuple(checks), error=why, reason=reason, seconds=seconds)
 
@@ -102,7 +103,10 @@ def _unjudged(spec: KernelSpec, cases: Sequence[CaseReport]) -> str:
     """Says that of some output not one element was judged, in all cases together; empty where each output was."""
     ran = [case for case in cases if case.status == "passed" and case.elements]
     never = [t.name for t in spec.outputs if ran and all(t.name in case.unjudged for case in ran)]
-    return f"in no case does the bound say anything about an element of {', '.join(never)}" if never else ""
+    if not never:
+        return ""
+    what = f"in no case does the bound say anything about an element of {', '.join(never)}"
+    return f"{what}: the spec leaves open what each is, as a number divided by a zero of either sign"
 
 
 def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:

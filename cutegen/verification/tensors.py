@@ -110,6 +110,7 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
     summed = spec.operation.summed(spec)
     made = []
     for index, tensor in enumerate(spec.tensors):
+        least = max(tensor.align or 1, tensor.dtype.bytes)
         tensor = replace(tensor, align=case.aligned.get(tensor.name, tensor.align))
         shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout, index)
         data = None
@@ -126,7 +127,7 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
                 layout=case.layout,
                 run=run,
                 number=index,
-                shift=tensor.dtype.bytes if tensor.name == case.shifted else 0,
+                shift=least if tensor.name == case.shifted else 0,
             ),
         )
     return tuple(made)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cutegen.building.compilation import Compilation
+from cutegen.project.sources import Unit
 from cutegen.registry import ops
-from tests.fuzz import trial
+from cutegen.verification import KernelReport
+from cutegen.verification.report import CaseReport
+from tests.fuzz import building, trial
 from tests.fuzz.building import wanted
 from tests.fuzz.making import MAKERS, make, make_small
 from tests.fuzz.minimising import minimise
@@ -85,6 +91,26 @@ def test_what_explain_writes_must_be_the_same_kernel(tmp_path: Path, monkeypatch
     monkeypatch.setattr(trial, "write_spec", lambda spec, comments: "cutegen: 1\n")
     found = {finding.kind for finding in attempt(SPEC + b"compute: Y = X\n", tmp_path).findings}
     assert found == {"what explain writes is refused"}
+
+
+def test_what_a_spec_leaves_open_is_counted_and_no_finding(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = CaseReport("tile", "", {}, "compact", "random", "failed", "Y[0] is 1, expected 2")
+    reports: list[dict[str, Any]] = [
+        {"error": "nothing is known of Y", "reason": "open"},
+        {"error": "nothing is known of Y", "reason": "open", "cases": (wrong,)},
+        {"error": "something else"},
+    ]
+
+    def verified(units: Sequence[Unit], on: str, *, workers: int, on_done: Callable[[KernelReport], None]) -> None:
+        for unit, fields in zip(units, reports, strict=True):
+            on_done(KernelReport(unit.kernel, "", "", **fields))
+
+    monkeypatch.setattr(building, "compile_units", lambda units, **_: [Compilation({}, ())] * len(units))
+    monkeypatch.setattr(building, "verify_units", verified)
+    assert building.build(SEED, 0, 3, 1, None) == 2
+    assert "1 built, but its values are open" in capsys.readouterr().out
 
 
 def test_a_finding_is_made_small() -> None:

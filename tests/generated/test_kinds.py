@@ -71,6 +71,55 @@ def test_a_probe_of_bools(source: str, target: str, tmp_path: Path) -> None:
     verified(module_of(document("probe", tensors, "D = A", schedule, targets=["sm_90a"])), tmp_path, least=5)
 
 
+# ------------------------------------------------------------------------------------------------ floats of 8 bits
+
+ACROSS = {"partition": "thread_value", "thread_layout": "(4,8):(8,1)", "value_layout": "(1,16):(16,1)"}
+
+
+def of_f8(schedule: dict[str, Any], compute: str = "Y = X + w", out: str = "f32", **fields: Any) -> str:
+    """A spec that reads floats of 8 bits: X, whose declaration has further `fields`, and w, which broadcasts."""
+    tensors = {
+        "X": {"shape": ["M", "N"], "dtype": "f8e4m3", **fields},
+        "w": {"shape": ["N"], "dtype": "f8e5m2"},
+        "Y": {"shape": ["M", "N"], "dtype": out, "role": "out"},
+    }
+    used = {name: tensor for name, tensor in tensors.items() if name in compute}
+    return document("elementwise", used, compute, schedule, targets=["sm_89"])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fields"),
+    [
+        ({}, {}),
+        (ACROSS, {"major": "M"}),
+        ({**ACROSS, "copy": {"bits": 64, "fallback": "refuse"}}, {}),
+        ({"partition": "inner", "tiler": {"M": 3, "N": 4}, "threads": 32}, {}),
+        ({"partition": "inner_outer", "thread_layout": "(4,8):(8,1)", "tiler": {"M": 4, "N": 128}}, {"align": 2}),
+    ],
+)
+def test_floats_of_8_bits_that_come_a_few_at_a_time(
+    schedule: dict[str, Any], fields: dict[str, Any], tmp_path: Path
+) -> None:
+    """The compiler converts words, and keeps bytes that may not all be there in local memory, which is not emulated."""
+    verified(module_of(of_f8(schedule, **fields)), tmp_path)
+
+
+def test_registers_of_floats_of_8_bits_are_cleared_where_that_keeps_them_registers() -> None:
+    refuse = {**ACROSS, "copy": {"fallback": "refuse"}}
+    whole = {**ACROSS, "predication": {"M": "none", "N": "none"}}
+    specs: dict[str, set[str]] = {
+        of_f8({}): {"X", "w"},
+        of_f8(refuse): set(),  # whole words
+        of_f8(refuse, major="M"): {"X"},
+        of_f8(whole): set(),  # without a mask
+        of_f8({}, "Y = X", "f8e4m3"): set(),  # nothing is converted
+    }
+    for text, cleared in specs.items():
+        code = module_of(text).text
+        found = {name for name in "Xw" if f"tYr{name}.fill(0)  # else it waits in local memory" in code}
+        assert (found, code.count(".fill(0)")) == (cleared, len(cleared)), text
+
+
 # ---------------------------------------------------------------------------------------------------- products
 
 

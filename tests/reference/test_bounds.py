@@ -181,6 +181,26 @@ def test_a_zero_of_open_sign_leaves_its_infinity_open(text: str) -> None:
         assert (bound[0].item() == math.inf) is open_sign and bound[1] < 1
 
 
+@pytest.mark.parametrize(
+    ("argument", "open_sign"),
+    [
+        ("minimum(I, 5)", False),
+        ("cast(maximum(I, I - 1), f64)", False),
+        ("-minimum(I, 5)", False),
+        ("cast(cast(maximum(X, -X), i32), f32)", False),
+        ("cast(maximum(X, -X) > 1, f32)", False),
+        ("X * minimum(I, 5)", False),
+        ("where(maximum(X, -X) > 1, X, -X)", True),
+        ("minimum(X, I)", True),
+    ],
+)
+def test_whole_numbers_have_one_zero(argument: str, open_sign: bool) -> None:
+    values = {"X": torch.tensor([0.0]), "I": torch.tensor([0], dtype=torch.int32)}
+    spec = pointwise(f"D = 1 / ({argument}) + 0 * (X + I)", Dtype.f64, X=Dtype.f32, I=Dtype.i32)
+    _, bound = evaluate(spec, values, {})
+    assert (bound.item() == math.inf) is open_sign
+
+
 def test_a_zero_times_what_may_have_either_sign_is_a_zero_of_either() -> None:
     spec = pointwise("D = X * (exp(Y) - 1.0)", Dtype.f32, X=Dtype.f32, Y=Dtype.f32)
     values = {"X": torch.tensor([0.0, 0.0]), "Y": torch.tensor([1e-9, 3.0])}

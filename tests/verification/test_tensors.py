@@ -13,6 +13,7 @@ from cutegen.verification.cases import Case, Layout
 from cutegen.verification.compare import bits_of
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons
+from cutegen.verification.wishes import Data
 
 SIZES = {"M": 5, "N": 7}
 
@@ -111,6 +112,13 @@ def test_copying_one_tensors_gap_onto_anothers_shows() -> None:
     assert problem is not None and "gap" in problem
 
 
+@pytest.mark.parametrize(("align", "least"), [(1, 4), (4, 4), (8, 8)])
+def test_a_tensor_that_starts_elsewhere_keeps_what_the_spec_says_of_it(align: int, least: int) -> None:
+    case = Case("c", "", SIZES, "padded", aligned={"X": 16, "Y": 16}, shifted="X")
+    first, second, _ = make_tensors(spec(Dtype.f32, align), case, "cpu")
+    assert first.view.data_ptr() % 16 == least and second.view.data_ptr() % 16 == 0
+
+
 def test_a_bool_that_is_neither_shows() -> None:
     out = made(Dtype.bool)[2]
     out.view.view(torch.uint8)[1, 2] = 2
@@ -135,6 +143,15 @@ def test_data_depend_on_the_seed_alone_and_suit_their_purpose() -> None:
             assert bool(((special.abs() < tiny) & (special != 0)).any())
             normal = data_for(tensor, (3000,), "random", 1).double()
             assert bool((normal > 1).any()) and bool((normal < -1).any())
+
+
+@pytest.mark.parametrize("kind", ["special", "rows"])
+def test_rows_of_bools_are_sometimes_all_alike(kind: Data) -> None:
+    tensor = Tensor("X", ("M", "N"), Dtype.bool, "N", 16)
+    counts = data_for(tensor, (37, 64), kind, 1, (1,)).sum(1)
+    assert {0, 1, 64} <= set(counts.tolist())
+    assert ((counts > 16) & (counts < 48)).any()
+    assert data_for(tensor, (37, 64), kind, 1).any(1).all(), "where rows are not reduced there are no such"
 
 
 def test_scalars_are_representable_and_whole_where_results_are_exact() -> None:

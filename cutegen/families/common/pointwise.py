@@ -8,6 +8,8 @@ from cutegen.atoms.copies import EvictPriority
 from cutegen.language.model import Tensor
 from cutegen.planning.plan import Plan
 
+WORD = 32  # bits of a register
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -19,10 +21,18 @@ class Operand:
     read: bool  # loaded before computing
     write: bool
     evict_priority: EvictPriority = "evict_normal"  # of the L1 cache
+    converted: bool = False  # a float of 8 bits whose values become those of another type
 
     @property
     def bits(self) -> int:
         return self.vector * self.tensor.dtype.bits
+
+    def parts_words(self, narrows: bool) -> bool:
+        """Whether accesses move parts of the words that are converted; with `narrows` some move one element.
+
+        Masked ones leave the values in local memory, unless the registers that they fill are cleared before.
+        """
+        return self.converted and (narrows or self.bits < WORD)
 
 
 @dataclass(frozen=True)

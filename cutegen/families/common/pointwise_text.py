@@ -34,6 +34,7 @@ class OperandText:
     variable: str
     vector_text: str  # VECTOR, or the elements of an access of an operand that moves fewer
     predicate: list[str]
+    clear: str  # why its registers are cleared before it is loaded, as a comment; nothing where they are not
     broadcast: tuple[str, ...]
     strides: str
     write: bool
@@ -146,6 +147,7 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
         variable=o.tensor.argument,
         vector_text=vector_text(spec, o.vector, plan.pointwise.vector),
         predicate=predicate,
+        clear=_clear(plan, o) if masked else "",
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)})",
         write=o.write,
@@ -158,6 +160,13 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
         memory=f"cute.recast_tensor({values}, cutlass.Uint8)" if is_bool else values,
         truth=" != 0" if is_bool and not copied else "",
     )
+
+
+def _clear(plan: PointwisePlan, o: Operand) -> str:
+    """Why the registers of a masked load are cleared before it; nothing where they are not."""
+    if plan.pointwise.clear:
+        return "for what is masked off"
+    return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
 
 
 def unsigned_element(dtype: Dtype) -> str:

@@ -25,6 +25,7 @@ from cutegen.families.elementwise.tiles import (
     vector_of,
 )
 from cutegen.layouts import make_layout_tv
+from cutegen.planning.conversions import converted_names
 
 
 def plan(spec: Spec) -> ElementwisePlan:
@@ -93,7 +94,11 @@ def make_pointwise(
 ) -> Pointwise:
     """The operands of an elementwise kernel, in the spec's order."""
     read = names_read(statements)
-    operands = tuple(_cached(spec, operand(spec, t, vector, t.name in read)) for t in spec.tensors)
+    converted = converted_names(statements)
+    operands = tuple(
+        replace(_cached(spec, operand(spec, t, vector, t.name in read)), converted=t.name in converted)
+        for t in spec.tensors
+    )
     profiles = {(o.tensor.major, o.broadcast, o.vector) for o in operands}
     reshape = len(profiles) > 1 or not all(_has_profile(typed, operands) for typed in statements)
     clear = bool(masked) and may_branch(statements)

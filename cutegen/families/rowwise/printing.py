@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cutegen.codegen.expressions import COMPARE, KernelPrinter, Text, after, ends, holds_ends, is_number
+from cutegen.codegen.casts import after, ends, holds_ends
+from cutegen.codegen.expressions import COMPARE, PRODUCT, KernelPrinter, Text, is_number
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Call, Cast, Expr, Name
+from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
 from cutegen.families.rowwise.program import Function, Reduction
 
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
@@ -102,6 +103,13 @@ class RowPrinter(_Numbered):
     def is_tensor(self, node: Expr) -> bool:
         return False
 
+    def run(self, value: Expr, target: str) -> list[str]:
+        if not is_number(value):
+            return super().run(value, target)
+        typed = self.typed(self.print(value), _of(value))  # a store converts none of Python's own
+        statements, self.statements = [*self.statements, f"{target} = {typed.text}"], []
+        return statements
+
     def spread(self, node: Expr, printed: Text) -> str:
         """A printed value with a type, as both sides of a selection need the same."""
         text = self.typed(printed, _of(node)) if is_number(node) else printed
@@ -109,6 +117,11 @@ class RowPrinter(_Numbered):
 
     def chosen(self, condition: str, one: str, other: str) -> Text:
         return self.name(Text(f"{one} if {condition} else {other}", COMPARE - 1))
+
+    def zero_quotient(self, node: Binary) -> Text:
+        x = self.spread(node.right, self.print(node.right))
+        nan = f"cutlass.{_of(node).cutlass}({self.special('nan')})"
+        return self.chosen(f"{x} == 0", nan, f"{self.print(node.left).inside(PRODUCT)} / {x}")
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         dtype = _of(node)

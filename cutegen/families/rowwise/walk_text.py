@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
@@ -119,6 +120,7 @@ class WalksText:
             variable = self._variable(step.name)
             lines = self.row_printer.keep(step.value, step.name, variable)
             self._known(step.name, self.row_printer.locals[step.name])
+            self.element_printer.kept[step.name] = step.value
             return lines
         tensor = self.spec.tensor(step.tensor)
         target = self.variables.free(f"result_{step.tensor}")
@@ -251,7 +253,9 @@ class WalksText:
         statements = printer.taken_statements()
         result = text.text
         is_tensor = printer.is_tensor(store.value)
-        if operand.tensor.dtype is Dtype.bool:
+        if is_number(store.value) and operand.tensor.dtype is Dtype.bool:
+            result = f"cutlass.Boolean({result}).to(cutlass.Uint8)"
+        elif operand.tensor.dtype is Dtype.bool:
             result = f"({result}).to(cutlass.Uint8)" if not result.isidentifier() else f"{result}.to(cutlass.Uint8)"
         if not is_tensor:
             return StoreText(operand, tuple(statements), f"{fragment}.fill({result})")

@@ -165,7 +165,30 @@ tensors:
 compute: Y = X - max(X, N)
 schedule: {threads_per_row: 32, tiler: {N: 128}, cluster: {N: 2}, keep: reload}
 """
-TEXTS = {"shared": SHARED, "turns": TURNS, "walked": PIECES}
+NUMBERS = """\
+cutegen: 1
+kernel: constant
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  a: {shape: [M], dtype: bf16, role: out}
+  b: {shape: [M], dtype: f64, role: out}
+  c: {shape: [M], dtype: i8, role: out}
+  d: {shape: [M], dtype: bool, role: out}
+  r: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: bool, role: out}
+compute:
+  - a = 3
+  - b = 0.1 ** 2
+  - c = -3
+  - d = 1 > 0
+  - r = sum(X, N) + 0.3
+  - Y = 1 < 2
+schedule: {threads_per_row: 4, tiler: {M: 8}}
+static: {N: 20}
+targets: [sm_80]
+"""
+TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
@@ -216,7 +239,10 @@ def test_rows_of_a_few_lanes_are_verified_whole_with_their_host(tmp_path: Path) 
     assert any(case.name == "rows" or case.orders > 1 for case in report.cases) and report.host_checks
 
 
-@pytest.mark.parametrize("name", ["warps", "again", "whole", "deep", "one_row", "free", "shared", "turns", "walked"])
+NAMES = ["warps", "again", "whole", "deep", "one_row", "free", "constant", "shared", "turns", "walked"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_path: Path) -> None:
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
