@@ -14,6 +14,7 @@ LARGEST_TENSOR = (1 << 22) + (1 << 16)
 # Seconds, measured on one core of a server. Of data and what guards them, of the reference, of the emulator.
 _ELEMENT, _NODE = 50e-9, 15e-9
 _THREAD, _MULTIPLY_ADD, _INSTRUCTION = 20e-9, 3.5e-9, 2e-9
+_TURN = 1.3e-3  # of a loop of all blocks, whatever they do in it
 _BESIDE = 2e-6  # of a thread of another kernel
 _CALL = 25  # instructions of a function, about
 _LANES = 4096  # threads: of fewer, calls of numpy take longer than what they do
@@ -39,5 +40,6 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
     block += value * prod(covered[mode] for mode in spec.lead.shape)
     results = prod(sizes[mode] for mode in spec.lead.shape)
+    turns = prod(max(1, covered[mode] // plan.tile[mode]) for mode in spec.lead.shape if mode in plan.tile)
     beside = _BESIDE * spec.family.threads_beside(plan, sizes)
-    return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks + beside
+    return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks + _TURN * turns + beside

@@ -26,6 +26,8 @@ def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
         document["schedule"] = schedule
     document |= {key: value for key, value in promised.items() if value}
     document |= declare.targets(chance, small) | declare.shapes(chance, modes, promised, small)
+    if "cluster" in document.get("schedule", {}) and chance.odds(0.7):
+        document["targets"] = ["sm_90a"]
     if not small and chance.odds(0.1):
         document |= declare.expect(chance)
     if not small and chance.odds(0.1):
@@ -139,6 +141,10 @@ def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[
         walk = {"kind": chance.choice(["grid", "persistent", "persistent"]), "blocks": chance.choice([1, 3, 8])}
         walk |= {"raster": chance.choice(modes)} if chance.odds(0.3) else {}
         schedule["scheduler"] = chance.some(walk, 0.7)
+    if chance.odds(0.15):
+        schedule["cluster"] = {row: chance.choice([1, 2, 2, 4, 4, 8, 16, 3])}
+    if chance.odds(0.1):
+        schedule["pipeline"] = {"stages": chance.choice([1, 2, 2])}
     divisible = {m: chance.choice([1, 2, 8, 16]) for m in modes if chance.odds(0.12)}
     fixed = {m: chance.choice([1, 6, 41, 64, 128, 300]) for m in modes if m not in divisible and chance.odds(0.1)}
     if chance.odds(0.6):

@@ -26,7 +26,7 @@ from cutegen.emulator.ptx.errors import UnlikeRounds
 from cutegen.emulator.ptx.model import Instruction, Module
 from cutegen.emulator.ptx.parser import parse
 
-_LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread
+_LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread; tensors of no elements may have many rows
 _TRACED = 200_000  # the same, where each instruction is watched
 _SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
 
@@ -161,7 +161,7 @@ def launch(
     _check_arguments(program, parameters, tensors)
     extra = _variables(program)
     if limit is None:
-        limit = _LEAST_LIMIT + _PER_ELEMENT * sum(t.elements for t in tensors)
+        limit = _LEAST_LIMIT + _PER_ELEMENT * sum(max(t.elements, *t.shape, 1) for t in tensors)
     file = source_file or module.source
     first: GlobalMemory | None = None
     faults: list[Fault] = []

@@ -69,6 +69,71 @@ def test_a_row_of_fixed_size_is_held_by_few_threads_and_loaded_once(
     assert ("N" in plan.masked) == (extent != size) and ("M" in plan.masked) == (rows > 1)
 
 
+HOPPER = "targets: [sm_90a]\n"
+SOFTMAX = """\
+cutegen: 1
+kernel: softmax
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - Y = e / sum(e, N)
+"""
+SUMS = """\
+cutegen: 1
+kernel: sums
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: f32}
+  r: {shape: [M], dtype: f32}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+  d: {shape: [N], dtype: f32, role: out}
+compute:
+  - Y = X * W * r - mean(X * W, N)
+  - d = sum(X * r, M)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "cluster", "kind"),
+    [
+        (SOFTMAX, 8192, 1, "grid"),
+        (SOFTMAX, 8200, 2, "grid"),
+        (SOFTMAX, 65536, 8, "grid"),
+        (SOFTMAX, 262144, 16, "grid"),
+        (UNIT.replace("f32", "bf16"), 16384, 1, "grid"),  # whose blocks would meet once
+        (UNIT.replace("f32", "bf16"), 65536, 4, "persistent"),
+        (SUMS, 1000, 1, "persistent"),
+        (SUMS, 4096, 2, "persistent"),
+        (SUMS, 8192, 2, "persistent"),
+    ],
+)
+def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: str) -> None:
+    plan = inferred(text + f"static: {{N: {size}}}\n" + HOPPER)
+    assert (plan.cluster, plan.keep, plan.spec.schedule.scheduler.kind) == (cluster, "registers", kind)
+    assert plan.row_tile >= size > plan.row_tile - plan.threads_per_row * plan.vector * cluster
+    assert plan.ahead == (kind == "persistent") and (plan.blocks or cluster) % cluster == 0
+    assert failing(plan) == []
+    # where a target has none, a block has a row, or walks it
+    assert inferred(text + f"static: {{N: {size}}}\n").cluster == 1
+
+
+def test_nothing_is_loaded_ahead_that_is_written_otherwise() -> None:
+    plan = inferred(SUMS + "static: {N: 4096}\nschedule: {pipeline: {stages: 1}}\n" + HOPPER)
+    assert (
+        not plan.ahead and plan.persistent and "load_rows" not in generate(write_spec(plan.spec), "x").modules[0].text
+    )
+
+
+def test_what_broadcasts_is_loaded_late_by_large_blocks_only() -> None:
+    few, many = (inferred(SUMS + f"static: {{N: {size}}}\nschedule: {{threads_per_row: {threads}}}\n")
+                 for size, threads in ((4096, 256), (8192, 512)))  # fmt: skip
+    assert few.broadcasts_early and not many.broadcasts_early
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i32", "i8", "u8"])
 @pytest.mark.parametrize("size", [1, 3, 16, 31, 48, 333, 1024, 5000, 16384])
 def test_whoever_holds_a_row_holds_it_whole_with_few_values_each(dtype: str, size: int) -> None:
