@@ -39,6 +39,7 @@ def environment(family: AnyFamily) -> Environment:
         launch=formatting.launch,
         chain=formatting.chain,
         layout=formatting.make_layout,
+        assign_layout=formatting.assign_layout,
         text=formatting.comment_layout,
         show=show,
     )

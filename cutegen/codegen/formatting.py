@@ -73,7 +73,12 @@ def launch(
     head = f"{kernel}({', '.join(arguments)}).launch("
     if indent + len(head) <= WIDTH:
         return call(head, options, ")", indent)
-    return call(f"{kernel}(", arguments, f").launch({', '.join(options)})", indent)
+    tail = f").launch({', '.join(options)})"
+    if indent + len(tail) <= WIDTH:
+        return call(f"{kernel}(", arguments, tail, indent)
+    opened = call(f"{kernel}(", arguments, ").launch(", indent)
+    lines = "".join(f"{' ' * (indent + 4)}{option},\n" for option in options)
+    return f"{opened}\n{lines}{' ' * indent})"
 
 
 def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
@@ -93,6 +98,13 @@ def make_layout(layout: Layout | None) -> str:
     """The CuTeDSL call that makes a layout."""
     assert layout is not None
     return f"cute.make_layout({python_tuple(layout.shape)}, stride={python_tuple(layout.stride)})"
+
+
+def assign_layout(name: str, layout: Layout | None, indent: int) -> str:
+    """The statement that makes a layout and names it, from the column `indent` on."""
+    assert layout is not None
+    items = [python_tuple(layout.shape), f"stride={python_tuple(layout.stride)}"]
+    return call(f"{name} = cute.make_layout(", items, ")", indent)
 
 
 def comment_layout(layout: Layout | None) -> str:

@@ -21,7 +21,8 @@ def _threads(plan: RowwisePlan) -> Figure:
     modes = plan.spec.lead.shape
     found = partition(plan.threads, images(thread_values(plan.spec, compact(plan.tiler))), plan.tiler)
     keys, names = ("threads_per_row", "tiler", "copy"), ("values of a thread", "thread-value layout", "tile")
-    whose = "a block's piece of its rows" if plan.walked else "a block's rows"
+    share = "share of its " if plan.cluster > 1 else ""
+    whose = "a block's piece of its rows" if plan.walked else f"a block's {share}rows"
     return draw_threads(
         "threads",
         f"Threads and values of {whose}",

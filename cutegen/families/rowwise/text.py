@@ -192,12 +192,19 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]
     stores = any(isinstance(step, Store) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
-    has_row = ""
-    if beside is not None and beside in plan.masked and (stores or plan.row_tensors or plan.program.columns):
-        has_row = f"{texts.row_coordinates[beside]} < m{lead}.shape[{modes.index(beside)}]"
-    wanted = {m for name in plan.row_tensors for m in plan.spec.tensor(name).shape} | used
+    in_bounds, has_row, loads_has_row = "", "", ""
+    if beside is not None and beside in plan.masked:
+        in_bounds = f"{texts.row_coordinates[beside]} < m{lead}.shape[{modes.index(beside)}]"
+    if stores or plan.program.columns or (plan.row_tensors and not plan.ahead):
+        has_row = in_bounds
+    if plan.row_tensors and plan.ahead:
+        loads_has_row = in_bounds
+    loaded = {m for name in plan.row_tensors for m in plan.spec.tensor(name).shape}
+    wanted = used | (set() if plan.ahead else loaded)
     wanted |= set(texts.row_coordinates) if stores else {str(beside)} if has_row else set()
     indices = [(v, text) for m, v, text in _row_indices(plan, texts) if m in wanted]
+    loaded |= {str(beside)} if loads_has_row else set()
+    of_loads = [(v, text) for m, v, text in _row_indices(plan, texts) if m in loaded]
     return {
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
@@ -209,6 +216,9 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "uses_bidx": bool(plan.tile_order) or plan.persistent or plan.cluster > 1,
         "block_text": _block(plan),
         "has_row": has_row,
+        "load_indices": of_loads,
+        "loads_have_row": loads_has_row,
+        "loads_use_tidx": any("tidx" in text for _, text in of_loads),
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
 
