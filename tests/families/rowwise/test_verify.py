@@ -299,7 +299,6 @@ MUTANTS = [
     }),
     ("turns", "the phase of the first row", {"(arrived, turn % 2)": "(arrived, 0 * turn)"}),
     ("turns", "the next rows' values", {"    r = next_r\n": "    r = mr[row_M + 1] if has_row else next_r\n"}),
-    ("turns", "the same rows again", {"load_rows(next_tile": "load_rows(row_tile"}),
     ("turns", "rows before they are used", {"next_tile = row_tile + clusters": "next_tile = row_tile + clusters + 1"}),
     ("walked", "both blocks have the same pieces", {"range(rank, pieces": "range(0 * rank, pieces"}),
     ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
