@@ -137,6 +137,8 @@ CASES = [
      "clusters of 8 thread blocks at most", "[sm_120a, sm_90a]", "[sm_90a]"),
     (LONG, {"cluster": "threads_per_row: «16, tiler: {M: 2}, cluster"}, "CG289", "what whole warps have",
      "threads_per_row: 16", "threads_per_row: 32"),
+    (LONG, {"N: 4}": "N: «4}", "8192": "30"}, "CG289", "share a row of 30, of which one has 64", "{cluster: {N: 4}}",
+     "{}"),
     (LONG, {"cluster": "scheduler: {blocks: «30}, cluster"}, "CG289", "no whole number of clusters of 4", "blocks: 30",
      "blocks: 28"),
     (LONG, {"cluster": "pipeline: {stages: «3}, scheduler: {blocks: 8}, cluster"}, "CG290", "for 1 or 2 tiles",

@@ -27,7 +27,9 @@ def size(spec: Spec, say: Say) -> None:
 
 
 def possible(spec: Spec, say: Say) -> None:
-    """The targets have clusters as large, whole warps share a row, and persistent blocks make whole clusters."""
+    """The targets have clusters as large, whole warps share a row that is longer than what one block has, and
+    persistent blocks make whole clusters.
+    """
     blocks, row = cluster_of(spec), row_of(spec)
     if blocks == 1:
         return
@@ -46,6 +48,10 @@ def possible(spec: Spec, say: Say) -> None:
         message = f"{count(threads, 'thread')} of each block share a row, and blocks exchange what whole warps have"
         path = first_written(spec, ("schedule", "threads_per_row"), (*_CLUSTER, row))
         say(message, *path, help=partial(first_that_works, say.code, [more]))
+    length, share = spec.static.get(row), (spec.schedule.tiler or {})[row]
+    if spec.schedule.keep == "registers" and length is not None and length <= share:
+        message = f"{blocks} thread blocks share a row of {length}, of which one has {share}"
+        say(message, *_CLUSTER, row, notes=("the others would have nothing of it",), help="leave `cluster` out")
     walkers = spec.schedule.scheduler.blocks
     if walkers is not None and walkers % blocks:
         near = max(1, walkers // blocks) * blocks
