@@ -51,7 +51,8 @@ def possible(spec: Spec, say: Say) -> None:
     length, share = spec.static.get(row), (spec.schedule.tiler or {})[row]
     if spec.schedule.keep == "registers" and length is not None and length <= share:
         message = f"{blocks} thread blocks share a row of {length}, of which one has {share}"
-        say(message, *_CLUSTER, row, notes=("the others would have nothing of it",), help="leave `cluster` out")
+        help = f"write `cluster: {{{row}: 1}}`, or leave it out"
+        say(message, *_CLUSTER, row, notes=("the others would have nothing of it",), help=help)
     walkers = spec.schedule.scheduler.blocks
     if walkers is not None and walkers % blocks:
         near = max(1, walkers // blocks) * blocks
