@@ -244,7 +244,7 @@ def _check_clusters(target: str, grid: Triple, cluster: Triple, blocks: Sequence
     """Raises RefusedLaunch for clusters that no device takes, and ValueError where `blocks` has a part of one."""
     if prod(cluster) == 1:
         return
-    if target in TARGETS and not TARGETS[target].cluster > 1:
+    if target in TARGETS and TARGETS[target].cluster == 1:
         raise RefusedLaunch(f"cluster {cluster}: {target} has no clusters")
     if refusal := refused_cluster(grid, cluster, LARGEST_CLUSTER):
         raise RefusedLaunch(refusal)

@@ -28,11 +28,8 @@ class LoaderText:
 
 def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: list[str]) -> dict[str, Any]:
     """What the templates print. `tile` is the text of a block's tile of rows, `divisors` are what counts them."""
-    modes = plan.spec.lead.shape
-    part = "rank" if plan.cluster > 1 else "0"
-    none = python_tuple(("None",) * len(modes))
-    at = [part if mode == plan.row else "0" for mode in modes]
-    first_tile = f"({none}, {at[0] if len(modes) == 1 else python_tuple(at)})"
+    any_tile = _tile_of_first_rows(plan, "0")
+    own_part = _tile_of_first_rows(plan, "rank") if plan.cluster > 1 else any_tile
     loaders = []
     if plan.ahead:
         rows, fixed = texts.ahead, texts.fixed
@@ -45,16 +42,23 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
         if fixed:
             what = "Starts the loads of what is the same for all rows."
             parameters, arguments = _passed(plan, fixed, [])
-            loaders.append(LoaderText("load_columns", what, fixed, parameters, first_tile, arguments, [], False))
+            loaders.append(LoaderText("load_columns", what, fixed, parameters, own_part, arguments, [], False))
     row_parameters, row_arguments = _of_rows(plan, texts, divisors)
     return {
         "loaders": loaders,
-        "first_tile": first_tile.replace("rank", "0"),
+        "first_tile": any_tile,
         "unsigned": any(o.element for f in loaders for o in f.operands),
         "next_values": ", ".join(f"next_{texts.row_variables[name]}" for name in plan.row_tensors),
         "row_value_parameters": ["row_tile: cutlass.Int32", *row_parameters],
         "row_value_arguments": row_arguments,
     }
+
+
+def _tile_of_first_rows(plan: RowwisePlan, part: str) -> str:
+    """The text of a tile of the first rows: of their part of that number."""
+    modes = plan.spec.lead.shape
+    at = [part if mode == plan.row else "0" for mode in modes]
+    return f"({python_tuple(('None',) * len(modes))}, {part if len(modes) == 1 else python_tuple(at)})"
 
 
 def _passed(plan: RowwisePlan, operands: list[OperandText], divisors: list[str]) -> tuple[list[str], list[str]]:

@@ -84,7 +84,9 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
     if walk.kind == "persistent" and walk.blocks is None:
         each = max(1, RESIDENT // max(WARP, threads_of(spec))) if program(spec).columns else WAVES
         walk = replace(walk, blocks=SMS * each // cluster_of(spec) * cluster_of(spec))
-        why = f"{each} for each of the {SMS} multiprocessors of an H200; the same on every GPU, so that sums are"
+        why = f"{each} for each of the {SMS} multiprocessors of an H200"
+        if program(spec).columns:
+            why += "; the same on every GPU, so that sums are"
         report.infer(why, "schedule", "scheduler", "blocks")
     pipeline = spec.schedule.pipeline
     if pipeline.stages is None and walk.kind == "persistent" and spec.schedule.keep == "registers":

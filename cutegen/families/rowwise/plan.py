@@ -16,6 +16,13 @@ MBARRIER = 8  # bytes of a barrier in shared memory
 COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
 
 
+def barriers_of(program: Program, cluster: int, persistent: bool) -> tuple[int, int]:
+    """For how many reductions there are barriers, and how many for each: what says that all have arrived and, where
+    the next row's follow, what says that all were read.
+    """
+    return (len(program.reductions), 2 if persistent else 1) if cluster > 1 else (0, 0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowwisePlan(Plan):
     """A row kernel: which rows a block has, how their threads share them, and what they compute in which walk."""
@@ -72,9 +79,7 @@ class RowwisePlan(Plan):
     @property
     def barriers(self) -> tuple[int, int]:
         """Barriers in shared memory by which the blocks of a cluster meet: for each reduction, and kinds of them."""
-        if self.cluster == 1:
-            return 0, 0
-        return len(self.program.reductions), 2 if self.persistent else 1
+        return barriers_of(self.program, self.cluster, self.persistent)
 
     @property
     def warps_per_row(self) -> int:

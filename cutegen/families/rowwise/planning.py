@@ -9,7 +9,7 @@ from cutegen.analysis.claims import compact
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.planning import names_read, operand
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
+from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan, barriers_of
 from cutegen.families.rowwise.rows import (
     along,
     beside,
@@ -82,11 +82,11 @@ def smem_bytes(spec: Spec) -> int:
     """
     if (spec.schedule.threads_per_row or 1) <= WARP and cluster_of(spec) == 1:
         return 0
-    blocks, reductions = cluster_of(spec), program(spec).reductions
+    planned, blocks = program(spec), cluster_of(spec)
     warps = threads_of(spec) // WARP * blocks
-    each = 2 if spec.schedule.scheduler.kind == "persistent" else 1
-    barriers = len(reductions) * each * MBARRIER if blocks > 1 else 0
-    return sum(-(-warps * one.dtype.bytes // 16) * 16 for one in reductions) + barriers
+    each, kinds = barriers_of(planned, blocks, spec.schedule.scheduler.blocks is not None)
+    results = sum(-(-warps * one.dtype.bytes // 16) * 16 for one in planned.reductions)
+    return results + each * kinds * MBARRIER
 
 
 def _operand(spec: Spec, name: str, read: bool) -> Operand:

@@ -6,6 +6,7 @@ from math import prod
 
 from tensor_layouts import Layout
 
+from cutegen.atoms.targets import TARGETS
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Typed
 from cutegen.families.rowwise.program import Program, program_of
@@ -15,7 +16,7 @@ from cutegen.ops.rowwise import row_mode
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
-MAX_CLUSTER = 16  # thread blocks, of the GPUs that have the largest ones
+MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread blocks
 
 
 def row_of(spec: Spec) -> str:

@@ -149,7 +149,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "space_layout": _space_layout(plan),
         "results": plan.warps_per_row * plan.cluster,
         "exchange_parameters": _exchange_parameters(plan),
-        "turn": plan.persistent and bool(texts.partials) and len(plan.program.reductions) == 1,
+        "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and len(plan.program.reductions) == 1,
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
