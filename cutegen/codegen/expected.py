@@ -52,7 +52,7 @@ class Near:
     `dtypes` are those that its operations round to; there is one in nearly all modules.
     """
 
-    used: frozenset[str] = frozenset()  # operators, functions and methods
+    used: frozenset[str] = frozenset()  # operators, functions and methods; `axes` where sums are over several
     dtypes: tuple[Dtype, ...] = ()
     integers: bool = False  # whether there are integers whose value is not sure
     has_i64: bool = False  # whether there are some of 64 bits
@@ -293,7 +293,9 @@ class NearPrinter(Printer):
     def reduction(self, node: Reduce, x: Text) -> Text:
         name = {"max": "amax", "min": "amin"}.get(node.function, node.function)
         self.used |= {"mean", "sum", "/"} if name == "mean" else {name}
-        return Text(f"{self.fit(x, self.width // 2).inside(ATOM)}.{name}({self.axes[node.mode]})")
+        axes = [str(self.axes[reduction.mode]) for reduction in node.nested]
+        self.used |= {"axes"} if len(axes) > 1 else set()
+        return Text(f"{self.fit(x, self.width // 2).inside(ATOM)}.{name}({', '.join(axes)})")
 
 
 def expected_context(plan: Plan) -> dict[str, Any]:

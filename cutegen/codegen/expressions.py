@@ -154,7 +154,7 @@ class Printer:
             case Call():
                 return self.call(node, [self.print(a) for a in node.arguments])
             case Reduce():
-                return self.reduction(node, self.print(node.x))
+                return self.reduction(node, self.print(node.nested[-1].x))
         raise AssertionError(node)
 
     def literal(self, node: Literal_) -> Text:
@@ -222,7 +222,7 @@ class Printer:
         raise NotImplementedError
 
     def reduction(self, node: Reduce, x: Text) -> Text:
-        """The text of a reduction of what was printed as `x`."""
+        """The text of a reduction and those nested in it, all in one, of what was printed as `x`."""
         raise NotImplementedError
 
     def exponential(self, x: Text) -> str:

@@ -63,7 +63,9 @@ class TorchPrinter(Printer):
         function = {"max": "amax", "min": "amin"}.get(node.function, node.function)
         dtype = f", dtype=torch.{_of(node).torch}" if function == "sum" and _of(node).is_integer else ""
         x = self.fit(x, self.width // 2)
-        return Text(f"torch.{function}({x.text}, {self.axes[node.mode]}, keepdim=True{dtype})")
+        axes = [str(self.axes[reduction.mode]) for reduction in node.nested]
+        dim = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+        return Text(f"torch.{function}({x.text}, {dim}, keepdim=True{dtype})")
 
     def made(self, call: str) -> str:
         self.constants.append(call)

@@ -121,8 +121,8 @@ class Call(Node):
 class Reduce(Node):
     """`sum(x, N)` and the like: all values along a mode as one, which broadcasts along it where it is used.
 
-    A mean is the sum divided by the size of the mode. Of sums the order is open. The extremes of values of which one is
-    NaN are NaN, as in torch.
+    A mean is the sum divided by the size of the mode. Of sums the order is open, and the mean of a mean is one over
+    both modes: a kernel may add all before it divides. The extremes of values of which one is NaN are NaN, as in torch.
     """
 
     function: str
@@ -133,6 +133,18 @@ class Reduce(Node):
     @property
     def children(self) -> tuple[Expr, ...]:
         return (self.x,)
+
+    @property
+    def nested(self) -> tuple[Reduce, ...]:
+        """This reduction and those directly inside it that are one with it, outer ones first.
+
+        They are of one function and of different modes: `mean(mean(x, M), B)` is the mean over M and B.
+        """
+        found, x = [self], self.x
+        while isinstance(x, Reduce) and x.function == self.function and x.mode not in {r.mode for r in found}:
+            found.append(x)
+            x = x.x
+        return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ to judge itself by, `expected`, has the same formulas from `ops.expected` and `c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -213,13 +214,14 @@ class Evaluator:
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
     def _reduce(self, node: ex.Reduce, dtype: Dtype) -> Bounded:
-        x, axis = self.expr(node.x), self.spec.lead.shape.index(node.mode)
+        modes = [reduction.mode for reduction in node.nested]
+        x, axes = self.expr(node.nested[-1].x), tuple(map(self.spec.lead.shape.index, modes))
         if node.function in ("max", "min"):
-            return sums.extreme(x, axis, node.function)
-        total = sums.total(x, axis)
+            return sums.extreme(x, axes, node.function)
+        total = sums.total(x, axes)
         if node.function == "sum":
             return total
-        return arithmetic.divide(total, self._number(self._size(node.mode), dtype), dtype)
+        return arithmetic.divide(total, self._number(math.prod(map(self._size, modes)), dtype), dtype)
 
     def _beside_pole(self, argument: ex.Expr, x: Bounded, result: Bounded) -> Bounded:
         """What has a pole at 0, of x: where that is a zero whose sign is open, either infinity may come."""

@@ -1,4 +1,4 @@
-"""Reductions along an axis, on `Bounded` values. Those that are reduced have all elements along the axis."""
+"""Reductions along axes, on `Bounded` values. Those that are reduced have all elements along them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import torch
 
 
-def total(x: Bounded, axis: int) -> Bounded:
-    """The sum along an axis, in any order and with products fused or not, accumulated in the type of x.
+def total(x: Bounded, axis: tuple[int, ...]) -> Bounded:
+    """The sum along axes, all at once, in any order and with products fused or not, accumulated in the type of x.
 
     |s' - s| <= gamma(n - 1) sum |x'| with gamma(n) = n u / (1 - n u), of n terms that are not 0: adding 0 does not
     round. Source: Higham, section 3.1. The reference's own float64 sum adds the same with its u. Whole numbers whose
@@ -48,15 +48,15 @@ def total(x: Bounded, axis: int) -> Bounded:
     return settle(value, bound, torch.zeros_like(bound), dtype, certain)
 
 
-def extreme(x: Bounded, axis: int, function: str) -> Bounded:
-    """The largest or smallest along an axis, between those of the ends that bounds leave open.
+def extreme(x: Bounded, axis: tuple[int, ...], function: str) -> Bounded:
+    """The largest or smallest along axes, between those of the ends that bounds leave open.
 
     Of no elements it is the infinity, or the end of the integers, that any other would replace. NaN wins.
     """
     import torch
 
-    if not x.value.shape[axis]:
-        shape = [1 if i == axis else size for i, size in enumerate(x.value.shape)]
+    if not all(x.value.shape[i] for i in axis):
+        shape = [1 if i in axis else size for i, size in enumerate(x.value.shape)]
         low, high = (-torch.inf, torch.inf) if x.dtype.is_float else x.dtype.range
         none = torch.full(shape, low if function == "max" else high, dtype=x.value.dtype, device=x.value.device)
         return Bounded(none, torch.zeros(shape, dtype=torch.float64, device=x.value.device), x.dtype)

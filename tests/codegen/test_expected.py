@@ -48,6 +48,11 @@ SPECS = {
     "add": Spec("D = X + Y", "X: f32[M,N], Y: f32[M,N], D: f32[M,N]"),
     "arithmetic": Spec("D = (X + Z) * (X - Y) / (Y * Y + 0.1) - alpha * X ** 3", f"{F32}, D: bf16[M,N]", "alpha: f32"),
     "gelu": Spec("D = gelu(X + Y + Z)", "X: bf16[M,N], Y: bf16[M,N], Z: bf16[N], D: bf16[M,N]"),
+    "rows": Spec(
+        ["c = mean(mean(A * B, M), K)", "d = sum(sum(A - B, K), M)", "t = max(A, N) / 3.0"],
+        "A: f32[M,K,N], B: f32[M,K,N], c: f32[N], d: f32[N], t: f32[M,K]",
+        op="rowwise",
+    ),
     "functions": Spec(
         "D = silu(X) * sigmoid(Y) + tanh(X - Y) + exp(X) + rsqrt(abs(Y) + 1) - log(Y * Y + 2) + sqrt(abs(X + Y))",
         f"{F32}, D: f32[M,N]",

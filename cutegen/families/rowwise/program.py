@@ -202,13 +202,10 @@ class _Planner:
 
     def _column(self, typed: Typed) -> None:
         """An output that is reduced over the rows; a mean over several modes is one over all of them together."""
-        value, functions = typed.value, []
-        while isinstance(value, Reduce):
-            functions.append(value.function)
-            value = value.x
-        value = self._split(value, within_row=False)
-        function: Function = "max" if functions[0] == "max" else "min" if functions[0] == "min" else "sum"
-        self.items.append(_Item(Column(typed.target, function, "mean" in functions, value), self._level(value), True))
+        assert isinstance(typed.value, Reduce)
+        function, value = typed.value.function, self._split(typed.value.nested[-1].x, within_row=False)
+        combine: Function = "max" if function == "max" else "min" if function == "min" else "sum"
+        self.items.append(_Item(Column(typed.target, combine, function == "mean", value), self._level(value), True))
 
     def _name(self, name: str, value: Expr, along: bool) -> Local:
         level = self._level(value)
