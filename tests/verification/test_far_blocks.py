@@ -27,6 +27,18 @@ tensors:
 targets: [sm_80]
 compute: D = 2 * X + coord(M)
 """
+WALKED = """
+cutegen: 1
+kernel: walked
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = X - max(X, N)
+schedule: {scheduler: {kind: persistent, blocks: 300}}
+static: {N: 8}
+targets: [sm_80]
+"""
 TILES = f"""
 cutegen: 1
 kernel: tiles
@@ -71,7 +83,7 @@ RIGHT = [
 
 @lru_cache(maxsize=1)
 def modules() -> dict[str, Module]:
-    made = (generate(text, "specs/x.yaml").modules[0] for text in (TILES, INNER, PRODUCT))
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (TILES, INNER, PRODUCT, WALKED))
     return {module.spec.kernel: module for module in made}
 
 
@@ -159,3 +171,21 @@ def test_blocks_may_take_tiles_in_any_order(
     module = modules()[kernel]
     said, _ = checked(module, changed(module, pattern, text), tmp_path)
     assert set(said.values()) == {""} and ("M", 257, [*range(257)]) in ran
+
+
+def test_blocks_that_walk_several_tiles(
+    ran: list[tuple[str, int, list[int]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = modules()["walked"]
+    said, _ = checked(module, module.text, tmp_path)
+    assert [*said.values()] == [""] and ("M", 303, [*range(303)]) in ran
+    wrong = changed(module, r"\(bidx, row_tiles, grid\)", "(bidx, row_tiles, grid + 1)")
+    said, _ = checked(module, wrong, tmp_path)
+    assert "300 blocks are launched for" in said["accepts as many tiles of M as can be run"]
+    monkeypatch.setattr(far_blocks, "_DEARER", 0.0)  # too many blocks to run them all, as the plan has it
+    ran.clear()
+    said, _ = checked(module, module.text, tmp_path)
+    assert [*said.values()] == [""] and ("M", 257, [*range(257)]) in ran
+    fewer = changed(module, "BLOCKS = 300", "BLOCKS = 320")
+    said, _ = checked(module, fewer, tmp_path)
+    assert "fewer tiles have a block each" in said["accepts as many tiles of M as can be run"]

@@ -15,6 +15,7 @@ from cutegen.verification.host.parts import TILES, Parts, allowed, arguments, la
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
 _DEAR = 0.6  # seconds
+_DEARER = 4.0  # of blocks that walk several tiles, where there are a few more tiles than blocks
 
 Order = Literal["slow", "fast"]
 """Whether the blocks of one tile of a mode have numbers one after the other, or those of one tile of the others."""
@@ -79,15 +80,27 @@ def _wrong_with_many(host: Host, mode: str) -> str:
             continue
         launched = _launched(host, call)
         if launched and launched < call.tiles * call.others:
-            # Each block may take several tiles: that shows where there are a few more tiles than blocks
-            more = _all(host, mode, -(-launched // call.others) + 3)
-            problem = _wrong(host, more, None) if _affordable(host, more) else "fewer tiles have a block each"
+            problem = _wrong_with_several(host, call, launched)
             return problem and f"{launched} blocks are launched for {call.tiles} tiles of {mode}: {problem}"
         if launched == call.tiles * call.others:
             problem = _wrong(host, call, order)
             ran = ", ".join(map(str, call.chosen))
             return problem and f"of {call.tiles} tiles of {mode} the blocks of {ran} ran: {problem}"
     return _wrong_with_all(host, mode, _FEW)
+
+
+def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
+    """What is wrong where fewer blocks are launched than a call has tiles: each may take several of them.
+
+    That shows where there are a few more tiles than blocks. If those are too many to run, only the plan tells whether
+    it is meant.
+    """
+    more = _all(host, call.mode, -(-launched // call.others) + 3)
+    if more.parts.seconds(host) <= _DEARER:
+        return _wrong(host, more, None)
+    if host.spec.family.blocks(host.plan, call.sizes) == launched:
+        return _wrong_with_all(host, call.mode, _FEW)
+    return "fewer tiles have a block each"
 
 
 def _wrong_with_all(host: Host, mode: str, tiles: int) -> str:
