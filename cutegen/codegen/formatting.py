@@ -61,7 +61,7 @@ def launch(
     kernel: str,
     arguments: Sequence[str],
     grid: str,
-    threads: str = "THREADS",
+    block: str = "THREADS, 1, 1",
     indent: int = 8,
     more: Sequence[str] = (),
 ) -> str:
@@ -69,7 +69,7 @@ def launch(
 
     It starts at the column `indent`.
     """
-    options = [f"grid=[{grid}]", f"block=[{threads}, 1, 1]", *more, "stream=stream"]
+    options = [f"grid=[{grid}]", f"block=[{block}]", *more, "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
     if indent + len(head) <= WIDTH:
         return call(head, options, ")", indent)

@@ -73,6 +73,8 @@ RESERVED_ARGUMENTS = (
     "smem_read", "smem_write", "stage", "stream", "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx",
     "tile", "tiled_mma", "tiles", "turn", "tv_layout", "val_layout", "value_idx", "value_offsets", "vector",
     "wants_gradient", "width",
+    "accessed", "block_rows", "column_idx", "first_value", "in_warp", "is_held", "lane_step", "own_values", "row_size",
+    "row_start", "row_threads", "tidy",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.
@@ -86,7 +88,7 @@ DERIVED = (
     "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "pred_{}", "s{}", "s{}_elements", "s{}_layout",
     "s{}_memory", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}",
     "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}",
-    "{}_kernel", "{}_workspace_{}_kernel",
+    "{}_kernel", "{}_longer_kernel", "{}_workspace_{}_kernel",
 )  # fmt: skip
 
 

@@ -231,6 +231,7 @@ class EmulatorExecutor:
         Raises CannotRun, and FaultError for a fault that the module caught, whatever it raised or returned then.
         """
         from cutegen.emulator import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction, install
+        from cutegen.emulator.host.device_tensors import made_on_device
 
         try:
             if module not in self._installed:
@@ -241,7 +242,8 @@ class EmulatorExecutor:
             emulated.outcomes.clear()
             emulated.faults.clear()
             try:
-                yield emulated
+                with made_on_device():
+                    yield emulated
             finally:
                 emulated.blocks = None
                 if emulated.faults:

@@ -273,6 +273,9 @@ schedule: {threads_per_row: 64, keep: registers}
 targets: [sm_80]
 static: {N: 512}
 """
+ANY_ROWS = ROWS.replace(
+    "threads_per_row: 64, keep: registers", "keep: registers, shorter: fewer_threads, longer: refuse"
+).replace("static: {N: 512}\n", "")
 SHARED = "cluster: {N: 2}, scheduler: {kind: persistent}, pipeline: {stages: 2}}"
 LONG_ROWS = ROWS.replace("keep: registers}", SHARED).replace("sm_80", "sm_90a").replace("N: 512", "N: 2048")
 PROBE = """
@@ -297,6 +300,13 @@ HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "val
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (ROWS, "schedule.threads_per_row", 32, {"schedule.tiler"}),
     (ROWS, "schedule.keep", "reload", WALKED),
+    (ANY_ROWS, "schedule.shorter", "mask", (WALKED - {"compute"}) | {"kernel", "schedule.scheduler.raster"}),
+    (
+        ANY_ROWS,
+        "schedule.longer",
+        "reload",
+        WALKED | {"kernel", "schedule.keep", "schedule.shorter", "schedule.scheduler.raster"},
+    ),
     (LONG_ROWS, "schedule.cluster", {"N": 4}, {"schedule.threads_per_row", "schedule.tiler"}),
     (LONG_ROWS, "schedule.pipeline.stages", 1, {"schedule.copy", "schedule.predication"}),
     (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),

@@ -143,6 +143,9 @@ def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[
         schedule["scheduler"] = chance.some(walk, 0.7)
     if chance.odds(0.15):
         schedule["cluster"] = {row: chance.choice([1, 2, 2, 4, 4, 8, 16, 3])}
+    if chance.odds(0.15):
+        lengths = {"shorter": chance.choice(["fewer_threads", "mask"]), "longer": chance.choice(["reload", "refuse"])}
+        schedule |= chance.some(lengths, 0.7)
     if chance.odds(0.1):
         schedule["pipeline"] = {"stages": chance.choice([1, 2, 2])}
     divisible = {m: chance.choice([1, 2, 8, 16]) for m in modes if chance.odds(0.12)}

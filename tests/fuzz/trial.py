@@ -46,7 +46,7 @@ from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.space import make_space
 from cutegen.verification.cases import derive_cases
 
-SECONDS = 5.0  # of the processor, for one spec
+SECONDS = 5.0  # of the processor, for one look at one kernel, or one verb
 PATIENCE = 300.0  # seconds by the clock, on a machine that others use too
 MEMORY = 6 << 30  # bytes of address space
 MOST_MODULES = 4  # of a matrix that are looked at
@@ -136,14 +136,17 @@ def _walk(raw: bytes, folder: Path, outcome: Outcome, step: list[str], depth: De
     for module in generated.modules[:MOST_MODULES]:
         for name, look in _LOOKS.items():
             step[0] = name
+            _renew()
             look(module, outcome)
         step[0] = "show"
         if depth.draw:
+            _renew()
             _show(module, depth.html)
     step[0] = "verbs"
     if depth.verbs and len(generated.modules) <= MOST_MODULES:
         _verbs(file, outcome)
     step[0] = "tune"
+    _renew()
     if depth.tune and len(generated.modules) <= MOST_MODULES:
         _tune(raw, generated.modules)
 
@@ -243,6 +246,7 @@ def _verbs(file: Path, outcome: Outcome) -> None:
     from cutegen.cli import cli
 
     for verb, form in (("lint", "github"), *product(("lint", "explain", "show"), ("text", "json"))):
+        _renew()
         result = CliRunner().invoke(cli, [verb, str(file), "--format", form])
         ends = (OK,) if outcome.accepted else (FINDINGS, BROKEN)
         said = f"{result.exit_code}: {result.output[-2000:]}"
@@ -274,6 +278,11 @@ def _limited() -> Iterator[None]:
             signal.setitimer(timer, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _renew() -> None:
+    """Gives what comes next all its time."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
 
 
 def _place(error: BaseException) -> str:

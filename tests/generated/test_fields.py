@@ -73,6 +73,7 @@ ROWWISE: Spec = {
     "targets": ["sm_80"],
     "static": {"N": 500},
 }
+ANY_ROWS: Spec = {k: v for k, v in ROWWISE.items() if k != "static"} | {"schedule": {"keep": "registers"}}
 WALKING: Spec = ROWWISE | {"schedule": {"scheduler": {"kind": "persistent", "blocks": 8}}}
 LONG: Spec = ROWWISE | {
     "schedule": {"cluster": {"N": 4}, "scheduler": {"kind": "persistent"}, "pipeline": {"stages": 2}},
@@ -265,6 +266,14 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (LONG, "schedule.pipeline.stages", 1, TEXT),
         (LONG, "schedule.pipeline.stages", 3, REFUSED),
         (ROWWISE, "schedule.pipeline", {"stages": 2}, REFUSED),  # a block has one tile of rows
+    ],
+    "rowwise_schedule.shorter": [
+        (ANY_ROWS, "schedule.shorter", "mask", TEXT),
+        (ROWWISE, "schedule.shorter", "fewer_threads", REFUSED),  # the tiler has 4 rows
+    ],
+    "rowwise_schedule.longer": [
+        (ANY_ROWS, "schedule.longer", "refuse", TEXT),
+        (ROWWISE, "schedule.longer", "reload", REFUSED),  # whose threads no launch chooses
     ],
     "rowwise_schedule.keep": [(ROWWISE, "schedule.keep", "reload", TEXT)],
     "rowwise_schedule.copy": [(ROWWISE, "schedule.copy", {"bits": 64}, TEXT)],

@@ -33,3 +33,18 @@ def test_what_is_computed_with_is_converted(statements: list[str], converted: se
     spec = generate("\n".join(lines) + "\n", "x.yaml").modules[0].spec
     types = {tensor.name: tensor.dtype for tensor in spec.tensors}
     assert converted_names(annotate(spec.compute, types)) == converted
+
+
+def test_numbers_are_those_of_the_accumulator() -> None:
+    text = """
+cutegen: 1
+kernel: large
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f16}
+  B: {shape: [N, K], dtype: f16}
+  C: {shape: [M, N], dtype: f32, role: out}
+compute: C = A @ B.T + 1e308
+schedule: {mma: {accumulator: f64}}
+"""
+    assert "1e308" in generate(text, "x.yaml").modules[0].text

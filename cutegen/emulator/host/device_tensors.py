@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,30 @@ def on_device(argument: Any, index: int = 0) -> Any:
     if not isinstance(argument, torch.Tensor) or argument.device.type != "cpu":
         return argument
     return argument.as_subclass(_device_tensor(index))
+
+
+@lru_cache(maxsize=1)
+def _made_on_device() -> Any:
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class MadeOnDevice(TorchFunctionMode):
+        """What torch makes empty on a CUDA device lies in the CPU's memory, and says that it is there."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            device = torch.device(kwargs.get("device") or "cpu")
+            if func not in (torch.empty, torch.empty_strided) or device.type != "cuda":
+                return func(*args, **kwargs)
+            return on_device(well_aligned(func(*args, **{**kwargs, "device": "cpu"})), device.index or 0)
+
+    return MadeOnDevice
+
+
+def made_on_device() -> AbstractContextManager[object]:
+    """While it is entered, empty tensors that are made on a CUDA device are ones of the CPU's that are `on_device`."""
+    context: AbstractContextManager[object] = _made_on_device()()
+    return context
 
 
 def well_aligned(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,6 +24,8 @@ class Narrowing:
     path: str  # the key of the spec that decides the (thread, value) layout
     layout: Layout | None = None
     cluster: int = 1  # thread blocks of a cluster
+    block: str = "THREADS, 1, 1"  # its sides
+    options: tuple[str, ...] = ()  # more of each launch
 
     @property
     def applies(self) -> bool:
@@ -67,7 +69,8 @@ class Narrowing:
             "narrow_layout": self.layout,
             "layout_path": self.path,
             "launch_grid": "grid * CLUSTER, 1, 1" if self.cluster > 1 else "grid, 1, 1",
-            "launch_options": ["cluster=[CLUSTER, 1, 1]"] if self.cluster > 1 else [],
+            "launch_options": [*(["cluster=[CLUSTER, 1, 1]"] if self.cluster > 1 else []), *self.options],
+            "block": self.block,
         }
 
     def _moved(self) -> Iterable[Operand]:

@@ -84,7 +84,7 @@ class WorkspaceText:
     @property
     def launch(self) -> str:
         arguments = [p.split(":")[0] for p in self.kernel_parameters]
-        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", str(self.plan.threads), 4)
+        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", f"{self.plan.threads}, 1, 1", 4)
 
     @property
     def memory(self) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from cutegen import layouts
-from cutegen.analysis.claims import Claim, are_runs, covered_once, mode_in_bounds
+from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
 from cutegen.analysis.words import count
+from cutegen.families.common.narrowing import NARROW
 from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.planning import with_threads
+from cutegen.families.rowwise.rows import counts_of_threads, thread_values
 
 
 def claims(plan: RowwisePlan) -> Iterator[Claim]:
@@ -16,6 +20,8 @@ def claims(plan: RowwisePlan) -> Iterator[Claim]:
     what = f"the threads of a block have each element of its tile ({modes}) exactly once"
     path = ("schedule", "threads_per_row")
     yield covered_once(what, plan.tv_layout, plan.tiler, path, plan.threads, _miscounted(plan))
+    if plan.fewer_threads and plan.threads_per_row > 1 and not plan.walked and not plan.way:
+        yield _other_counts(plan)
     yield _own_row(plan)
     yield _whole_row(plan)
     yield from _bounds(plan)
@@ -33,6 +39,22 @@ def _miscounted(plan: RowwisePlan) -> Iterator[str]:
         along = plan.row in output.shape and output.name not in columns
         if along and not any(o.write and o.tensor.name == output.name for o in plan.operands):
             yield f"the kernel does not store {output.name}"
+
+
+def _other_counts(plan: RowwisePlan) -> Claim:
+    """The claim that what holds with as many threads a row as there can be holds with every number of them."""
+    counts, wrong = counts_of_threads(plan.threads_per_row)[:-1], []
+    for threads in counts:
+        one = with_threads(plan.spec, threads)
+        tiler = tuple((one.schedule.tiler or {})[mode] for mode in plan.spec.lead.shape)
+        missing, twice = layouts.coverage(thread_values(one, compact(tiler)), prod(tiler))
+        if missing or twice:
+            wrong.append(
+                f"with {count(threads, 'thread')} a row {count(len(missing) + len(twice), 'element')} not once"
+            )
+    because = f"counted for each of {count(len(counts), 'number')} of threads, {counts[0]} to {counts[-1]}"
+    text = f"so do blocks whose rows have fewer threads, as many as hold {plan.values} elements each"
+    return Claim("coverage", text, (because, *wrong[:3]), not wrong, ("schedule", "shorter"))
 
 
 def _own_row(plan: RowwisePlan) -> Claim:
@@ -60,11 +82,21 @@ def _whole_row(plan: RowwisePlan) -> Claim:
         because = f"ceil({row} / {held}) pieces, one after the other{whose}"
         return Claim("coverage", f"pieces of {held} cover every row, once each", (because,), True, ("schedule", "keep"))
     size, whole = plan.spec.static.get(row), plan.row_tile
-    reasons = [f"{row} = {size}" if size is not None else f"the host takes {row} up to {whole} only"]
+    reasons = [f"{row} = {size}" if size is not None else _no_longer(plan)]
     if blocks > 1:
         reasons.insert(0, f"block r of a cluster of {blocks} has elements r * {held} to (r + 1) * {held} - 1")
     text = f"one tile of {held} covers every row" if blocks == 1 else f"{blocks} tiles of {held} cover every row"
     return Claim("coverage", text, tuple(reasons), size is None or size <= whole, ("schedule", "tiler", row))
+
+
+def _no_longer(plan: RowwisePlan) -> str:
+    """Why no row of a launch is longer than the threads hold that it has."""
+    row, whole = plan.row, plan.row_tile
+    if plan.way and plan.way != NARROW and plan.fewer_threads:
+        return f"a launch with {row} above {whole} has more threads a row"
+    if plan.longer is not None:
+        return f"a launch with {row} above {whole} has the other kernel"
+    return f"the host takes {row} up to {whole} only"
 
 
 def _bounds(plan: RowwisePlan) -> Iterator[Claim]:

@@ -94,8 +94,18 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return claims(plan)
 
     def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
-        tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
+        tile = self._launched(plan, sizes)
+        tiles = prod(-(-sizes[mode] // extent) for mode, extent in tile.items() if mode != plan.row)
         return tiles * plan.cluster if plan.blocks is None else min(tiles * plan.cluster, plan.blocks)
+
+    def _launched(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> dict[str, int]:
+        """What a block has by mode in a launch of those sizes, at a time."""
+        from cutegen.families.rowwise.rows import fewest_threads, rows_with
+
+        tile = dict(plan.tile)
+        if plan.fewer_threads and plan.beside is not None:
+            tile[plan.beside] = rows_with(plan.spec, fewest_threads(plan.spec, sizes[plan.row]))
+        return tile
 
     def buffers(self, plan: RowwisePlan) -> Iterator[Buffer]:
         from cutegen.families.rowwise.accesses import buffers
@@ -108,15 +118,17 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return scratch(plan)
 
     def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
-        found = {} if plan.walked else {plan.row: plan.row_tile}
+        found = {} if plan.walked or plan.longer is not None else {plan.row: plan.row_tile}
         if plan.most_tiles is not None:
-            found |= {mode: plan.most_tiles * size for mode, size in plan.tile.items() if mode != plan.row}
+            rows = {mode: 1 if plan.fewer_threads else size for mode, size in plan.tile.items() if mode != plan.row}
+            found |= {mode: plan.most_tiles * size for mode, size in rows.items()}
         return found
 
     def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         tile = plan.tile[plan.row]
         walked = max(1, -(-sizes[plan.row] // tile)) * tile
-        reached = {**plan.tile, plan.row: walked if plan.walked else plan.row_tile}
+        reached = self._launched(plan, sizes)
+        reached[plan.row] = walked if plan.walked or plan.longer is not None else plan.row_tile
         if plan.blocks is not None and plan.beside is not None:
             tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
             reached[plan.beside] *= -(-tiles * plan.cluster // plan.blocks)
@@ -142,6 +154,8 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         from cutegen.families.rowwise.rows import most_of_row, row_of
 
         row, most = row_of(spec), most_of_row(spec)
+        if spec.schedule.fewer_threads and spec.schedule.keep == "reload":  # of a kernel that has another for those
+            return sizes if sizes[row] > (spec.schedule.tiler or {})[row] else None
         return sizes if most is None or sizes[row] <= most else {**sizes, row: most}
 
     def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:

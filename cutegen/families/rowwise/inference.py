@@ -7,16 +7,19 @@ from dataclasses import replace
 
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import CLUSTER_TARGETS, TARGETS, WARP
+from cutegen.dtypes import Dtype
 from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.rows import (
+    THREADS,
     along,
     beside,
     cluster_of,
     is_sound,
     program,
     row_of,
+    rows_with,
     threads_of,
     vector_of,
     widest_tensor,
@@ -31,14 +34,14 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "tiler": ("threads_per_row", "keep", "copy.bits", "cluster"),
     "threads_per_row": ("keep", "tiler", "copy.bits", "cluster"),
 }
-THREADS = 128  # of a block, if a row needs no more
 HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
-VALUES = 64  # of each tensor that a thread holds at most
+VALUES = 40  # of each tensor that a thread holds at most: with more, too few threads wait for memory
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
 SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
 RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
 WAVES = 4  # blocks of any size on each, of other persistent kernels
 LONG = 128  # threads of a row whose length is not known
+MOST = 512  # threads of a row that launches give as few as hold it
 LONG_STATIC = 256  # of one whose length is known, and too long to be held
 SHARE = 8192  # elements of a row that one block has, where a cluster meets more than once; else twice as many
 COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
@@ -147,9 +150,9 @@ def _good_share(spec: Spec, size: int) -> int:
 
 def _infer_keep(spec: Spec, report: Report) -> Spec:
     schedule = spec.schedule
-    if schedule.keep is not None:
-        return spec
     row = row_of(spec)
+    if schedule.keep is not None or _adapts(spec):
+        return _infer_lengths(spec, report)
     size, blocks = spec.static.get(row), cluster_of(spec)
     most = f"{MAX_THREADS} threads" if blocks == 1 else f"{blocks} blocks of {MAX_THREADS} threads"
     if size is None:
@@ -165,14 +168,54 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(schedule, keep="registers" if keep == "registers" else "reload"))
 
 
+def _adapts(spec: Spec) -> bool:
+    """Whether every launch is to give a row as few threads as hold it: where nothing says how many they are, or what
+    else depends on that number.
+    """
+    schedule, row = spec.schedule, row_of(spec)
+    if row in spec.static or schedule.fewer_threads:
+        return schedule.fewer_threads
+    if cluster_of(spec) > 1 or program(spec).columns:
+        return False
+    if schedule.scheduler.kind == "persistent" or schedule.scheduler.blocks is not None:
+        return False
+    return schedule.shorter is None and not schedule.threads_per_row and not schedule.tiler
+
+
+def _infer_lengths(spec: Spec, report: Report) -> Spec:
+    """What shorter and longer rows get than those that a block holds, where rows of several lengths are held."""
+    schedule, row = spec.schedule, row_of(spec)
+    if schedule.keep is None:
+        schedule = replace(schedule, keep="registers")
+        report.infer(f"{row} may be of any length, and a block holds most rows", "schedule", "keep")
+    if schedule.keep != "registers" or row in spec.static:
+        return replace(spec, schedule=schedule)
+    if schedule.shorter is None:
+        fewer = _adapts(spec)
+        schedule = replace(schedule, shorter="fewer_threads" if fewer else "mask")
+        why = f"{row} decides how many threads hold a row" if fewer else "a row has as many threads as is written"
+        report.infer(why, "schedule", "shorter")
+    if schedule.longer is None:
+        schedule = replace(schedule, longer="reload" if schedule.fewer_threads else "refuse")
+        why = "rows of any length are taken" if schedule.fewer_threads else "a row is held whole"
+        report.infer(why, "schedule", "longer")
+    return replace(spec, schedule=schedule)
+
+
 def _most_values(spec: Spec, threads: int) -> int:
     """Values of each element that a thread of so many holds at most: all that is read or computed of a row stays there,
     and what is stored next takes some more.
     """
-    held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
-    named = sum(len(walk.elements) for walk in program(replace(spec, schedule=_once(spec.schedule))).walks)
+    planned = program(replace(spec, schedule=_once(spec.schedule)))
+    named = [(one.value.dtype or Dtype.f32).bytes for walk in planned.walks for one in walk.elements]
     room = min(HELD, register_limit(max(threads, THREADS)) * 3 // 4)
-    return max(vector_of(spec), min(VALUES, 2 * room // (2 * (held + named) + 1)))
+    if planned.columns:
+        held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
+        most = 2 * room // (2 * (held + len(named)) + 1)
+    else:
+        whole = [t.dtype.bytes for t in along(spec) if t.reads and len(t.shape) == len(spec.lead.shape)]
+        most = 4 * room // max(1, sum(whole) + sum(named))
+    return max(vector_of(spec), min(VALUES, most))
 
 
 def _once(schedule: RowwiseSchedule) -> RowwiseSchedule:
@@ -185,7 +228,11 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     if schedule.threads_per_row is not None:
         return spec
     length = (schedule.tiler or {}).get(row) or _share(spec)
-    if length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
+    if schedule.fewer_threads:
+        threads, why = MOST, "of the longest rows that a block holds"
+        while length is not None and threads > 1 and length % (threads * vector_of(spec)):
+            threads //= 2
+    elif length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
         threads, what = (LONG, "rows of any length") if length is None else (LONG_STATIC, "long rows")
         why = f"{threads // WARP} warps for {what}"
     else:
@@ -223,7 +270,14 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
     for mode in spec.lead.shape:
         if mode in tiler:
             continue
-        if mode == row:
+        if schedule.fewer_threads:
+            held, most = vector_of(spec), _most_values(spec, MOST)
+            while 2 * held <= most:
+                held *= 2
+            several = rows_with(spec, threads) if mode == beside(spec) else 1
+            tiler[mode] = threads * held if mode == row else several
+            why = f"{count(held, 'value')} of each thread" if mode == row else "of the longest rows"
+        elif mode == row:
             unit = threads * vector_of(spec)
             if schedule.keep == "registers" and row in spec.static:
                 tiler[row], why = -(-(_share(spec) or 1) // unit) * unit, "the whole row"
@@ -247,7 +301,10 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
     predication = dict(schedule.predication)
     for mode in spec.lead.shape:
         tile = _guarded(spec, mode)
-        if mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:
+        if mode not in predication and mode == beside(spec) and schedule.fewer_threads:
+            predication[mode] = "mask"
+            report.infer("a block has several rows where they are short", "schedule", "predication", mode)
+        elif mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:
             predication[mode] = "mask"
             report.infer(f"rows may be shorter than the tile's {tile}", "schedule", "predication", mode)
         elif mode not in predication:

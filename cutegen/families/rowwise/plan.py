@@ -31,6 +31,8 @@ class RowwisePlan(Plan):
     beside: str | None  # the mode along which a block has several rows
     cluster: int  # thread blocks that share a row
     keep: Keep
+    fewer_threads: bool  # whether a launch gives shorter rows fewer threads, and a block more rows of them
+    longer: RowwisePlan | None  # that walks rows which no block holds, if this one leaves them to another kernel
     ahead: bool  # whether the next rows are loaded while a block computes on its own
     tiler: tuple[int, ...]  # of the lead's modes, what one thread block has
     rows: int  # of a block
@@ -50,6 +52,11 @@ class RowwisePlan(Plan):
     def walked(self) -> bool:
         """Whether a row is walked in pieces."""
         return self.keep != "registers"
+
+    @property
+    def warps(self) -> int:
+        """Of a block, at most."""
+        return -(-self.threads // 32)
 
     @property
     def broadcasts_early(self) -> bool:

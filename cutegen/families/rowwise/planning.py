@@ -17,6 +17,7 @@ from cutegen.families.rowwise.rows import (
     program,
     row_of,
     rows_of,
+    rows_with,
     statements_of,
     thread_values,
     threads_of,
@@ -51,6 +52,8 @@ def plan(spec: Spec) -> RowwisePlan:
         beside=beside(spec),
         cluster=cluster_of(spec),
         keep=schedule.keep,
+        fewer_threads=schedule.fewer_threads,
+        longer=plan(walking(spec)) if schedule.longer == "reload" else None,
         ahead=schedule.pipeline.stages == 2,
         tiler=tiler,
         rows=rows_of(spec),
@@ -66,6 +69,20 @@ def plan(spec: Spec) -> RowwisePlan:
         blocks=schedule.scheduler.blocks,
         most_tiles=None if few else most,
     )
+
+
+def walking(spec: Spec) -> Spec:
+    """The spec of the kernel for rows that no block holds: with all threads, in pieces of the tiler."""
+    return replace(spec, schedule=replace(spec.schedule, keep="reload", longer=None))
+
+
+def with_threads(spec: Spec, threads: int) -> Spec:
+    """The spec of a launch whose rows have so many threads each; longer rows have other launches."""
+    schedule, row = spec.schedule, row_of(spec)
+    tiler = {mode: rows_with(spec, threads) if mode == beside(spec) else 1 for mode in spec.lead.shape}
+    tiler[row] = threads * values_of(spec)
+    own = replace(schedule, threads_per_row=threads, tiler=tiler, longer="reload")
+    return replace(spec, schedule=own)
 
 
 def walk_order(spec: Spec) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from cutegen.families.rowwise.program import Function, Reduction
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
 
 
+OPERATIONS = {"sum": "ADD", "max": "MAX", "min": "MIN"}  # of `cute.ReductionOp`
+
+
 def identity(function: Function, dtype: Dtype) -> str:
     """The text of the number that changes no result of a reduction."""
     if function == "sum":
@@ -80,7 +83,7 @@ class ElementPrinter(_Numbered):
         if not x.isidentifier() and len(x) + len(variable) + 60 > self.width:
             x = self.name_of(x)
         if reduction.function == "sum" or dtype.is_float:
-            operation = {"sum": "ADD", "max": "MAX", "min": "MIN"}[reduction.function]
+            operation = OPERATIONS[reduction.function]
             neutral = identity(reduction.function, dtype)
             x = x if x.isidentifier() or _CALL.fullmatch(x) else f"({x})"
             one = f"cutlass.{dtype.cutlass}({x}.reduce(cute.ReductionOp.{operation}, {neutral}, 0))"

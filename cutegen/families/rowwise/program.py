@@ -146,14 +146,30 @@ class _Planner:
         ends = [
             i for i in self.items if isinstance(i.step, Reduction | Column) or isinstance(i.step, Store) and i.along
         ]
-        walks = max((item.level + 1 for item in ends), default=0)
+        count = max((item.level + 1 for item in ends), default=0)
+        walks = self._walks(count, once)
+        while not once and self._put_off(walks):
+            walks = self._walks(count, once)
+        return Program(self._after(0), walks)
+
+    def _walks(self, count: int, once: bool) -> tuple[Walk, ...]:
         done: set[str] = set()
         found = []
-        for number in range(walks):
+        for number in range(count):
             found.append(self._walk(number, done))
             if once:
                 done |= {named.name for named in found[-1].elements}
-        return Program(self._after(0), tuple(found))
+        return tuple(found)
+
+    def _put_off(self, walks: Sequence[Walk]) -> bool:
+        """Puts off the stores of tensors that a later walk still reads as they were; whether there were any."""
+        last = {name: number for number, one in enumerate(walks) for name in one.reads}
+        before = list(self.items)
+        for i, item in enumerate(before):
+            if isinstance(item.step, Store) and item.along:
+                level = max(item.level, last.get(item.step.tensor, 0))
+                self.items[i] = replace(item, level=level)
+        return self.items != before
 
     def _walk(self, number: int, done: set[str]) -> Walk:
         here = [item.step for item in self.items if item.level == number]

@@ -6,7 +6,7 @@ from math import prod
 
 from tensor_layouts import Layout
 
-from cutegen.atoms.targets import TARGETS
+from cutegen.atoms.targets import TARGETS, WARP
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Typed
 from cutegen.families.rowwise.program import Program, program_of
@@ -16,6 +16,7 @@ from cutegen.ops.rowwise import row_mode
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
+THREADS = 128  # of a block, if a row needs no more
 MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread blocks
 
 
@@ -80,6 +81,24 @@ def threads_of(spec: Spec) -> int:
     return rows_of(spec) * (spec.schedule.threads_per_row or 0)
 
 
+def counts_of_threads(most: int) -> list[int]:
+    """How many threads may share a row whose launch has as few as hold it: part of a warp in halves, else whole warps,
+    `most` at most.
+    """
+    return [count for count in range(1, most + 1) if (count < WARP and count & (count - 1) == 0) or count % WARP == 0]
+
+
+def fewest_threads(spec: Spec, size: int) -> int:
+    """Those that share a row of that size, at most as many as the schedule says."""
+    most, values = spec.schedule.threads_per_row or 1, values_of(spec)
+    return next((count for count in counts_of_threads(most) if count * values >= size), most)
+
+
+def rows_with(spec: Spec, threads: int) -> int:
+    """Rows of a block whose rows have so many threads each."""
+    return max(1, THREADS // threads) if beside(spec) is not None else 1
+
+
 def is_sound(spec: Spec) -> bool:
     """Whether rows are contiguous and nothing is too large to count through; what is not filled in yet passes."""
     threads, row, blocks = spec.schedule.threads_per_row or 1, row_of(spec), cluster_of(spec)
@@ -93,7 +112,8 @@ def is_sound(spec: Spec) -> bool:
 def most_of_row(spec: Spec) -> int | None:
     """The longest row that a kernel takes which holds a row whole, of a size that the host accepts; None: any."""
     row, tiler = row_of(spec), spec.schedule.tiler or {}
-    if spec.schedule.keep != "registers" or row not in tiler or row in spec.static:
+    schedule = spec.schedule
+    if schedule.keep != "registers" or schedule.longer == "reload" or row not in tiler or row in spec.static:
         return None
     step = spec.divisible.get(row, 1)
     return tiler[row] * cluster_of(spec) // step * step
@@ -116,12 +136,16 @@ def thread_values(spec: Spec, strides: tuple[int, ...]) -> Layout:
     """(thread, value) of a block's tile to a place, in a tensor with those strides along the lead's modes.
 
     The threads of a row are the fastest; a thread has one access of neighbours, then the next `threads_per_row`
-    accesses further.
+    accesses further. Where launches give a row as few threads as hold it, each warp has a part of its own, in which
+    that holds for its lanes.
     """
     threads, vector = spec.schedule.threads_per_row or 1, vector_of(spec)
     modes = spec.lead.shape
     step = strides[modes.index(row_of(spec))]
-    shape, stride = [threads], [vector * step if threads > 1 else 0]
+    lanes = min(threads, WARP) if spec.schedule.fewer_threads else threads
+    shape, stride = [lanes], [vector * step if lanes > 1 else 0]
+    if lanes < threads:
+        shape, stride = [*shape, threads // lanes], [*stride, lanes * values_of(spec) * step]
     if (rows := rows_of(spec)) > 1:
         mode = beside(spec)
         assert mode is not None
@@ -129,7 +153,7 @@ def thread_values(spec: Spec, strides: tuple[int, ...]) -> Layout:
     times = values_of(spec) // vector
     values, steps = [vector], [step if vector > 1 else 0]
     if times > 1:
-        values, steps = [*values, times], [*steps, vector * threads * step]
+        values, steps = [*values, times], [*steps, vector * lanes * step]
     return Layout((_mode(shape), _mode(values)), (_mode(stride), _mode(steps)))
 
 

@@ -20,6 +20,8 @@ from cutegen.language.model import KernelSpec, Schedule
 
 Keep = Literal["registers", "reload"]
 Predicate = Literal["none", "mask"]
+Shorter = Literal["fewer_threads", "mask"]
+Longer = Literal["reload", "refuse"]
 Kind = Literal["grid", "persistent"]
 
 
@@ -84,6 +86,16 @@ class RowwiseSchedule(Schedule):
         "Where a row waits between its reductions: `registers`: it is loaded once, whole; `reload`: it is walked in "
         "pieces of the tiler, and read again for each reduction that needs an earlier one.",
     )
+    shorter: Shorter | None = key(
+        Choice(get_args(Shorter)),
+        "What a row held in `registers` gets that is shorter than the tiler's: `fewer_threads`: each launch has as few "
+        "for a row as hold it, and with them more rows for a block; `mask`: all of them, with accesses left out.",
+    )
+    longer: Longer | None = key(
+        Choice(get_args(Longer)),
+        "What becomes of a row that is longer than the tiler's: `reload`: a second kernel walks it in pieces of the "
+        "tiler; `refuse`: the host refuses it.",
+    )
     copy: RowCopy = key(Record(RowCopy), "How every tensor along the rows moves.", factory=RowCopy)
     predication: Mapping[str, Predicate] = key(
         ByName(
@@ -96,6 +108,11 @@ class RowwiseSchedule(Schedule):
     )
     pipeline: RowPipeline = key(Record(RowPipeline), "What is loaded ahead.", factory=RowPipeline)
     scheduler: RowWalk = key(Record(RowWalk), "The order in which rows are walked.", factory=RowWalk)
+
+    @property
+    def fewer_threads(self) -> bool:
+        """Whether the rows' size decides at each launch how many threads share one."""
+        return self.shorter == "fewer_threads"
 
     @property
     def narrows(self) -> bool:

@@ -16,6 +16,7 @@ from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
+from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
 from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.layouts import show
@@ -24,6 +25,7 @@ DIVISOR = "cute.FastDivmodDivisorV2"
 COPY = "schedule.copy"
 CLUSTER = "schedule.cluster"
 THREADS = "schedule.threads_per_row"
+SHORTER = "schedule.shorter"
 
 
 def kernel_parts(plan: RowwisePlan) -> KernelParts:
@@ -36,7 +38,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         constants=_constants(plan),
         context=_context(plan) | narrowing.context,
         parameters=(
-            "tv_layout: cute.Layout",
+            *([] if plan.fewer_threads else ["tv_layout: cute.Layout"]),
             *narrowing.parameters,
             *_walking(plan),
             *(f"{divisor}: {DIVISOR}" for divisor in divisors),
@@ -44,7 +46,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         launched=launched | narrowing.wide,
         narrow=launched | narrowing.narrow,
         workspaces=workspaces(plan),
-        largest={} if plan.walked else {plan.row: "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"},
+        largest={} if plan.walked or plan.longer else {plan.row: _held(plan)},
         limits=_limits(plan),
         documentation=narrowing.documentation(COPY),
     )
@@ -52,8 +54,20 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
 
 def _narrowing(plan: RowwisePlan) -> Narrowing:
     """The kernel's launches."""
+    if plan.fewer_threads:
+        block = f"row_threads, {'block_rows' if plan.beside else '1'}, 1"
+        most = "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
+        options = (f"max_number_threads=[{most}, 1, 1]",)
+        return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, block=block, options=options)
     layout = variants(plan)[-1].tv_layout
     return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster)
+
+
+def _held(plan: RowwisePlan) -> str:
+    """The text of how many elements of a row a block holds, or the blocks that share it."""
+    if plan.fewer_threads:
+        return "MOST_THREADS * VALUES"
+    return "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"
 
 
 def _walking(plan: RowwisePlan) -> list[str]:
@@ -70,6 +84,16 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     modes = ", ".join(plan.spec.lead.shape)
     most = "2**31 - 1" if plan.cluster == 1 else "(2**31 - 1) // CLUSTER"
     counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", most, "", "schedule.tiler")]
+    if plan.fewer_threads:
+        short = [Constant("THREADS", str(ROWS_THREADS), "of a thread block with several rows", SHORTER)]
+        return (
+            Constant("MOST_THREADS", str(plan.threads_per_row), "that share a row", THREADS),
+            *(short if plan.beside else []),
+            *([Constant("WARPS", str(plan.warps), "of a thread block, at most", THREADS)] if plan.warps > 1 else []),
+            Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
+            Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
+            *counted,
+        )
     return (
         Constant("TILER", python_tuple(plan.tiler), f"({modes}) of a thread block", "schedule.tiler"),
         Constant("THREADS", str(plan.threads), "of a thread block", "schedule.threads_per_row"),
@@ -89,7 +113,8 @@ def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
     counts = []
     for i, (mode, extent) in enumerate(zip(plan.spec.lead.shape, plan.tiler, strict=True)):
         if mode != plan.row:
-            counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if extent > 1 else f'sizes["{mode}"]')
+            several = extent > 1 and not plan.fewer_threads  # else no more than rows
+            counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if several else f'sizes["{mode}"]')
     return (Limit("schedule.tiler", " * ".join(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
 
 
@@ -107,22 +132,29 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
     modes, axis = lead.shape, _axis(plan)
     others = [mode for mode in modes if mode != plan.row]
     count = "cutlass.Float64" if is_double(plan) else "cutlass.Float32"
-    reads = {name for walk in plan.program.walks for name in walk.reads}
     return {
         "L": lead.name,
         "axis": axis,
         "size_text": texts.size,
-        "pieces": f"cute.ceil_div({texts.size}, TILER[{axis}])",
+        "pieces": f"cute.ceil_div({texts.size}, {'row_threads * VALUES' if plan.fewer_threads else f'TILER[{axis}]'})",
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
-        "loaded": [operand for name, operand in texts.operands.items() if name in reads],
         "stored": [texts.operands[t.name] for t in plan.spec.outputs if t.name in texts.operands],
-        "before": texts.before,
+        "kernels": [
+            _kernel(plan, texts, f"{plan.spec.kernel}_kernel"),
+            *([_kernel(plan.longer, WalksText(plan.longer), _longer(plan))] if plan.longer else []),
+        ],
+        "place": [_tile_name(plan), "own_values" if plan.fewer_threads else "tv_layout"],
+        "launches": _launches(plan),
+        "most_held": _held(plan),
         "walks": texts.walks,
         "partials": texts.partials,
         "across": texts.across,
         "extremes": texts.extremes,
+        "warps": plan.warps,
+        "warp_steps": int(log2(plan.warps)),
+        "tile_sides": python_tuple(["block_rows" if m == plan.beside else "1" for m in modes]),
         "warps_per_row": plan.warps_per_row,
         "steps": int(log2(min(WARP, plan.threads_per_row))),
         "cluster_steps": int(log2(min(WARP, plan.warps_per_row * plan.cluster))),
@@ -145,7 +177,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         ],
         "columns_path": PATH,
         "column_warps": COLUMN_WARPS,
-        "column_threads": str(COLUMN_WARPS * WARP),
+        "column_threads": f"{COLUMN_WARPS * WARP}, 1, 1",
         "space_layout": _space_layout(plan),
         "results": plan.warps_per_row * plan.cluster,
         "exchange_parameters": _exchange_parameters(plan),
@@ -153,9 +185,52 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
-        **_masks(plan),
+        **_masks(plan, texts),
         **_ahead(plan, texts),
     }
+
+
+def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
+    """What one kernel of a module prints that another does not."""
+    reads = {name for walk in plan.program.walks for name in walk.reads}
+    return {
+        "name": name,
+        "plan": plan,
+        "more_parameters": ["in_warp: cutlass.Constexpr[bool]"] if _chooses(plan) else [],
+        "before": texts.before,
+        "walks": texts.walks,
+        "partials": texts.partials,
+        "loaded": [operand for name, operand in texts.operands.items() if name in reads],
+        **_place(plan, texts),
+    }
+
+
+def _chooses(plan: RowwisePlan) -> bool:
+    """Whether a row's threads are lanes of one warp in some launches, and whole warps in others."""
+    return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1
+
+
+def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
+    """The launches of which a call has one: when, of which kernel, and what that gets besides."""
+    kernel, found = f"{plan.spec.kernel}_kernel", []
+    if _chooses(plan):
+        found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
+    elif plan.longer is not None:
+        found = [("is_held", kernel, [])]
+    if plan.longer is not None:
+        found.append(("", _longer(plan), []))
+    words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
+    return [(word, name, more) for word, (_, name, more) in zip([*words, "else"], found, strict=False)]
+
+
+def _longer(plan: RowwisePlan) -> str:
+    """The name of the kernel for rows that no block holds."""
+    return f"{plan.spec.kernel}_longer_kernel"
+
+
+def _tile_name(plan: RowwisePlan) -> str:
+    """The variable of what a thread's values are found by: its block's tile, or where they start."""
+    return "row_start" if plan.fewer_threads else "tile"
 
 
 def _exchange_parameters(plan: RowwisePlan) -> list[str]:
@@ -172,10 +247,14 @@ def _space_layout(plan: RowwisePlan) -> tuple[str, str]:
     return python_tuple(shape), python_tuple(strides)
 
 
-def _masks(plan: RowwisePlan) -> dict[str, Any]:
+def _masks(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     modes, lead = plan.spec.lead.shape, plan.spec.lead.name
     checked = [i for i, mode in enumerate(modes) if mode in plan.masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{lead}.shape[{i}]" for i in checked))
+    if plan.fewer_threads:
+        checked = [i for i, mode in enumerate(modes) if mode in (plan.row, plan.beside)]
+        first = tuple("column_idx" if modes[i] == plan.row else texts.row_coordinates[modes[i]] for i in checked)
+        sides = (first, tuple(f"m{lead}.shape[{i}]" for i in checked))
     return {
         "masked": plan.masked,
         "all_masked": len(plan.masked) == len(modes),
@@ -190,6 +269,10 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     modes, beside, lead = plan.spec.lead.shape, plan.beside, plan.spec.lead.name
     part = "rank" if plan.cluster > 1 else "0"
     tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]
+    whole = f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})"
+    if plan.fewer_threads:
+        start = f"cute.assume(first_value, divby={width_name(plan.spec)})"
+        whole = python_tuple([start if m == plan.row else texts.row_coordinates[m] for m in modes])
     stores = any(isinstance(step, Store) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
     in_bounds, has_row, loads_has_row = "", "", ""
@@ -199,6 +282,8 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         has_row = in_bounds
     if plan.row_tensors and plan.ahead:
         loads_has_row = in_bounds
+    if plan.fewer_threads:
+        used |= set(texts.row_coordinates)
     loaded = {m for name in plan.row_tensors for m in plan.spec.tensor(name).shape}
     wanted = used | (set() if plan.ahead else loaded)
     wanted |= set(texts.row_coordinates) if stores else {str(beside)} if has_row else set()
@@ -208,7 +293,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     return {
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
-        "tile": f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})",
+        "tile": whole,
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
         "uses_tidx": (plan.cluster > 1 and bool(texts.partials))
@@ -254,6 +339,8 @@ def _row_indices(plan: RowwisePlan, texts: WalksText) -> list[tuple[str, str, st
     for mode, variable in texts.row_coordinates.items():
         several = mode == plan.beside and plan.rows > 1
         text = f"tile_{mode}" + f" * {plan.rows} + tidx // THREADS_PER_ROW" * several
+        if plan.fewer_threads and mode == plan.beside:
+            text = f"tile_{mode} * block_rows + tidy"
         divided = len(texts.row_coordinates) > 1  # what `divmod` gives is no number of CuTeDSL's types
         found.append((mode, variable, f"cutlass.Int32({text})" if divided else text))
     return found

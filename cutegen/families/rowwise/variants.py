@@ -7,14 +7,40 @@ from dataclasses import replace
 from cutegen.families.common.narrowing import NARROW, of_spec, promising, with_copy
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import plan as planned
+from cutegen.families.rowwise.planning import with_threads
 from cutegen.families.rowwise.rows import widest_tensor
+
+SHORT = (8, 64)  # threads of a row that stand for all the counts that a launch may choose
+LONG = "longer rows"
 
 
 def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
-    """The plan alone, or with the promises that its accesses need, and without them with accesses of one element."""
-    spec = plan.spec
-    if not spec.schedule.narrows:
-        return (plan,)
-    wide = promising(spec, plan.operands, plan.row, plan.vector)
-    one = with_copy(spec, bits=widest_tensor(spec).dtype.bits, fallback=None)
-    return replace(plan, spec=wide, operands=of_spec(plan.operands, wide)), replace(planned(one), way=NARROW)
+    """The plan alone; of one whose launches choose, one for each choice that is not like another.
+
+    That is how many threads a row has, whether its kernel holds a row or walks it, and whether accesses keep the
+    promises that wide ones need, or are of one element. Those of one element come last.
+    """
+    lengths = _lengths(plan)
+    if not plan.spec.schedule.narrows:
+        return lengths
+    return (*map(_wide, lengths), *map(_narrow, lengths))
+
+
+def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
+    """The plan, then those that it becomes for shorter rows, and that of its kernel for longer ones."""
+    short = [
+        replace(planned(with_threads(plan.spec, threads)), way=f"{threads} threads a row")
+        for threads in SHORT
+        if plan.fewer_threads and not plan.walked and threads < plan.threads_per_row
+    ]
+    return (plan, *short, *([] if plan.longer is None else [replace(plan.longer, way=LONG)]))
+
+
+def _wide(plan: RowwisePlan) -> RowwisePlan:
+    wide = promising(plan.spec, plan.operands, plan.row, plan.vector)
+    return replace(plan, spec=wide, operands=of_spec(plan.operands, wide))
+
+
+def _narrow(plan: RowwisePlan) -> RowwisePlan:
+    one = with_copy(plan.spec, bits=widest_tensor(plan.spec).dtype.bits, fallback=None)
+    return replace(planned(one), way=f"{plan.way}, {NARROW}" if plan.way else NARROW)

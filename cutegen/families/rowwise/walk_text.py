@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cutegen.codegen.expressions import is_number
@@ -9,10 +10,11 @@ from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import coords
+from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.printing import ElementPrinter, RowPrinter, combined, identity
+from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, combined, identity
 from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
 
 
@@ -44,7 +46,8 @@ class WalkText:
     values: list[OperandText]  # whose values are first used here
     identity: bool  # whether a thread's coordinates of its values are made here, for what follows
     coordinates: bool
-    in_row: bool  # whether elements beyond the row's end must be told
+    accessed: bool  # whether accesses beyond the row's end must be told
+    in_row: bool  # whether elements beyond it must be
     statements: tuple[str, ...]
     stores: list[StoreText]
     columns: list[ColumnText]
@@ -62,6 +65,7 @@ class AcrossText:
     type: str
     bytes: int
     both: str  # two partial results, `x` and `other`, as one
+    start: str  # what changes nothing that it is put together with
 
 
 class WalksText:
@@ -130,6 +134,7 @@ class WalksText:
             lines, target = lines[:-1], held
         index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
         terms = ["tidx % THREADS_PER_ROW == 0"] if self.plan.threads_per_row > 1 else []
+        terms = ["tidx == 0"] if self.plan.fewer_threads and terms else terms
         terms += ["rank == 0"] if self.plan.cluster > 1 else []
         terms += ["has_row"] if self.plan.beside in self.plan.masked else []
         assign = f"m{step.tensor}[{index}] = {target}"
@@ -167,7 +172,8 @@ class WalksText:
             values=[self.operands[name] for name in reads],
             identity=(plan.walked or number == 0) if plan.masked else coordinates,
             coordinates=coordinates,
-            in_row=masked and (plan.walked or number == self._first_reducing()),
+            accessed=masked and self._first(number, lambda r: _by_access(r)),
+            in_row=masked and self._first(number, lambda r: not _by_access(r)),
             statements=tuple(lines),
             stores=stores,
             columns=columns,
@@ -217,8 +223,10 @@ class WalksText:
         """The number of the first walk whose results the threads of a row exchange; -1 if none does."""
         return next((i for i, one in enumerate(self.walks) if any(r.across for r in one.reductions)), -1)
 
-    def _first_reducing(self) -> int:
-        return next((i for i, one in enumerate(self.plan.program.walks) if one.reductions), -1)
+    def _first(self, number: int, kind: Callable[[Reduction], bool]) -> bool:
+        """Whether a walk is the first one with a reduction of some kind, or has one and loads its own rows."""
+        having = [i for i, one in enumerate(self.plan.program.walks) if any(map(kind, one.reductions))]
+        return number in (having if self.plan.walked else having[:1])
 
     def _reduction(self, reduction: Reduction) -> ReductionText:
         plan, printer, dtype = self.plan, self.element_printer, reduction.dtype
@@ -228,13 +236,22 @@ class WalksText:
         neutral = identity(reduction.function, dtype)
         if plan.row in plan.masked:
             whole = printer.name_of(whole)
-            whole = f"cute.where(in_row, {whole}, cute.full_like({whole}, {neutral}))"
+            inside = "in_row"
+            if _by_access(reduction):
+                width, operation = width_name(self.spec), OPERATIONS[reduction.function]
+                shape = f"({width}, VALUES // {width})"
+                values = printer.name_of(f"{whole}.reshape({shape})")
+                whole = printer.name_of(f"{values}.reduce(cute.ReductionOp.{operation}, {neutral}, (0, None))")
+                inside = "accessed"
+            whole = f"cute.where({inside}, {whole}, cute.full_like({whole}, {neutral}))"
         statements = [*printer.taken_statements(), *printer.folded(reduction, whole, variable, plan.walked)]
         self._known(reduction.name, variable)
         printer.tensor_locals.discard(reduction.name)
         across = ""
         if plan.threads_per_row > 1:
-            partials = [self.partials_of[reduction]] if plan.warps_per_row * plan.cluster > 1 else []
+            partials = [self.partials_of[reduction]] if self.partials else []
+            if partials and plan.fewer_threads:
+                partials += ["False" if plan.walked else "in_warp"]
             partials += self._exchange(reduction) if plan.cluster > 1 else []
             across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 0, self.width)
         what = f"{reduction.function} along {plan.row}"
@@ -278,7 +295,7 @@ class WalksText:
     @property
     def partials(self) -> list[tuple[str, str]]:
         """The tensors in shared memory for partial results of the warps of a row: variables and types."""
-        if self.plan.warps_per_row * self.plan.cluster == 1:
+        if self.plan.warps_per_row * self.plan.cluster == 1 and not (self.plan.fewer_threads and self.plan.warps > 1):
             return []
         return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
 
@@ -297,9 +314,10 @@ class WalksText:
             name, dtype = _across(reduction), reduction.dtype
             what = {"sum": "sum", "max": "largest", "min": "smallest"}[reduction.function]
             nan = ", NaN if one is" if reduction.function != "sum" and dtype.is_float else ""
-            found[name] = AcrossText(
-                name, what, nan, f"cutlass.{dtype.cutlass}", dtype.bytes, combined(reduction, "x", "other")
-            )
+            own = f"cutlass.{dtype.cutlass}"
+            start = f"{own}({identity(reduction.function, dtype)})"
+            both = combined(reduction, "x", "other")
+            found[name] = AcrossText(name, what, nan, own, dtype.bytes, both, start)
         return list(found.values())
 
 
@@ -313,6 +331,11 @@ def _both(column: Column, so_far: str, one: str) -> str:
     before = f"{so_far}.load()"
     other = f"cute.where({before} {opposite} {one}, {one}, {before} + {one})"  # a NaN is on no side
     return f"cute.where({before} {relation} {one}, {before}, {other})"
+
+
+def _by_access(reduction: Reduction) -> bool:
+    """Whether the values of each access are reduced first, of which those beyond the row's end are then left out."""
+    return reduction.function == "sum" or reduction.dtype.is_float
 
 
 def _across(reduction: Reduction) -> str:

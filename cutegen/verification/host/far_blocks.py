@@ -135,9 +135,11 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _C
     """A call of at least so many tiles of a mode, the last one as small as can be; by default with telling ones."""
     spec, plan, covered = host.spec, host.plan, host.spec.family.covered(host.plan)
     extent = covered[mode]
-    several = plan.threads * extent
-    if spec.family.blocks(plan, _little(host, mode, several)) == 1:
-        extent = several  # a tile for each thread
+    several = plan.threads * extent  # a tile for each thread
+    for more in (several, spec.family.reached(plan, _little(host, mode, extent)).get(mode, extent)):
+        if spec.family.blocks(plan, _little(host, mode, more)) == 1:
+            extent = more
+            break
     sizes = _little(host, mode, (tiles - 1) * extent + 1)
     others = prod(-(-sizes[m] // covered[m]) for m in spec.lead.shape if m != mode)
     call = _Call(mode, sizes, extent, others, ())

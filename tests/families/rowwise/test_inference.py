@@ -14,6 +14,7 @@ from planning_specs import document
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
 from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import counts_of_threads, fewest_threads, rows_with
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.language import SpecError, read_specs, write_spec
 from cutegen.lint import check
@@ -56,8 +57,8 @@ def of_rows(size: int | None, dtype: str = "f32", more: str = "") -> RowwisePlan
         (100, 16, 8, 128, 4),
         (128, 32, 4, 128, 4),
         (1000, 32, 4, 1024, 4),
-        (4096, 64, 2, 4096, 4),
-        (8192, 128, 1, 8192, 4),
+        (4096, 128, 1, 4096, 4),
+        (8192, 256, 1, 8192, 4),
     ],
 )
 def test_a_row_of_fixed_size_is_held_by_few_threads_and_loaded_once(
@@ -150,12 +151,14 @@ def test_whoever_holds_a_row_holds_it_whole_with_few_values_each(dtype: str, siz
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i8"])
-def test_a_row_of_any_length_is_walked_again_by_four_warps(dtype: str) -> None:
+def test_a_row_of_any_length_has_as_few_threads_as_hold_it(dtype: str) -> None:
     text = UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype)
     plan = inferred(text)
     vector = 16 // Dtype[dtype].bytes
-    assert (plan.keep, plan.threads_per_row, plan.rows, plan.vector) == ("reload", 128, 1, vector)
-    assert plan.tile == {"M": 1, "N": 4 * 128 * vector} and plan.masked == ("N",)
+    assert (plan.keep, plan.threads_per_row, plan.rows, plan.vector) == ("registers", 512, 1, vector)
+    assert plan.fewer_threads and plan.tile == {"M": 1, "N": 512 * 32} and plan.masked == ("M", "N")
+    longer = plan.longer
+    assert longer is not None and longer.walked and longer.threads == 512 and longer.tile == plan.tile
     assert "N" not in plan.spec.divisible, "what wide accesses do not fit runs with narrow ones"
     refusing = inferred(text + "schedule: {copy: {fallback: refuse}}\n")
     assert refusing.spec.divisible["N"] == vector, "whole accesses, which the host asks for"
@@ -167,10 +170,37 @@ def test_a_row_that_no_block_holds_is_walked_again() -> None:
     assert sizes[131072] == sizes[10**6] == "reload"
 
 
+@pytest.mark.parametrize(
+    "schedule", ["threads_per_row: 64", "tiler: {M: 2}", "scheduler: {blocks: 8}", "keep: reload", "cluster: {N: 2}"]
+)
+def test_what_fixes_the_threads_of_a_row_leaves_rows_of_any_length_to_be_walked(schedule: str) -> None:
+    plan = inferred(UNIT + f"schedule: {{{schedule}}}\n" + (HOPPER if "cluster" in schedule else ""))
+    assert plan.walked and not plan.fewer_threads and plan.longer is None
+
+
+def test_rows_that_are_summed_over_have_threads_that_no_launch_changes() -> None:
+    plan = inferred(SUMS)
+    assert plan.walked and not plan.fewer_threads
+
+
+@pytest.mark.parametrize("most", [1, 8, 32, 64, 512, 1024])
+def test_a_launch_has_as_few_threads_as_hold_a_row(most: int) -> None:
+    plan = inferred(UNIT + f"schedule: {{shorter: fewer_threads, threads_per_row: {most}}}\n")
+    counts = counts_of_threads(most)
+    assert counts[-1] == most and counts == sorted(set(counts))
+    for size in {1, 5, *(plan.values * n + more for n in counts for more in (-1, 0, 1))}:
+        threads = fewest_threads(plan.spec, size)
+        assert threads in counts and (threads * plan.values >= size or threads == most)
+        assert threads == counts[0] or counts[counts.index(threads) - 1] * plan.values < size
+    rows = {threads: rows_with(plan.spec, threads) for threads in counts}
+    assert all(count * threads <= max(128, most) for threads, count in rows.items())
+    assert failing(plan) == []
+
+
 def test_the_more_a_row_needs_the_more_threads_share_it() -> None:
     few = inferred(UNIT + "static: {N: 2048}\n")
-    more = UNIT.replace("compute: Y = X *", "  Z: {shape: [M, N], dtype: f32}\n  V: {shape: [M, N], dtype: f32}\n"
-                        "compute: Y = Z * V * X *")  # fmt: skip
+    others = "".join(f"  {name}: {{shape: [M, N], dtype: f32}}\n" for name in "STUV")
+    more = UNIT.replace("compute: Y = X *", f"{others}compute: Y = S * T * U * V * X *")
     many = inferred(more + "static: {N: 2048}\n")
     assert few.threads_per_row < many.threads_per_row and few.values > many.values
 
@@ -287,8 +317,8 @@ def test_what_is_inferred_is_right_and_proved(text: str) -> None:
     plan = make_plan(spec)
     assert isinstance(plan, RowwisePlan) and not failing(plan), failing(plan)
     event(plan.keep)
-    assert plan.threads == plan.rows * plan.threads_per_row <= 1024
-    assert plan.walked or plan.tile["N"] >= spec.static["N"]
+    assert plan.threads == plan.rows * plan.threads_per_row <= 1024 or plan.fewer_threads
+    assert plan.walked or plan.longer or plan.tile["N"] >= spec.static["N"]
 
 
 @quick

@@ -261,3 +261,14 @@ def test_every_walk_has_what_it_needs(first: str, second: str, third: str, once:
     assert len(names) == len(set(names)), "no name has two meanings"
     values = [(r.function, show(r.value)) for r in found.reductions]
     assert len(values) == len(set(values)), "nothing is reduced twice"
+
+
+def test_what_is_read_again_is_written_after_that() -> None:
+    """In place: the second walk reads X as it was, and so it does in a chain of two tensors that need each other's."""
+    kept, again = (program("X = X + Z", "Y = X * sum(X, N)", once=once) for once in (True, False))
+    assert [[store.tensor for store in one.stores] for one in kept.walks] == [["X"], ["Y"]]
+    assert [[store.tensor for store in one.stores] for one in again.walks] == [[], ["X", "Y"]]
+    chained = program("X = X + max(Z, N)", "Z = Z - max(X, N)", "Y = Z + max(Z, N)", once=False)
+    for number, one in enumerate(chained.walks):
+        later = {name for other in chained.walks[number + 1 :] for name in other.reads}
+        assert not later & {store.tensor for store in one.stores}

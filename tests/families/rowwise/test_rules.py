@@ -147,6 +147,17 @@ CASES = [
      "kind: grid", "kind: persistent"),
     (LONG, {"cluster": "keep: reload, pipeline: {stages: «2}, scheduler: {blocks: 8}, cluster"}, "CG290",
      "walked in pieces", "stages: 2", "stages: 1"),
+    (UNIT, {"threads_per_row": "longer: «refuse\n  threads_per_row"}, "CG291", "and these are walked in pieces",
+     "longer: refuse\n  ", ""),
+    (LONG, {"cluster: {N: 4}": "shorter: «mask"}, "CG291", "every row has 8192 elements", "shorter: mask", ""),
+    (UNIT, {"threads_per_row": "keep: registers\n  shorter: mask\n  longer: «reload\n  threads_per_row"}, "CG291",
+     "choose how many threads", "shorter: mask", "shorter: fewer_threads"),
+    (UNIT, {"threads_per_row": "shorter: fewer_threads\n  threads_per_row", "M: 4": "M: «8"}, "CG292",
+     "4 rows of 32 threads each, and the tiler 8", "M: 8", "M: 4"),
+    (UNIT, {"threads_per_row": "shorter: fewer_threads\n  predication: {M: «none}\n  threads_per_row"}, "CG292",
+     "any part of a block", "M: none", "M: mask"),
+    (UNIT, {"threads_per_row": "shorter: fewer_threads\n  scheduler: {kind: «persistent}\n  threads_per_row"},
+     "CG292", "that no launch changes", "shorter: fewer_threads", "keep: registers\n  shorter: mask"),
 ]  # fmt: skip
 
 

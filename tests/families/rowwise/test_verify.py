@@ -188,13 +188,50 @@ schedule: {threads_per_row: 4, tiler: {M: 8}}
 static: {N: 20}
 targets: [sm_80]
 """
-TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
+FEW = """\
+cutegen: 1
+kernel: few
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16}
+  w: {shape: [N], dtype: f32}
+  r: {shape: [M], dtype: f32}
+  s: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: f16, role: out}
+compute:
+  - s = max(X, N)
+  - d = X - mean(X, N) + r
+  - Y = d * w + coord(N)
+schedule: {shorter: fewer_threads, threads_per_row: 64, tiler: {N: 1024}}
+targets: [sm_80]
+"""
+AGAIN_WRITTEN = """\
+cutegen: 1
+kernel: written
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  R: {shape: [M, N], dtype: f32, role: inout}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute:
+  - R = R + X
+  - Y = R * sum(R, N)
+schedule: {keep: reload, threads_per_row: 32, tiler: {N: 128}}
+targets: [sm_80]
+"""
+TEXTS = {"few": FEW, "written": AGAIN_WRITTEN, "constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
 )
 NARROW = (*ALONE, "rows, narrow", "all one more, narrow")
+WAYS = (
+    "rows, 8 threads a row",
+    "rows of two pieces, longer rows",
+    "N one more, longer rows",
+    "N one more, 8 threads a row, narrow",
+)
 TELLING = ("rows", "rows of two pieces", "tile", "primes", "special values", "offset residue", "M = 0", "N = 0")
 """The cases that are run of most kernels: all that rows are apart by, and a few of any kernel's."""
 
@@ -213,11 +250,11 @@ class Written:
     path: Path
 
     def cases(self) -> list[Case]:
-        return [case for case in derive_cases(module_of(self.name).plan) if case.name in (*TELLING, *NARROW)]
+        return [case for case in derive_cases(module_of(self.name).plan) if case.name in (*TELLING, *NARROW, *WAYS)]
 
     def reports(self) -> Iterator[CaseReport]:
         loaded = load_module(self.path)
-        for case in sorted(self.cases(), key=lambda case: (*TELLING, *NARROW).index(case.name)):
+        for case in sorted(self.cases(), key=lambda case: (*TELLING, *NARROW, *WAYS).index(case.name)):
             yield verify_case(module_of(self.name).spec, case, loaded, EmulatorExecutor())
 
 
@@ -239,14 +276,29 @@ def test_rows_of_a_few_lanes_are_verified_whole_with_their_host(tmp_path: Path) 
     assert any(case.name == "rows" or case.orders > 1 for case in report.cases) and report.host_checks
 
 
-NAMES = ["warps", "again", "whole", "deep", "one_row", "free", "constant", "shared", "turns", "walked"]
+NAMES = [
+    "warps",
+    "again",
+    "whole",
+    "deep",
+    "one_row",
+    "free",
+    "constant",
+    "shared",
+    "turns",
+    "walked",
+    "few",
+    "written",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_path: Path) -> None:
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
-    assert ("rows of two pieces" in {report.name for report in found}) == (name in ("again", "free", "walked"))
+    assert ("rows of two pieces" in {report.name for report in found}) == (
+        name in ("again", "free", "walked", "written")
+    )
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
     assert all(report.unbounded < report.elements for report in outputs), "most elements are judged"
@@ -260,9 +312,9 @@ MUTANTS = [
     ("warps", "the last warp is left out", {ONE_MORE: "i in cutlass.range_constexpr(1, 1)"}),
     ("warps", "two reductions share their memory", {"(row_sum, partials_1)": "(row_sum, partials_0)"}),
     ("warps", "a reduction uses the memory of the one before", {"(row_sum_1, partials_2)": "(row_sum_1, partials_1)"}),
-    ("warps", "the largest begins at 0", {'cute.full_like(x, float("-inf"))': "cute.full_like(x, 0.0)"}),
+    ("warps", "the largest begins at 0", {'cute.full_like(x1, float("-inf"))': "cute.full_like(x1, 0.0)"}),
     ("warps", "a NaN is no largest", {", nan=True": ""}),
-    ("warps", "what is beyond the row is summed", {"cute.where(in_row, x2, cute.full_like(x2, 0.0))": "x2"}),
+    ("warps", "what is beyond the row is summed", {"cute.where(accessed, x8, cute.full_like(x8, 0.0))": "x8"}),
     ("warps", "a mean of the whole tile", {"/ 117.0": "/ 128.0"}),
     ("warps", "rows that there are not", {" and has_row": ""}),
     ("warps", "rows of one block share a partial result", {
@@ -271,7 +323,7 @@ MUTANTS = [
     ("again", "one piece too few", {"cute.ceil_div(mX.shape[1], TILER[1])": "mX.shape[1] // TILER[1]"}),
     ("again", "only the last piece is summed", {"row_sum = row_sum + cutlass": "row_sum = cutlass"}),
     ("again", "a NaN of an earlier piece is forgotten", {
-        "cute.arch.fmax(row_max, x3, nan=True)": "cute.arch.fmax(row_max, x3)",
+        "cute.arch.fmax(row_max, x7, nan=True)": "cute.arch.fmax(row_max, x7)",
     }),
     ("again", "a value of another row is loaded", {"r = mr[row_M] if has_row": "r = mr[tile_M * 4] if has_row"}),
     ("again", "a value of no row is loaded", {"mr[row_M] if has_row else cutlass.Float32(0.0)": "mr[row_M]"}),
@@ -301,6 +353,18 @@ MUTANTS = [
     ("turns", "the next rows' values", {"    r = next_r\n": "    r = mr[row_M + 1] if has_row else next_r\n"}),
     ("turns", "rows before they are used", {"next_tile = row_tile + clusters": "next_tile = row_tile + clusters + 1"}),
     ("walked", "both blocks have the same pieces", {"range(rank, pieces": "range(0 * rank, pieces"}),
+    ("few", "a row has too few threads", {"row_threads * VALUES < row_size": "row_threads * VALUES + 1 < row_size"}),
+    ("few", "a longer row is taken as held", {"<= MOST_THREADS * VALUES": "<= MOST_THREADS * VALUES + 8"}),
+    ("few", "a warp that there is not", {"if lane % WARPS < warps": "if lane % WARPS <= warps"}),
+    ("few", "rows of one block share a partial result", {"row * warps + thread // 32": "thread // 32"}),
+    ("few", "lanes of other rows are added", {"both if 1 << step < threads else x": "both"}),
+    ("few", "a block's other rows are the first", {"tile_M * block_rows + tidy": "tile_M * block_rows"}),
+    ("few", "warps have parts that overlap", {"tidx // 32 * 32 * VALUES": "tidx // 32 * 16 * VALUES"}),
+    ("few", "a row's lanes are as far apart as a warp's", {"row_threads * width, divby": "32 * width, divby"}),
+    ("few", "pieces of half the row", {"(piece * row_threads +": "(piece * row_threads * 2 +"}),
+    ("few", "rows beyond the last", {
+        "cute.elem_less((row_M, column_idx), (mX.shape[0], mX.shape[1]))": "cute.elem_less(column_idx, mX.shape[1])",
+    }),
     ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
 ]  # fmt: skip
 

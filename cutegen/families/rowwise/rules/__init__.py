@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.rowwise.rules import accesses, advice, clusters, dealing, rows
+from cutegen.families.rowwise.rules import accesses, advice, clusters, dealing, lengths, rows
 from cutegen.lint.rule import PerformanceRule, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -23,6 +23,8 @@ RULES: tuple[Rule, ...] = (
     Rule("CG288", clusters.size, basic=True),
     Rule("CG289", clusters.possible),
     Rule("CG290", rows.ahead),
+    Rule("CG291", lengths.apply),
+    Rule("CG292", lengths.fewer_threads),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

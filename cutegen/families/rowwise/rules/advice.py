@@ -78,7 +78,8 @@ def _larger_blocks(spec: Spec, plan: RowwisePlan) -> Iterator[Candidate]:
 
 def needless_predicate(spec: Spec, plan: RowwisePlan, _: Accesses) -> Iterator[Finding]:
     """Coordinates are compared with a size only where a tile may reach beyond it."""
-    return machine.needless_predicate(spec, plan, spec.schedule.predication)
+    needed = plan.beside if plan.fewer_threads else None  # along which a block has several short rows
+    return machine.needless_predicate(spec, plan, spec.schedule.predication, needed)
 
 
 def small_grid(spec: Spec, plan: RowwisePlan, _: Accesses) -> Iterator[Finding]:

@@ -1,0 +1,74 @@
+"""Rules about rows of several lengths: which of them a block holds, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from cutegen.analysis.words import count
+from cutegen.families.common.rules.candidates import in_tiler
+from cutegen.families.rowwise.rows import beside, cluster_of, program, row_of, rows_with
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.lint.rule import Candidate, Say
+from cutegen.lint.trial import changed, first_that_works, written
+
+_KEYS = ("shorter", "longer")
+
+
+def apply(spec: Spec, say: Say) -> None:
+    """`shorter` and `longer` are about rows of several lengths of which threads hold one whole."""
+    schedule, row = spec.schedule, row_of(spec)
+    for key in _KEYS:
+        value = getattr(schedule, key)
+        if value is None:
+            continue
+        without = (written(f"remove `{key}`"), changed(spec, {key: None}))
+        help = partial(first_that_works, say.code, [without])
+        if row in spec.static:
+            message = f"`{key}` is about rows of several lengths, and every row has {spec.static[row]} elements"
+            say(message, "schedule", key, help=help)
+        elif schedule.keep != "registers":
+            message = f"`{key}` is about rows that threads hold, and these are walked in pieces"
+            held = (written("write `keep: registers`"), changed(spec, {"keep": "registers"}))
+            say(message, "schedule", key, help=partial(first_that_works, say.code, [without, held]))
+    if schedule.longer == "reload" and schedule.shorter == "mask" and row not in spec.static:
+        fewer = (written("write `shorter: fewer_threads`"), changed(spec, {"shorter": "fewer_threads"}))
+        refuse = (written("write `longer: refuse`"), changed(spec, {"longer": "refuse"}))
+        message = "a second kernel for longer rows goes with launches that choose how many threads a row has"
+        say(message, "schedule", "longer", help=partial(first_that_works, say.code, [fewer, refuse]))
+
+
+def fewer_threads(spec: Spec, say: Say) -> None:
+    """Where the launch decides how many threads a row has, nothing else of the kernel depends on their number."""
+    schedule = spec.schedule
+    if not schedule.fewer_threads or schedule.keep != "registers" or row_of(spec) in spec.static:
+        return
+    for message, path, candidate in _fixed(spec):
+        say(message, "schedule", *path, help=partial(first_that_works, say.code, [candidate]))
+
+
+def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
+    """What depends on how many threads a row has: in words, where it stands, and what would work."""
+    schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
+    mask = (
+        written("write `keep: registers`, and `shorter: mask`"),
+        changed(spec, {"shorter": "mask", "keep": "registers", "longer": None}),
+    )
+    if program(spec).columns:
+        name = program(spec).columns[0].tensor
+        yield f"each block sums its rows for {name}, and with fewer threads a row it has others", ("shorter",), mask
+    elif schedule.scheduler.kind == "persistent":
+        message = "the blocks of a persistent kernel have a number of rows at a time that no launch changes"
+        yield message, ("scheduler", "kind"), mask
+    if cluster_of(spec) > 1:
+        yield "blocks that share a row have all their threads for it", ("cluster", row), mask
+    threads = schedule.threads_per_row or 1
+    wanted, several = rows_with(spec, threads), (schedule.tiler or {}).get(mode or "", 1)
+    if mode is not None and several != wanted:
+        message = f"a block has {count(wanted, 'row')} of {count(threads, 'thread')} each, and the tiler {several}"
+        yield message, ("tiler", mode), in_tiler(spec, mode, wanted)
+    for one in (mode, row):
+        if one is not None and schedule.predication.get(one) == "none":
+            message = f"`none` does not guard {one}, of which a launch may have any part of a block"
+            guarded = changed(spec, {f"predication.{one}": "mask"})
+            yield message, ("predication", one), (written(f"write `{one}: mask`"), guarded)
