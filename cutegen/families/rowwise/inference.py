@@ -31,8 +31,10 @@ from cutegen.planning.sound import MAX_THREADS
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "cluster": ("keep", "threads_per_row", "tiler"),
-    "tiler": ("threads_per_row", "keep", "copy.bits", "cluster"),
-    "threads_per_row": ("keep", "tiler", "copy.bits", "cluster"),
+    "tiler": ("threads_per_row", "keep", "copy.bits", "cluster", "shorter"),
+    "threads_per_row": ("keep", "tiler", "copy.bits", "cluster", "shorter"),
+    "shorter": ("keep", "tiler", "threads_per_row", "cluster", "scheduler.kind", "scheduler.blocks"),
+    "longer": ("keep", "tiler", "threads_per_row", "cluster", "scheduler.kind", "scheduler.blocks", "shorter"),
 }
 HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
 VALUES = 40  # of each tensor that a thread holds at most: with more, too few threads wait for memory

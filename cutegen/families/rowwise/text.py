@@ -89,7 +89,11 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         return (
             Constant("MOST_THREADS", str(plan.threads_per_row), "that share a row", THREADS),
             *(short if plan.beside else []),
-            *([Constant("WARPS", str(plan.warps), "of a thread block, at most", THREADS)] if plan.warps > 1 else []),
+            *(
+                [Constant("WARPS", str(plan.warps), "of a thread block, at most", THREADS)]
+                if plan.warps_per_row > 1
+                else []
+            ),
             Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
             Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
             *counted,
@@ -152,7 +156,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "partials": texts.partials,
         "across": texts.across,
         "extremes": texts.extremes,
-        "warps": plan.warps,
+        "warps": plan.warps_per_row,
         "warp_steps": int(log2(plan.warps)),
         "tile_sides": python_tuple(["block_rows" if m == plan.beside else "1" for m in modes]),
         "warps_per_row": plan.warps_per_row,

@@ -26,6 +26,8 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         blocks = [count for count in BLOCKS if count <= most]
         clusters: list[Choice] = [{("cluster",): {row: count}} for count in blocks for row in rows]
         yield "blocks of a row", [{}, *(clusters if len(rows) == 1 else [])]
+    if all(row_of(spec) not in spec.static for spec in specs):
+        yield "rows of several lengths", [{}, {("shorter",): "fewer_threads"}]
     yield "where a row waits", [{}, {("keep",): "reload"}, {("keep",): "registers"}]
 
 

@@ -295,7 +295,7 @@ class WalksText:
     @property
     def partials(self) -> list[tuple[str, str]]:
         """The tensors in shared memory for partial results of the warps of a row: variables and types."""
-        if self.plan.warps_per_row * self.plan.cluster == 1 and not (self.plan.fewer_threads and self.plan.warps > 1):
+        if self.plan.warps_per_row * self.plan.cluster == 1:
             return []
         return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
 

@@ -205,6 +205,17 @@ compute:
 schedule: {shorter: fewer_threads, threads_per_row: 64, tiler: {N: 1024}}
 targets: [sm_80]
 """
+LINE = """\
+cutegen: 1
+kernel: line
+op: rowwise
+tensors:
+  X: {shape: [N], dtype: f32}
+  Y: {shape: [N], dtype: i32, role: out}
+compute: Y = cast(X - max(X, N), i32) + coord(N)
+schedule: {shorter: fewer_threads, threads_per_row: 32, tiler: {N: 256}}
+targets: [sm_80]
+"""
 AGAIN_WRITTEN = """\
 cutegen: 1
 kernel: written
@@ -219,7 +230,8 @@ compute:
 schedule: {keep: reload, threads_per_row: 32, tiler: {N: 128}}
 targets: [sm_80]
 """
-TEXTS = {"few": FEW, "written": AGAIN_WRITTEN, "constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
+TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
+TEXTS |= {"few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
@@ -289,6 +301,7 @@ NAMES = [
     "walked",
     "few",
     "written",
+    "line",
 ]
 
 
