@@ -177,6 +177,8 @@ def _adapts(spec: Spec) -> bool:
     schedule, row = spec.schedule, row_of(spec)
     if row in spec.static or schedule.fewer_threads:
         return schedule.fewer_threads
+    if schedule.shorter is None and schedule.longer == "reload":
+        return True  # which goes with that
     if cluster_of(spec) > 1 or program(spec).columns:
         return False
     if schedule.scheduler.kind == "persistent" or schedule.scheduler.blocks is not None:
@@ -232,7 +234,7 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     length = (schedule.tiler or {}).get(row) or _share(spec)
     if schedule.fewer_threads:
         threads, why = MOST, "of the longest rows that a block holds"
-        while length is not None and threads > 1 and length % (threads * vector_of(spec)):
+        while length is not None and length % (threads * vector_of(spec)) and 2 * length <= threads * VALUES:
             threads //= 2
     elif length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
         threads, what = (LONG, "rows of any length") if length is None else (LONG_STATIC, "long rows")

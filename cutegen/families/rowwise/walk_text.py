@@ -172,7 +172,7 @@ class WalksText:
             values=[self.operands[name] for name in reads],
             identity=(plan.walked or number == 0) if plan.masked else coordinates,
             coordinates=coordinates,
-            accessed=masked and self._first(number, lambda r: _by_access(r)),
+            accessed=masked and self._first(number, _by_access),
             in_row=masked and self._first(number, lambda r: not _by_access(r)),
             statements=tuple(lines),
             stores=stores,

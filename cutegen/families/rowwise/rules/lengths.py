@@ -10,7 +10,7 @@ from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.rowwise.rows import beside, cluster_of, program, row_of, rows_with
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Candidate, Say
-from cutegen.lint.trial import changed, first_that_works, written
+from cutegen.lint.trial import changed, first_that_works, is_written, written
 
 _KEYS = ("shorter", "longer")
 
@@ -18,19 +18,17 @@ _KEYS = ("shorter", "longer")
 def apply(spec: Spec, say: Say) -> None:
     """`shorter` and `longer` are about rows of several lengths of which threads hold one whole."""
     schedule, row = spec.schedule, row_of(spec)
-    for key in _KEYS:
-        value = getattr(schedule, key)
-        if value is None:
-            continue
-        without = (written(f"remove `{key}`"), changed(spec, {key: None}))
-        help = partial(first_that_works, say.code, [without])
+    given = [key for key in _KEYS if getattr(schedule, key) is not None]
+    removed = (written(f"remove {' and '.join(f'`{key}`' for key in given)}"), changed(spec, dict.fromkeys(given)))
+    for key in given:
+        help = partial(first_that_works, say.code, [removed])
         if row in spec.static:
             message = f"`{key}` is about rows of several lengths, and every row has {spec.static[row]} elements"
             say(message, "schedule", key, help=help)
         elif schedule.keep != "registers":
             message = f"`{key}` is about rows that threads hold, and these are walked in pieces"
             held = (written("write `keep: registers`"), changed(spec, {"keep": "registers"}))
-            say(message, "schedule", key, help=partial(first_that_works, say.code, [without, held]))
+            say(message, "schedule", key, help=partial(first_that_works, say.code, [removed, held]))
     if schedule.longer == "reload" and schedule.shorter == "mask" and row not in spec.static:
         fewer = (written("write `shorter: fewer_threads`"), changed(spec, {"shorter": "fewer_threads"}))
         refuse = (written("write `longer: refuse`"), changed(spec, {"longer": "refuse"}))
@@ -50,14 +48,15 @@ def fewer_threads(spec: Spec, say: Say) -> None:
 def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
     """What depends on how many threads a row has: in words, where it stands, and what would work."""
     schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
-    mask = (
-        written("write `keep: registers`, and `shorter: mask`"),
-        changed(spec, {"shorter": "mask", "keep": "registers", "longer": None}),
+    also = "; remove `longer`" if is_written(spec, "schedule", "longer") else ""
+    words = (
+        "write `shorter: mask`" if is_written(spec, "schedule", "keep") else "write `keep: registers`, `shorter: mask`"
     )
+    mask = written(words + also), changed(spec, {"shorter": "mask", "keep": "registers", "longer": None})
     if program(spec).columns:
         name = program(spec).columns[0].tensor
         yield f"each block sums its rows for {name}, and with fewer threads a row it has others", ("shorter",), mask
-    elif schedule.scheduler.kind == "persistent":
+    elif schedule.scheduler.kind == "persistent" and cluster_of(spec) == 1:
         message = "the blocks of a persistent kernel have a number of rows at a time that no launch changes"
         yield message, ("scheduler", "kind"), mask
     if cluster_of(spec) > 1:
@@ -67,8 +66,8 @@ def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
     if mode is not None and several != wanted:
         message = f"a block has {count(wanted, 'row')} of {count(threads, 'thread')} each, and the tiler {several}"
         yield message, ("tiler", mode), in_tiler(spec, mode, wanted)
-    for one in (mode, row):
-        if one is not None and schedule.predication.get(one) == "none":
-            message = f"`none` does not guard {one}, of which a launch may have any part of a block"
-            guarded = changed(spec, {f"predication.{one}": "mask"})
-            yield message, ("predication", one), (written(f"write `{one}: mask`"), guarded)
+    bare = [one for one in (mode, row) if one is not None and schedule.predication.get(one) == "none"]
+    guarded = changed(spec, {f"predication.{one}": "mask" for one in bare})
+    for one in bare:
+        message = f"`none` does not guard {one}, of which a launch may have any part of a block"
+        yield message, ("predication", one), (written(f"write `{' and '.join(f'{x}: mask' for x in bare)}`"), guarded)
