@@ -59,7 +59,7 @@ MUTANTS = [
     (
         "bytes",
         "an output of another type is made",
-        r"(z = \w+\.new_empty\(\w+\.shape, dtype=)torch\.\w+",
+        r"(z = torch\.empty_strided\([^=]*dtype=)[\w.]+",
         r"\1torch.float64",
         "accepts None",
     ),
