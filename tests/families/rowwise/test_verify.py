@@ -193,16 +193,16 @@ cutegen: 1
 kernel: few
 op: rowwise
 tensors:
-  X: {shape: [M, N], dtype: f16}
+  X: {shape: [M, N], dtype: f32}
   w: {shape: [N], dtype: f32}
   r: {shape: [M], dtype: f32}
   s: {shape: [M], dtype: f32, role: out}
-  Y: {shape: [M, N], dtype: f16, role: out}
+  Y: {shape: [M, N], dtype: f32, role: out}
 compute:
   - s = max(X, N)
   - d = X - mean(X, N) + r
   - Y = d * w + coord(N)
-schedule: {shorter: fewer_threads, threads_per_row: 64, tiler: {N: 1024}}
+schedule: {shorter: fewer_threads, threads_per_row: 64, tiler: {N: 512}}
 targets: [sm_80]
 """
 LINE = """\
