@@ -8,7 +8,6 @@ from math import prod
 from cutegen import layouts
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
 from cutegen.analysis.words import count
-from cutegen.families.common.narrowing import NARROW
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import with_threads
 from cutegen.families.rowwise.rows import counts_of_threads, thread_values
@@ -91,12 +90,9 @@ def _whole_row(plan: RowwisePlan) -> Claim:
 
 def _no_longer(plan: RowwisePlan) -> str:
     """Why no row of a launch is longer than the threads hold that it has."""
-    row, whole = plan.row, plan.row_tile
-    if plan.way and plan.way != NARROW and plan.fewer_threads:
-        return f"a launch with {row} above {whole} has more threads a row"
     if plan.longer is not None:
-        return f"a launch with {row} above {whole} has the other kernel"
-    return f"the host takes {row} up to {whole} only"
+        return f"with {plan.row} above {plan.row_tile} a launch has more threads a row, or the other kernel"
+    return f"the host takes {plan.row} up to {plan.row_tile} only"
 
 
 def _bounds(plan: RowwisePlan) -> Iterator[Claim]:

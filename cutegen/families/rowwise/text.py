@@ -164,6 +164,11 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "cluster_steps": int(log2(min(WARP, plan.warps_per_row * plan.cluster))),
         "starting": -1 if plan.persistent or plan.cluster == 1 else texts.first_across,
         "coordinate": texts.coordinate,
+        "value_coordinate": (
+            f"row_start[{axis}] + own_values(value_idx)"
+            if plan.fewer_threads
+            else f"t{lead.name}c{lead.name}[value_idx][{axis}]"
+        ),
         "fit": partial(call, width=texts.width + 4 - (4 if plan.walked else 0)),
         "grid_tiles": " * ".join(f"tiles[{modes.index(m)}]" for m in others) or "1",
         "columns": columns_of(plan),
@@ -184,6 +189,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_threads": f"{COLUMN_WARPS * WARP}, 1, 1",
         "space_layout": _space_layout(plan),
         "results": plan.warps_per_row * plan.cluster,
+        "results_shape": "WARPS" if plan.fewer_threads else f"({plan.warps_per_row * plan.cluster}, {plan.rows})",
         "exchange_parameters": _exchange_parameters(plan),
         "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and len(plan.program.reductions) == 1,
         "others": others,
@@ -298,6 +304,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
         "tile": whole,
+        "first_value": _first_value(plan),
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
         "uses_tidx": (plan.cluster > 1 and bool(texts.partials))
@@ -310,6 +317,18 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "loads_use_tidx": any("tidx" in text for _, text in of_loads),
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
+
+
+def _first_value(plan: RowwisePlan) -> str:
+    """The text of where in its row a thread's values start, of a kernel whose launch chooses how many threads it has.
+
+    Each warp has a part of the row, or of a piece of it, that is as long as what its threads hold.
+    """
+    width = width_name(plan.spec)
+    if plan.warps_per_row == 1:
+        return f"piece * row_threads * VALUES + tidx * {width}" if plan.walked else f"tidx * {width}"
+    part = "(piece * row_threads + tidx // 32 * 32) * VALUES" if plan.walked else "tidx // 32 * 32 * VALUES"
+    return f"{part} + tidx % 32 * {width}"
 
 
 def _own_tile(plan: RowwisePlan) -> list[str]:

@@ -192,11 +192,9 @@ def _judges(host: Host, sizes: Mapping[str, int]) -> bool:
 
 def _open_from(dtype: Dtype) -> float:
     """From which bound on an output may be as wrong as `programs.run_program` makes it."""
-    import torch
-
-    if dtype is Dtype.bool or dtype.is_float:
-        return 1.0 if dtype is Dtype.bool else math.inf
-    return float(far(getattr(torch, dtype.torch)))
+    if dtype.is_float:
+        return math.inf
+    return 1.0 if dtype is Dtype.bool else float(far(dtype.bits))
 
 
 def _allowed_by(host: Host) -> str:
