@@ -110,7 +110,9 @@ def parse(text: str) -> Assignment:
         column = max(0, min(column, len(text) - 1))
         reason = getattr(error, "msg", None) or "too deeply nested"
         raise ExpressionError(f"compute is not an assignment: {reason}", Place(column, column + 1)) from None
-    if len(module.body) != 1 or not isinstance(module.body[0], ast.Assign):
+    if len(module.body) > 1:
+        raise ExpressionError("several statements in one text", whole, "write a list, a `- C = ...` for each")
+    if not module.body or not isinstance(module.body[0], ast.Assign):
         raise ExpressionError("compute must be one assignment", whole, "write it as `C = ...`")
     statement = module.body[0]
     if len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):

@@ -11,7 +11,7 @@ from tensor_layouts import Layout, size
 from cutegen import layouts
 
 MAX_THREADS = 1024  # of a block, on every GPU so far
-MAX_VALUES = 1024  # of a thread: they live in registers and every access is unrolled
+MAX_VALUES = 1024  # of a thread that copies or accumulates them: every access is unrolled
 
 
 def deals_out(layout: Layout, limit: int) -> bool:

@@ -148,6 +148,7 @@ CASES = [
     (ADD, "C = A + alpha * B", "C = A + «alpha[0] * B", "CG120", "`alpha[0]` is not supported"),
     (ADD, "C = A + alpha * B", "C = A + «geru(alpha * B)", "CG120", "did you mean `gelu`"),
     (ADD, "C = A + alpha * B", "«A + alpha * B", "CG120", "one assignment"),
+    (ADD, "C = A + alpha * B", "«D = alpha * B; C = A + D", "CG120", "several statements in one text"),
     (ADD, "C = A + alpha * B", "'C = A + «alpa * B'", "CG121", "did you mean `alpha`"),
     (ADD, "C = A + alpha * B", "C = A + alpha * B + «D", "CG121", "`D` is neither"),
     (ADD, "C = A + alpha * B", "«D = A + alpha * B", "CG121", "`D` is neither"),

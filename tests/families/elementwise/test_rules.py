@@ -91,6 +91,8 @@ CASES = [
     (TV, {"(8,32):(32,1)": "«(64,32):(32,1)"}, "CG231", "2048 threads", "(64,32):(32,1)", "(32,32):(32,1)"),
     (TV, {"value_layout: (4,4):(4,1)": "value_layout: «(64,32):(32,1)", "N: none": "N: mask"}, "CG232",
      "64 * 32 = 2048", "value_layout: (64,32):(32,1)", "value_layout: (8,8):(8,1)"),
+    (INNER.replace("f16", "f64"), {"tiler: {M: 1, N: 8}": "tiler: «{M: 32, N: 8}"}, "CG232", "32 * 8 = 256 > 128",
+     "tiler: {M: 32, N: 8}", "tiler: {M: 4, N: 8}"),
     (INNER, {"tiler: {M: 1, N: 8}": "tiler: «{M: 256, N: 8}"}, "CG232", "256 * 8 = 2048",
      "tiler: {M: 256, N: 8}", "tiler: {M: 8, N: 8}"),
     (OUTER, {"tiler: {M: 16, N: 256}": "tiler: «{M: 128, N: 4096}"}, "CG232", "/ 256 threads = 2048",

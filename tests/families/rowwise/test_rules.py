@@ -94,7 +94,7 @@ CASES = [
     (UNIT, {"M: 4": "M: «64"}, "CG231", "64 rows * 32 threads = 2048 > 1024", "M: 64", "M: 32"),
     (ALONE, {"  tiler": "  threads_per_row: «4096\n  tiler"}, "CG231", "a block of 4096 threads", "4096\n  tiler",
      "1024\n  tiler"),
-    (UNIT, {"row: 32": "row: 4", "M: 4": "M: 8", "N: 512": "N: «8192"}, "CG232", "8192 / 4 threads = 2048 > 1024",
+    (UNIT, {"row: 32": "row: 4", "M: 4": "M: 8", "N: 512": "N: «8192"}, "CG232", "8192 / 4 threads = 2048 > 256",
      "N: 8192", "N: 128"),
     (UNIT, {"tiler": "copy: {bits: «16}\n  tiler"}, "CG236", "f32 has 32 bits", "bits: 16", "bits: 32"),
     (DEEP, {"keep": "copy: {bits: «8}\n  keep"}, "CG236", "f16 has 16 bits", "bits: 8", "bits: 16"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from tensor_layouts import Layout
 
 from cutegen import layouts
+from cutegen.language.model import Tensor
 from cutegen.layouts import compact_like
 
 MAX_COUNT = 2**31 - 1  # of what is numbered with 32 bits
@@ -16,12 +17,20 @@ WARP = 32  # threads
 REGISTERS = 65536  # of a multiprocessor, with 32 bits each
 REGISTER_UNIT = 8  # a thread's registers are handed out by so many
 MAX_REGISTERS = 255  # of a thread
+MAX_COMPUTED = 256  # values of 4 bytes in a thread whose expressions are unrolled: with more, compiling takes minutes
 
 
 def register_limit(threads: int) -> int:
     """Registers of a thread, where a multiprocessor's are for the threads of one block, in whole warps."""
     in_warps = max(WARP, -(-threads // WARP) * WARP)
     return min(MAX_REGISTERS, REGISTERS // in_warps // REGISTER_UNIT * REGISTER_UNIT)
+
+
+def most_computed(tensors: Iterable[Tensor]) -> int:
+    """Values of each of these tensors that one thread computes with at most: as many as it has registers, for 8-byte
+    types half of them.
+    """
+    return MAX_COMPUTED // max((-(-tensor.dtype.bytes // 4) for tensor in tensors), default=1)
 
 
 def shrunk(extents: Sequence[int], limit: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from cutegen.atoms.targets import WARP
 from cutegen.families.common.rules import dealing
 from cutegen.families.common.rules.candidates import show_extents
 from cutegen.families.common.rules.dealing import Dealt, whole_warps
-from cutegen.families.common.rules.limits import fewer, shrunk
+from cutegen.families.common.rules.limits import fewer, most_computed, shrunk
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import dealt_run, threads_of, values_of
 from cutegen.language.kinds import Path
@@ -20,7 +20,7 @@ from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, say_layout, written
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
-FULL = 64  # values of each of a few tensors that fit a thread's registers
+FULL = 4  # of what a thread may have, one part in so many is for each of a few tensors that fit its registers
 
 
 def layouts_of(spec: Spec) -> Iterator[Dealt]:
@@ -72,9 +72,9 @@ def threads(spec: Spec, say: Say) -> None:
 
 
 def values(spec: Spec, say: Say) -> None:
-    """A thread has at most 1024 values."""
+    """A thread has at most 256 values, or 128 of 8 bytes."""
     schedule = spec.schedule
-    count, limit = values_of(schedule), MAX_VALUES
+    count, limit = values_of(schedule), most_computed(spec.tensors)
     if count <= limit:
         return
     message = f"a thread has {count} values, and {limit} are the most"
@@ -82,7 +82,7 @@ def values(spec: Spec, say: Say) -> None:
         assert schedule.value_layout is not None
         sizes = layouts.mode_sizes(schedule.value_layout)
         notes = (f"{' * '.join(map(str, sizes))} = {count} > {limit}",)
-        better = layouts.row_major(shrunk(sizes, FULL), len(sizes) - 1)
+        better = layouts.row_major(shrunk(sizes, limit // FULL), len(sizes) - 1)
         say(message, "schedule", "value_layout", notes=notes, help=say_layout("value_layout", better))
         return
     assert schedule.tiler is not None
@@ -94,7 +94,7 @@ def values(spec: Spec, say: Say) -> None:
     of = f" / {prod(sizes)} threads" if prod(sizes) > 1 else ""
     notes = (f"{' * '.join(map(str, extents))}{of} = {count} > {limit}",)
     steps = [t * run if m == spec.output.major else t for m, t in zip(modes, sizes, strict=False)]
-    shares = shrunk([-(-e // t) for e, t in zip(extents, steps, strict=False)], max(1, FULL // run))
+    shares = shrunk([-(-e // t) for e, t in zip(extents, steps, strict=False)], max(1, limit // FULL // run))
     better_tiler = {m: t * s for m, t, s in zip(modes, steps, shares, strict=False)}
     say(message, "schedule", "tiler", notes=notes, help=f"write `tiler: {{{show_extents(better_tiler)}}}`")
 

@@ -9,13 +9,13 @@ from cutegen.analysis.words import count
 from cutegen.families.common.rules import dealing
 from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.common.rules.dealing import whole_warps
-from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
+from cutegen.families.common.rules.limits import MAX_COUNT, most_computed, register_limit
 from cutegen.families.rowwise.planning import plan
-from cutegen.families.rowwise.rows import beside, row_of, rows_of, threads_of, values_of
+from cutegen.families.rowwise.rows import along, beside, row_of, rows_of, threads_of, values_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import as_written, changed, first_that_works, first_written, written
-from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
+from cutegen.planning.sound import MAX_THREADS
 
 _THREADS = ("schedule", "threads_per_row")
 _TILER = ("schedule", "tiler")
@@ -37,13 +37,13 @@ def threads(spec: Spec, say: Say) -> None:
 
 
 def values(spec: Spec, say: Say) -> None:
-    """A thread holds at most 1024 values."""
-    found, row = values_of(spec), row_of(spec)
-    if found <= MAX_VALUES:
+    """A thread holds at most 256 values, or 128 of 8 bytes."""
+    found, row, most = values_of(spec), row_of(spec), most_computed(along(spec))
+    if found <= most:
         return
     extent, own = (spec.schedule.tiler or {})[row], spec.schedule.threads_per_row or 1
-    message = f"a thread has {found} values, and {MAX_VALUES} are the most"
-    notes = (f"{extent} / {count(own, 'thread')} = {found} > {MAX_VALUES}",)
+    message = f"a thread has {found} values, and {most} are the most"
+    notes = (f"{extent} / {count(own, 'thread')} = {found} > {most}",)
     say(message, *_TILER, row, notes=notes, help=f"write `{row}: {32 * own}` in the tiler, and `keep: reload`")
 
 
