@@ -32,15 +32,25 @@ def print_bench(report: BenchReport, options: BenchOptions) -> None:
             f"medians of {options.rounds} rounds or more, all contenders in turn on the same random data; spread: 10th "
             "to 90th percentile over the median; x: the peer's time over the kernel's"
         )
-    for benched in report.kernels:
-        for measured in benched.result.measured:
-            for peer, why in measured.absent.items():
-                place = f"{benched.unit.kernel} at {shape_text(measured.shape)}"
-                print(f"note: {place}: no figure of {peer}: {why}", file=sys.stderr)
+    for line in _absent(report):
+        print(f"note: {line}", file=sys.stderr)
     for note in report.notes:
         print(f"note: {note}", file=sys.stderr)
     for problem in [*(failure_text(*found) for found in report.failures), *report.problems]:
         print(f"error: {problem}", file=sys.stderr)
+
+
+def _absent(report: BenchReport) -> list[str]:
+    """A line about each peer that has no figure, and for each reason; one reason may hold at many shapes."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for benched in report.kernels:
+        for measured in benched.result.measured:
+            for absence in measured.absent.items():
+                places.setdefault(absence, []).append(f"{benched.unit.kernel} at {shape_text(measured.shape)}")
+    return [
+        f"{first}{f' and {len(others)} more' if others else ''}: no figure of {peer}: {why}"
+        for (peer, why), (first, *others) in places.items()
+    ]
 
 
 _COLUMNS = ("kernel", "shape", "L2", "time", "rate", "spread", "of limit", "peers")

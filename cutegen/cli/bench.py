@@ -56,7 +56,7 @@ def bench(
     receipts: bool,
     form: str,
 ) -> None:
-    """Measure kernels on a GPU, side by side with torch and cuBLAS.
+    """Measure kernels on a GPU, side by side with torch and cuBLAS, and with quack and Liger where these are installed.
 
     All contenders run in turn on the same random data, short ones in CUDA graphs; every result is held to the float64
     reference.

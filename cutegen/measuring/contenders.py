@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
+from cutegen.measuring.libraries import library_calls
 from cutegen.measuring.peers import Peer, Product, product_of
 from cutegen.ops.reference import device_of
 from cutegen.planning.plan import Plan
@@ -86,6 +87,8 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
             yield _cublas(wanted.name, arguments)
         case "cublas best":
             yield from _layouts(wanted.name, arguments)
+        case "library":
+            yield _candidate(wanted.name, library_calls(wanted, arguments), arguments)
 
 
 def expression(

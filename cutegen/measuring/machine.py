@@ -11,10 +11,11 @@ from pathlib import Path
 
 from cutegen import __version__
 from cutegen.atoms.targets import TARGETS
+from cutegen.measuring.libraries import PACKAGES
 from cutegen.measuring.model import Machine
 
 _DRIVER = Path("/proc/driver/nvidia/version")
-_PACKAGES = ("torch", "nvidia-cutlass-dsl", "apache-tvm-ffi", "triton")
+_PACKAGES = ("torch", "nvidia-cutlass-dsl", "apache-tvm-ffi", "triton", *PACKAGES.values())
 _CLOCKS = {"clocks.sm": "sm", "clocks.mem": "memory", "clocks.max.sm": "sm_max", "clocks.max.mem": "memory_max"}
 # By compute capability: the target whose code runs on such a device
 ARCHITECTURES: Mapping[str, str] = {f"{t.number // 10}.{t.number % 10}": t.name for t in TARGETS.values()}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
 
-Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager"]
+if TYPE_CHECKING:
+    from cutegen.measuring.formulas import Recognised
+
+Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager", "library"]
 FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -17,13 +20,15 @@ FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 class Peer:
     """Something to measure a kernel against, by the `name` that is shown.
 
-    `kind` says what runs, of `tensors`: the copied one, or the operands of arithmetic.
+    `kind` says what runs, of `tensors`: the copied one, or the operands of arithmetic. A library's function runs as
+    the formula in the spec that was `found`.
     """
 
     name: str
     kind: Kind
     tensors: tuple[str, ...] = ()
     function: str = ""  # of torch, for arithmetic
+    found: Recognised | None = None
 
 
 COMPILED = Peer("torch.compile", "compile")
@@ -43,8 +48,13 @@ class Product:
 
 
 def choose(spec: KernelSpec) -> tuple[Peer, ...]:
-    """The peers of a kernel, the nearest first; no peers where it has nothing to be fast at."""
-    return spec.operation.peers(spec)
+    """The peers of a kernel, the nearest first; no peers where it has nothing to be fast at.
+
+    Those of libraries are there whether these are installed or not.
+    """
+    from cutegen.measuring.libraries import library_peers
+
+    return *spec.operation.peers(spec), *library_peers(spec)
 
 
 def copy(spec: KernelSpec) -> Peer | None:

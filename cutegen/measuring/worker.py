@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from cutegen.measuring.libraries import unsettled
 from cutegen.measuring.model import Failure, Limits, Machine, Request
 from cutegen.workers import Last, Tell, Unusable, serve
 
@@ -166,6 +167,6 @@ def start(tell: Tell) -> Callable[[Job], Any]:
             worker.run(job)
         except Lost as error:
             return Last({"lost": str(error)})
-        return Last(None) if worker.watch.torn else None
+        return Last(None) if worker.watch.torn or unsettled() else None
 
     return run

@@ -201,6 +201,22 @@ def test_a_peer_without_a_figure_is_named(specs: Path, fake: type[FakeSession]) 
     assert "note: add at 8192 x 8192: no figure of torch.compile: not available: no triton" in result.stderr
 
 
+def test_a_peer_that_is_missing_everywhere_has_one_line(specs: Path, fake: type[FakeSession]) -> None:
+    def change(result: KernelResult) -> KernelResult:
+        from dataclasses import replace
+
+        absent = {"quack": "not there", "Liger": f"differs from {result.kernel}"}
+        return replace(result, measured=tuple(replace(m, peers={}, absent=absent) for m in result.measured))
+
+    fake.change = staticmethod(change)
+    shapes = ("--sizes", "M=64,N=64,K=64", "--sizes", "M=128,N=64,K=64")
+    result = run(specs / "mm.yaml", *shapes)
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+    assert notes[0] == "note: mm at 64 cubed and 1 more: no figure of quack: not there"
+    assert notes[1] == "note: mm at 64 cubed and 1 more: no figure of Liger: differs from mm"
+    assert len(notes) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
