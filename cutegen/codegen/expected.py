@@ -153,6 +153,7 @@ class NearPrinter(Printer):
 
     raw: TorchPrinter = field(kw_only=True)
     near: Near = field(kw_only=True)
+    fast_math: bool = field(default=False, kw_only=True)  # as the schedule has it
     raw_lines: list[str] = field(default_factory=list)
     lifted: dict[str, Dtype] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)  # of texts in `raw_lines`
@@ -284,6 +285,9 @@ class NearPrinter(Printer):
             case "abs":
                 self.used.add("abs")
                 return self.wrapped(Text(f"abs({self.fit(self.print(x), self.width // 2).text})"), node)
+            case "exp" if self.fast_math and _of(node) is Dtype.f32:
+                self.used.add("apply")
+                return self.method(x, "power_of_e")
             case "relu" | "gelu" | "gelu_tanh" | "silu":
                 return self.method(x, name)
             case "round" | "floor" | "ceil":

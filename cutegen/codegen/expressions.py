@@ -247,6 +247,7 @@ class KernelPrinter(Printer):
     """Prints text on CuTeDSL values: `TensorSSA` for tensors, `Numeric` for scalars."""
 
     functions = "cute.math"
+    fast_math: bool = False  # as the schedule has it
 
     def special(self, name: str) -> str:
         return f'float("{name}")'
@@ -350,6 +351,8 @@ class KernelPrinter(Printer):
                 return Text(f"0.5 * {x.text} * (1.0 + cute.math.erf({x.text} * {SQRT_HALF}))", PRODUCT)
             case "rsqrt" if _of(node) is Dtype.f64:  # rsqrt.approx.f64 has 2**-20 or so of relative error
                 return Text(f"1.0 / cute.math.sqrt({x.text})", PRODUCT)
+            case "exp" if self.fast_math and _of(node) is Dtype.f32:
+                return Text(f"cute.math.exp({x.text}, fastmath=True)")
             case "round":
                 return Text(f"cute.math.roundeven({x.text})")
         return Text(f"cute.math.{name}({x.text})")

@@ -119,6 +119,11 @@ class Schedule:
         """Whether the kernel takes what its accesses do not fit, and then has accesses of one element."""
         return False
 
+    @property
+    def fast_math(self) -> bool:
+        """Whether `exp` of f32 is 2 to a power that is rounded first, instead of what the library has."""
+        return False
+
 
 _SHAPES = Items(ByName(Integer(0), MODE_SIZE, least=1), "One size for each mode.", most=64)
 _MEASURED = Items(ByName(Integer(1), MODE_SIZE, least=1), "One size for each mode.", most=64)

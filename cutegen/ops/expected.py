@@ -77,6 +77,7 @@ def expected_of(
     near = near_of(statements)
     raw = TorchPrinter(names, tensors, None, WIDTH - 4, coordinates, axes_of(spec))
     printer = NearPrinter(names, tensors, "product", WIDTH - 4, coordinates, axes_of(spec), raw=raw, near=near)
+    printer.fast_math = spec.schedule.fast_math
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(output) for output in outputs)

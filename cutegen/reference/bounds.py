@@ -210,7 +210,7 @@ class Evaluator:
                 return arithmetic.relu(arguments[0])
             case "abs":
                 return arithmetic.absolute(arguments[0])
-        result = arithmetic.function(node.function, arguments[0], dtype)
+        result = arithmetic.function(node.function, arguments[0], dtype, self.spec.schedule.fast_math)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
     def _reduce(self, node: ex.Reduce, dtype: Dtype) -> Bounded:

@@ -276,6 +276,9 @@ static: {N: 512}
 ANY_ROWS = ROWS.replace(
     "threads_per_row: 64, keep: registers", "keep: registers, shorter: fewer_threads, longer: refuse"
 ).replace("static: {N: 512}\n", "")
+EXPONENTIALS = ROWS.replace("X * rsqrt(sum(X * X, N))", "X - log(sum(exp(X - max(X, N)), N))").replace(
+    "registers", "reload, online: walked, math: precise"
+)
 SHARED = "cluster: {N: 2}, scheduler: {kind: persistent}, pipeline: {stages: 2}}"
 LONG_ROWS = ROWS.replace("keep: registers}", SHARED).replace("sm_80", "sm_90a").replace("N: 512", "N: 2048")
 PROBE = """
@@ -307,6 +310,13 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         "reload",
         WALKED | {"kernel", "schedule.keep", "schedule.shorter", "schedule.scheduler.raster"},
     ),
+    (
+        EXPONENTIALS,
+        "schedule.online",
+        "never",
+        {"compute", "schedule.keep", "schedule.math", *WALKED} - {"tensors", "schedule.tiler"},
+    ),
+    (EXPONENTIALS, "schedule.math", "fast", set()),
     (LONG_ROWS, "schedule.cluster", {"N": 4}, {"schedule.threads_per_row", "schedule.tiler"}),
     (LONG_ROWS, "schedule.pipeline.stages", 1, {"schedule.copy", "schedule.predication"}),
     (THREAD_VALUE, "kernel", "other", {"schedule.scheduler.raster", "summary"}),

@@ -147,6 +147,9 @@ def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[
         lengths = {"shorter": chance.choice(["fewer_threads", "mask"]), "longer": chance.choice(["reload", "refuse"])}
         schedule |= chance.some(lengths, 0.7)
     if chance.odds(0.1):
+        exponentials = {"online": chance.choice(["walked", "never"]), "math": chance.choice(["fast", "precise"])}
+        schedule |= chance.some(exponentials, 0.6)
+    if chance.odds(0.1):
         schedule["pipeline"] = {"stages": chance.choice([1, 2, 2])}
     divisible = {m: chance.choice([1, 2, 8, 16]) for m in modes if chance.odds(0.12)}
     fixed = {m: chance.choice([1, 6, 41, 64, 128, 300]) for m in modes if m not in divisible and chance.odds(0.1)}

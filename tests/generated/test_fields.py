@@ -74,6 +74,10 @@ ROWWISE: Spec = {
     "static": {"N": 500},
 }
 ANY_ROWS: Spec = {k: v for k, v in ROWWISE.items() if k != "static"} | {"schedule": {"keep": "registers"}}
+EXPONENTIALS: Spec = ANY_ROWS | {
+    "compute": "Y = X - log(sum(exp(X - max(X, N)), N))",
+    "schedule": {"keep": "reload", "online": "walked", "math": "precise"},
+}
 WALKING: Spec = ROWWISE | {"schedule": {"scheduler": {"kind": "persistent", "blocks": 8}}}
 LONG: Spec = ROWWISE | {
     "schedule": {"cluster": {"N": 4}, "scheduler": {"kind": "persistent"}, "pipeline": {"stages": 2}},
@@ -274,6 +278,14 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "rowwise_schedule.longer": [
         (ANY_ROWS, "schedule.longer", "refuse", TEXT),
         (ROWWISE, "schedule.longer", "reload", REFUSED),  # whose threads no launch chooses
+    ],
+    "rowwise_schedule.online": [
+        (EXPONENTIALS, "schedule.online", "never", TEXT),
+        (ROWWISE, "schedule.online", "walked", REFUSED),  # which has no exponentials
+    ],
+    "rowwise_schedule.math": [
+        (EXPONENTIALS, "schedule.math", "fast", TEXT),
+        (ROWWISE, "schedule.math", "fast", REFUSED),
     ],
     "rowwise_schedule.keep": [(ROWWISE, "schedule.keep", "reload", TEXT)],
     "rowwise_schedule.copy": [(ROWWISE, "schedule.copy", {"bits": 64}, TEXT)],

@@ -527,3 +527,22 @@ def test_what_is_expected_does_not_change_with_the_output() -> None:
     expected, _ = evaluate(spec, {"C": c}, {})
     c.zero_()
     assert expected.tolist() == [1, 1, 1]
+
+
+def test_a_fast_exponential_is_within_its_own_bound_and_not_within_that_of_the_library() -> None:
+    """2 to a rounded power, as PTX has it: mul.f32 by log2(e), then ex2.approx.ftz.f32, to 2**-22 (PTX ISA)."""
+    x = torch.linspace(-87, 88, 100_001, dtype=torch.float32)
+    power = (x * torch.tensor(math.log2(math.e), dtype=torch.float32)).double()
+    known = Bounded(x.double(), torch.zeros_like(power), Dtype.f32)
+    fast = arithmetic.function("exp", known, Dtype.f32, fast_math=True)
+    precise = arithmetic.function("exp", known, Dtype.f32)
+    assert torch.equal(fast.value, x.double().exp()) and torch.equal(precise.value, fast.value)
+    for slip in (1 - 2.0**-22, 1 + 2.0**-22):
+        apart = (2.0**power * slip - fast.value).abs()
+        assert (apart <= fast.error).all() and (apart > precise.error).any()
+        assert (apart / fast.error).max() > 0.3, "the bound is no looser than it must be"
+    ends = Bounded(torch.tensor([-math.inf, math.inf, math.nan]).double(), torch.zeros(3).double(), Dtype.f32)
+    assert torch.equal(
+        arithmetic.function("exp", ends, Dtype.f32, fast_math=True).error,
+        arithmetic.function("exp", ends, Dtype.f32).error,
+    )

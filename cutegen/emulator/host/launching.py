@@ -26,7 +26,7 @@ from cutegen.emulator.ptx.errors import UnlikeRounds
 from cutegen.emulator.ptx.model import Instruction, Module
 from cutegen.emulator.ptx.parser import parse
 
-_LEAST_LIMIT, _PER_ELEMENT = 100_000, 64  # instructions of a thread; tensors of no elements may have many rows
+_LEAST_LIMIT, _PER_ELEMENT = 100_000, 256  # instructions of a thread: one may have all rows, of an element each
 _TRACED = 200_000  # the same, where each instruction is watched
 _SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a target that is not in that table
 

@@ -16,7 +16,10 @@ from cutegen.families.rowwise.rows import (
     along,
     beside,
     cluster_of,
+    has_exponentials,
+    has_exponentials_above,
     is_sound,
+    is_walked,
     program,
     row_of,
     rows_with,
@@ -31,6 +34,7 @@ from cutegen.planning.sound import MAX_THREADS
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "cluster": ("keep", "threads_per_row", "tiler"),
+    "online": ("keep", "longer"),
     "tiler": ("threads_per_row", "keep", "copy.bits", "cluster", "shorter"),
     "threads_per_row": ("keep", "tiler", "copy.bits", "cluster", "shorter"),
     "shorter": ("keep", "tiler", "threads_per_row", "cluster", "scheduler.kind", "scheduler.blocks"),
@@ -44,10 +48,10 @@ RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
 WAVES = 4  # blocks of any size on each, of other persistent kernels
 LONG = 128  # threads of a row whose length is not known
 MOST = 512  # threads of a row that launches give as few as hold it
-LONG_STATIC = 256  # of one whose length is known, and too long to be held
+LONG_STATIC = 512  # of one whose length is known, and too long to be held
 SHARE = 8192  # elements of a row that one block has, where a cluster meets more than once; else twice as many
 COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
-MEETINGS = 2  # reductions of a kernel with clusters at most: its blocks meet for each, one after the other
+MEETINGS = 2  # reductions of a kernel with clusters at most: each takes the registers of what it is made of
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -62,6 +66,8 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = _infer_copy(spec, report)
     spec = _infer_cluster(spec, report)
     spec = _infer_keep(spec, report)
+    spec = _infer_online(spec, report)
+    spec = _infer_math(spec, report)
     spec = _infer_threads(spec, report)
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
@@ -74,7 +80,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
 def _infer_scheduler(spec: Spec, report: Report) -> Spec:
     walk = spec.schedule.scheduler
     if walk.kind is None:
-        columns, meetings = program(spec).columns, sum(bool(one.reductions) for one in program(spec).walks)
+        columns, meetings = program(spec).columns, program(spec).meetings
         kind: Kind = "persistent"
         if columns:
             why = f"{columns[0].tensor} is reduced over the rows"
@@ -136,6 +142,26 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
 
 
+def _infer_online(spec: Spec, report: Report) -> Spec:
+    """Sums of exponentials come with the largest values where rows are walked, which spares a walk."""
+    schedule = spec.schedule
+    if schedule.online is None and is_walked(spec) and has_exponentials_above(spec):
+        schedule = replace(schedule, online="walked")
+        report.infer("a walk over the row is spared", "schedule", "online")
+    return replace(spec, schedule=schedule)
+
+
+def _infer_math(spec: Spec, report: Report) -> Spec:
+    """Exponentials are fast where what is stored of each element has 16 bits at most."""
+    if spec.schedule.math is not None or not has_exponentials(spec):
+        return spec
+    row = row_of(spec)
+    wide = next((t for t in spec.outputs if row in t.shape and t.dtype.is_float and t.dtype.bits > 16), None)
+    why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
+    report.infer(why, "schedule", "math")
+    return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))
+
+
 def _good_share(spec: Spec, size: int) -> int:
     """Elements of a row that one block should have at most, of those that its threads hold.
 
@@ -146,8 +172,7 @@ def _good_share(spec: Spec, size: int) -> int:
         return threads * _most_values(spec, threads)
     if planned.columns:
         return min(COLUMNS_SHARE, max(COLUMNS_SHARE // 2, size // 2))
-    meetings = sum(bool(one.reductions) for one in planned.walks)
-    return min(SHARE if meetings > 1 else 2 * SHARE, MAX_THREADS * _most_values(spec, MAX_THREADS))
+    return min(SHARE if planned.meetings > 1 else 2 * SHARE, MAX_THREADS * _most_values(spec, MAX_THREADS))
 
 
 def _infer_keep(spec: Spec, report: Report) -> Spec:
@@ -234,7 +259,7 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     length = (schedule.tiler or {}).get(row) or _share(spec)
     if schedule.fewer_threads:
         threads, why = MOST, "of the longest rows that a block holds"
-        while length is not None and length % (threads * vector_of(spec)) and 2 * length <= threads * VALUES:
+        while threads > 1 and length and length % (threads * vector_of(spec)) and 2 * length <= threads * VALUES:
             threads //= 2
     elif length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
         threads, what = (LONG, "rows of any length") if length is None else (LONG_STATIC, "long rows")
@@ -288,7 +313,8 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
                 if (blocks := cluster_of(spec)) > 1:
                     why = f"the row's share of one of {blocks} blocks"
             else:
-                times = max(1, PIECE * LONG // max(LONG, threads))
+                many = threads == LONG_STATIC and not program(spec).columns
+                times = PIECE if many else max(1, PIECE * LONG // max(LONG, threads))
                 tiler[row], why = unit * times, f"{count(times, 'access')} of each thread"
         elif mode == beside(spec):
             tiler[mode] = max(1, THREADS // threads)

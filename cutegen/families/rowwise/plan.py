@@ -17,10 +17,10 @@ COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
 
 
 def barriers_of(program: Program, cluster: int, persistent: bool) -> tuple[int, int]:
-    """For how many reductions there are barriers, and how many for each: what says that all have arrived and, where
-    the next row's follow, what says that all were read.
+    """How often the blocks of a cluster meet for a row, and how many barriers there are for each time: what says that
+    all have arrived and, where the next row's follow, what says that all was read.
     """
-    return (len(program.reductions), 2 if persistent else 1) if cluster > 1 else (0, 0)
+    return (program.meetings, 2 if persistent else 1) if cluster > 1 else (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class RowwisePlan(Plan):
 
     @property
     def barriers(self) -> tuple[int, int]:
-        """Barriers in shared memory by which the blocks of a cluster meet: for each reduction, and kinds of them."""
+        """Barriers in shared memory by which the blocks of a cluster meet: how often they do, and kinds of them."""
         return barriers_of(self.program, self.cluster, self.persistent)
 
     @property

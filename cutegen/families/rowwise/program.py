@@ -28,11 +28,17 @@ class Named:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A value of the row, made of one of each element."""
+    """A value of the row, made of one of each element.
+
+    With `above`, the name of a largest value that is found in the same walk, it is the sum of exponentials of what the
+    values are above that: the sum so far is scaled whenever a larger one turns up, as Milakov and Gimelshein (2018),
+    "Online normalizer calculation for softmax", have it.
+    """
 
     name: str
     function: Function
     value: Expr
+    above: str | None = None
 
     @property
     def dtype(self) -> Dtype:
@@ -78,6 +84,11 @@ class Walk:
     after: tuple[RowStep, ...]
 
     @property
+    def meets(self) -> bool:
+        """Whether the threads of a row exchange what they have of its reductions, all at once."""
+        return bool(self.reductions)
+
+    @property
     def values(self) -> tuple[Expr, ...]:
         """All that is computed of each element."""
         steps: tuple[Named | Store | Reduction | Column, ...]
@@ -97,6 +108,11 @@ class Program:
         return tuple(chain.from_iterable(one.reductions for one in self.walks))
 
     @property
+    def meetings(self) -> int:
+        """How often the threads of a row exchange what they have of its reductions."""
+        return sum(one.meets for one in self.walks)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(chain.from_iterable(one.columns for one in self.walks))
 
@@ -107,14 +123,20 @@ class Program:
 
 
 def program_of(
-    statements: Sequence[Typed], shapes: Mapping[str, tuple[str, ...]], row: str, size: int | None, once: bool
+    statements: Sequence[Typed],
+    shapes: Mapping[str, tuple[str, ...]],
+    row: str,
+    size: int | None,
+    once: bool,
+    online: bool,
 ) -> Program:
     """The walks of typed statements over rows of the mode `row`, whose size is `size` if that is fixed.
 
     `shapes` has the modes of each tensor. With `once` each element's values stay where they were computed first; else
-    every walk computes again what it needs of them.
+    every walk computes again what it needs of them. With `online` a sum of exponentials above a row's largest value is
+    found in the walk that finds that value.
     """
-    return _Planner(statements, shapes, row, size).program(once)
+    return _Planner(statements, shapes, row, size, online).program(once)
 
 
 @dataclass(frozen=True)
@@ -128,9 +150,14 @@ class _Item:
 
 class _Planner:
     def __init__(
-        self, statements: Sequence[Typed], shapes: Mapping[str, tuple[str, ...]], row: str, size: int | None
+        self,
+        statements: Sequence[Typed],
+        shapes: Mapping[str, tuple[str, ...]],
+        row: str,
+        size: int | None,
+        online: bool,
     ) -> None:
-        self.statements, self.row, self.size = statements, row, size
+        self.statements, self.row, self.size, self.online = statements, row, size, online
         self.shapes = shapes
         self.spans = {name: frozenset(shape) for name, shape in shapes.items()}
         self.levels: dict[str, int] = {}
@@ -274,11 +301,33 @@ class _Planner:
         value = self._split(node.x, within_row=False)
         name = name or self._free(f"row_{function}")
         level = self._level(value)
-        self.items.append(_Item(Reduction(name, function, value), level, along=False))
+        reduction = Reduction(name, function, value)
+        if self.online and function == "sum" and (largest := self._largest_below(value)) is not None:
+            reduction, level = Reduction(name, function, largest.value, largest.name), self.levels[largest.name] - 1
+        self.items.append(_Item(reduction, level, along=False))
         self.levels[name] = level + 1
         self.spans[name] = frozenset()
         self.known[node] = Local(name, dtype=node.dtype, place=node.place)
         return self.known[node]
+
+    def _largest_below(self, value: Expr) -> Reduction | None:
+        """The largest of the values above which `value` is the exponential: that of A, of `exp(A - max(A))`."""
+        value = self._meant(value)
+        difference = self._meant(value.arguments[0]) if isinstance(value, Call) and value.function == "exp" else None
+        if not isinstance(difference, Binary) or difference.op != "-" or not isinstance(difference.right, Local):
+            return None
+        for item in self.items:
+            step = item.step
+            if isinstance(step, Reduction) and step.name == difference.right.id and step.function == "max":
+                return step if self._meant(step.value) == self._meant(difference.left) else None
+        return None
+
+    def _meant(self, value: Expr) -> Expr:
+        """What a name stands for that an earlier statement gave to values of each element; else the value itself."""
+        names = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and i.along}
+        while isinstance(value, Local) and value.id in names:
+            value = names[value.id]
+        return value
 
     def _free(self, wanted: str) -> str:
         name = next(n for n in chain([wanted], (f"{wanted}_{i}" for i in count(1))) if n not in self.taken)

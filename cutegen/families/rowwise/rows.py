@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from tensor_layouts import Layout
 
 from cutegen.atoms.targets import TARGETS, WARP
+from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.expressions.tree import Typed
+from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.rowwise.program import Program, program_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.language.model import Tensor
@@ -125,11 +127,35 @@ def statements_of(spec: Spec) -> tuple[Typed, ...]:
     return annotate(spec.compute, types)
 
 
+def is_online(spec: Spec) -> bool:
+    """Whether sums of exponentials above a row's largest value are found in the walk that finds that value."""
+    return spec.schedule.online == "walked" and spec.schedule.keep == "reload"
+
+
+def is_walked(spec: Spec) -> bool:
+    """Whether rows, or those that no block holds, are walked in pieces."""
+    return spec.schedule.keep == "reload" or spec.schedule.longer == "reload"
+
+
+def has_exponentials_above(spec: Spec) -> bool:
+    """Whether there is a sum of exponentials above a row's largest value."""
+    schedule = replace(spec.schedule, keep="reload", online="walked")
+    return any(one.above is not None for one in program(replace(spec, schedule=schedule)).reductions)
+
+
+def has_exponentials(spec: Spec) -> bool:
+    """Whether there is an `exp` of f32."""
+    nodes = (node for statement in statements_of(spec) for node in walk(statement.value))
+    return any(isinstance(node, Call) and node.function == "exp" and node.dtype is Dtype.f32 for node in nodes)
+
+
 def program(spec: Spec) -> Program:
     """The walks over a row."""
     row = row_of(spec)
     shapes = {t.name: t.shape for t in spec.tensors}
-    return program_of(statements_of(spec), shapes, row, spec.static.get(row), spec.schedule.keep == "registers")
+    return program_of(
+        statements_of(spec), shapes, row, spec.static.get(row), spec.schedule.keep == "registers", is_online(spec)
+    )
 
 
 def thread_values(spec: Spec, strides: tuple[int, ...]) -> Layout:

@@ -22,6 +22,8 @@ Keep = Literal["registers", "reload"]
 Predicate = Literal["none", "mask"]
 Shorter = Literal["fewer_threads", "mask"]
 Longer = Literal["reload", "refuse"]
+Online = Literal["walked", "never"]
+Math = Literal["precise", "fast"]
 Kind = Literal["grid", "persistent"]
 
 
@@ -96,6 +98,18 @@ class RowwiseSchedule(Schedule):
         "What becomes of a row that is longer than the tiler's: `reload`: a second kernel walks it in pieces of the "
         "tiler; `refuse`: the host refuses it.",
     )
+    online: Online | None = key(
+        Choice(get_args(Online)),
+        "When a sum of exponentials above a row's largest value, `sum(exp(x - max(x, N)), N)`, is found together with "
+        "that value, and scaled whenever a larger one turns up: `walked`: where a row is walked in pieces, which "
+        "spares a walk; `never`: it always has a walk of its own.",
+    )
+    math: Math | None = key(
+        Choice(get_args(Math)),
+        "How `exp` of f32 is computed: `precise`: as CUDA's expf, to 2 ulp; `fast`: as 2 to a power that is rounded "
+        "first, which takes a third of the instructions, and errs by an ulp more for each 1 that its argument is away "
+        "from 0. Left out, fast where results of 16 bits hide that.",
+    )
     copy: RowCopy = key(Record(RowCopy), "How every tensor along the rows moves.", factory=RowCopy)
     predication: Mapping[str, Predicate] = key(
         ByName(
@@ -113,6 +127,10 @@ class RowwiseSchedule(Schedule):
     def fewer_threads(self) -> bool:
         """Whether the rows' size decides at each launch how many threads share one."""
         return self.shorter == "fewer_threads"
+
+    @property
+    def fast_math(self) -> bool:
+        return self.math == "fast"
 
     @property
     def narrows(self) -> bool:

@@ -133,6 +133,7 @@ def _ahead(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
 
 def _context(plan: RowwisePlan) -> dict[str, Any]:
     texts, lead = WalksText(plan), plan.spec.lead
+    longer = None if plan.longer is None else WalksText(plan.longer)
     modes, axis = lead.shape, _axis(plan)
     others = [mode for mode in modes if mode != plan.row]
     count = "cutlass.Float64" if is_double(plan) else "cutlass.Float32"
@@ -147,14 +148,15 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "stored": [texts.operands[t.name] for t in plan.spec.outputs if t.name in texts.operands],
         "kernels": [
             _kernel(plan, texts, f"{plan.spec.kernel}_kernel"),
-            *([_kernel(plan.longer, WalksText(plan.longer), _longer(plan))] if plan.longer else []),
+            *([_kernel(longer.plan, longer, _longer(plan))] if longer else []),
         ],
         "place": [_tile_name(plan), "own_values" if plan.fewer_threads else "tv_layout"],
         "launches": _launches(plan),
         "most_held": _held(plan),
         "walks": texts.walks,
         "partials": texts.partials,
-        "across": texts.across,
+        "across": list({f.name: f for one in (texts, longer) if one for f in one.across}.values()),
+        "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in one.scales)),
         "extremes": texts.extremes,
         "warps": plan.warps_per_row,
         "warp_steps": int(log2(plan.warps)),
@@ -190,8 +192,9 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "space_layout": _space_layout(plan),
         "results": plan.warps_per_row * plan.cluster,
         "results_shape": "WARPS" if plan.fewer_threads else f"({plan.warps_per_row * plan.cluster}, {plan.rows})",
-        "exchange_parameters": _exchange_parameters(plan),
-        "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and len(plan.program.reductions) == 1,
+        "meetings": plan.program.meetings,
+        "more_parameters": _meeting_parameters(plan),
+        "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and plan.program.meetings == 1,
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
@@ -243,10 +246,12 @@ def _tile_name(plan: RowwisePlan) -> str:
     return "row_start" if plan.fewer_threads else "tile"
 
 
-def _exchange_parameters(plan: RowwisePlan) -> list[str]:
-    """The parameters of a reduction over the threads of several blocks, besides what a thread has."""
+def _meeting_parameters(plan: RowwisePlan) -> list[str]:
+    """The parameters of a reduction over the threads of a row, besides its own values and their places."""
     turn = ["turn: cutlass.Int32"] if plan.persistent else []
-    return ["partials: cute.Tensor", "arrived: cute.Pointer", "rank: cutlass.Int32", *turn]
+    if plan.fewer_threads and plan.warps_per_row > 1:
+        return ["in_warp: cutlass.Constexpr[bool]"]
+    return ["arrived: cute.Pointer", "rank: cutlass.Int32", *turn] if plan.cluster > 1 else []
 
 
 def _space_layout(plan: RowwisePlan) -> tuple[str, str]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import coords
+from cutegen.expressions.tree import Binary, Call, Expr, Local, coords
 from cutegen.families.common.pointwise_text import width_name
+from cutegen.families.rowwise.across_text import AcrossText, across_of, meetings_of, name_of, scale_of
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, combined, identity
+from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
 
 
@@ -34,7 +36,6 @@ class ReductionText:
     variable: str
     start: str
     statements: tuple[str, ...]
-    across: str
     what: str  # for a comment
 
 
@@ -52,20 +53,15 @@ class WalkText:
     stores: list[StoreText]
     columns: list[ColumnText]
     reductions: list[ReductionText]
+    across: list[str]  # the statements by which the threads of a row exchange what they have of these
     after: list[str]
 
-
-@dataclass(frozen=True)
-class AcrossText:
-    """A function that makes one value of those of a row's threads."""
-
-    name: str
-    what: str
-    nan: str  # what becomes of a NaN
-    type: str
-    bytes: int
-    both: str  # two partial results, `x` and `other`, as one
-    start: str  # what changes nothing that it is put together with
+    @property
+    def computed(self) -> list[tuple[str, list[str]]]:
+        """The statements before the stores, with the paths that they come from: exponentials are as `math` says."""
+        lines = [*self.statements, *(line for one in self.reductions for line in one.statements)]
+        paths = groupby(lines, lambda line: "schedule.math" if "cute.math.exp(" in line else "compute")
+        return [(path, list(own)) for path, own in paths]
 
 
 class WalksText:
@@ -80,6 +76,8 @@ class WalksText:
         self.row_coordinates = {m: variables.free(f"row_{m}") for m in self.lead.shape if m != plan.row}
         self.row_variables = {name: self.spec.tensor(name).argument for name in plan.row_tensors}
         self.partials_of = {r: variables.free(f"partials_{i}") for i, r in enumerate(plan.program.reductions)}
+        self.before_piece: dict[str, str] = {}  # variables of the largest values that a piece began with
+        self.meetings = [(n, m) for n, one in enumerate(plan.program.walks) for m in meetings_of(plan, one)]
         along = {name: operand.variable for name, operand in self.operands.items()}
         names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
         coordinates, numbers = self.row_coordinates | {plan.row: self.coordinate}, [0]
@@ -96,6 +94,7 @@ class WalksText:
             numbers=numbers,
             converted=converted_tensors(plan),
         )
+        self.row_printer.fast_math = self.element_printer.fast_math = self.spec.schedule.fast_math
         self.before = [line for step in plan.program.before for line in self._row_step(step)]
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
 
@@ -164,6 +163,7 @@ class WalksText:
         reductions = [self._reduction(reduction) for reduction in one.reductions]
         stores = [self._store(store) for store in one.stores]
         columns = [self._column(column) for column in one.columns]
+        across = [line for n, met in self.meetings if n == number for line in self._meeting(number, met)]
         after = [line for step in one.after for line in self._row_step(step)]
         masked = plan.row in plan.masked and bool(one.reductions)
         coordinates = coordinates and (plan.walked or not self._had_coordinates(number))
@@ -178,6 +178,7 @@ class WalksText:
             stores=stores,
             columns=columns,
             reductions=reductions,
+            across=across,
             after=after,
         )
 
@@ -221,7 +222,7 @@ class WalksText:
     @property
     def first_across(self) -> int:
         """The number of the first walk whose results the threads of a row exchange; -1 if none does."""
-        return next((i for i, one in enumerate(self.walks) if any(r.across for r in one.reductions)), -1)
+        return next((i for i, one in enumerate(self.walks) if one.across), -1)
 
     def _first(self, number: int, kind: Callable[[Reduction], bool]) -> bool:
         """Whether a walk is the first one with a reduction of some kind, or has one and loads its own rows."""
@@ -231,8 +232,13 @@ class WalksText:
     def _reduction(self, reduction: Reduction) -> ReductionText:
         plan, printer, dtype = self.plan, self.element_printer, reduction.dtype
         variable = self._variable(reduction.name)
-        text = printer.print(reduction.value)
-        whole = printer.spread(reduction.value, text)
+        value, before = reduction.value, list[str]()
+        if reduction.above is not None:
+            value, before = self._exponentials(reduction, variable)
+        elif plan.walked and any(other.above == reduction.name for other in plan.program.reductions):
+            kept = self.before_piece[reduction.name] = self.variables.free(f"{variable}_before")
+            before = [f"{kept} = {variable}"]
+        whole = printer.spread(value, printer.print(value))
         neutral = identity(reduction.function, dtype)
         if plan.row in plan.masked:
             whole = printer.name_of(whole)
@@ -244,24 +250,50 @@ class WalksText:
                 whole = printer.name_of(f"{values}.reduce(cute.ReductionOp.{operation}, {neutral}, (0, None))")
                 inside = "accessed"
             whole = f"cute.where({inside}, {whole}, cute.full_like({whole}, {neutral}))"
-        statements = [*printer.taken_statements(), *printer.folded(reduction, whole, variable, plan.walked)]
+        statements = [*before, *printer.taken_statements(), *printer.folded(reduction, whole, variable, plan.walked)]
         self._known(reduction.name, variable)
         printer.tensor_locals.discard(reduction.name)
-        across = ""
-        if plan.threads_per_row > 1:
-            partials = [self.partials_of[reduction]] if self.partials else []
-            if partials and plan.fewer_threads:
-                partials += ["False" if plan.walked else "in_warp"]
-            partials += self._exchange(reduction) if plan.cluster > 1 else []
-            across = call(f"{variable} = {_across(reduction)}(", [variable, *partials], ")", 0, self.width)
         what = f"{reduction.function} along {plan.row}"
-        return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), across, what)
+        return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), what)
 
-    def _exchange(self, reduction: Reduction) -> list[str]:
-        """More arguments of a reduction over the threads of several blocks."""
-        number = self.plan.program.reductions.index(reduction)
-        turn = ["turn"] if self.plan.persistent else []
-        return [f"arrived + {number}" if number else "arrived", "rank", *turn]
+    def _exponentials(self, reduction: Reduction, variable: str) -> tuple[Expr, list[str]]:
+        """The exponentials of values above the largest that a thread has of them so far, and the statements before.
+
+        Where all are -inf, they are exponentials of the values themselves: 0, and not NaN, as others may be larger.
+        """
+        assert reduction.above is not None
+        printer, dtype, place = self.element_printer, reduction.dtype, reduction.value.place
+        largest, least = printer.locals[reduction.above], self.variables.free(f"above_{reduction.above}")
+        zero = f"cutlass.{dtype.cutlass}(0.0)"
+        lines = [f'{least} = {largest} if {largest} > float("-inf") else {zero}']
+        if self.plan.walked:
+            before = self.before_piece[reduction.above]
+            lines.append(f"{variable} = {variable} * {scale_of(reduction)}({before}, {largest})")
+        name = f"above {reduction.above}"  # no statement's
+        self._known(name, least)
+        difference = Binary("-", reduction.value, Local(name, dtype=dtype), dtype=dtype, place=place)
+        return Call("exp", (difference,), dtype=dtype, place=place), lines
+
+    def _meeting(self, number: int, met: tuple[Reduction, ...]) -> list[str]:
+        """The statements by which the threads of a row exchange what they have of some reductions."""
+        plan, found = self.plan, []
+        variables = [self.element_printer.locals[one.name] for one in met]
+        if plan.threads_per_row > 1:
+            arguments = [*variables, *(self.partials_of[one] for one in met if self.partials)]
+            if self.partials and plan.fewer_threads:
+                arguments.append("False" if plan.walked else "in_warp")
+            if plan.cluster > 1:
+                before = self.meetings.index((number, met))
+                arguments += [f"arrived + {before}" if before else "arrived", "rank"]
+                arguments += ["turn"] if plan.persistent else []
+            found.append(call(f"{', '.join(variables)} = {name_of(met)}(", arguments, ")", 0, self.width))
+        for one in met:
+            if one.above is not None:
+                total, largest = self.element_printer.locals[one.name], self.element_printer.locals[one.above]
+                whole = f"{total} + ({largest} - {largest})"  # of no values the sum is 0
+                whole = whole if plan.row in plan.spec.static else f"{whole} if {self.size} > 0 else {total}"
+                found += ["# NaN where the largest is not finite", f"{total} = {whole}"]
+        return found
 
     def _store(self, store: Store) -> StoreText:
         printer, operand = self.element_printer, self.operands[store.tensor]
@@ -300,6 +332,12 @@ class WalksText:
         return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
 
     @property
+    def scales(self) -> list[tuple[str, str]]:
+        """The functions by which sums of exponentials change where a larger value turned up: names and types."""
+        found = [one for one in self.plan.program.reductions if one.above is not None]
+        return list({scale_of(one): (scale_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
+
+    @property
     def extremes(self) -> list[tuple[str, str]]:
         """The functions that find the largest or smallest of a thread's integers, and of two of them."""
         used = {r.function for r in self.plan.program.reductions if not r.dtype.is_float}
@@ -309,16 +347,9 @@ class WalksText:
     @property
     def across(self) -> list[AcrossText]:
         """The reductions over a row's threads, each once."""
-        found = {}
-        for reduction in self.plan.program.reductions if self.plan.threads_per_row > 1 else ():
-            name, dtype = _across(reduction), reduction.dtype
-            what = {"sum": "sum", "max": "largest", "min": "smallest"}[reduction.function]
-            nan = ", NaN if one is" if reduction.function != "sum" and dtype.is_float else ""
-            own = f"cutlass.{dtype.cutlass}"
-            start = f"{own}({identity(reduction.function, dtype)})"
-            both = combined(reduction, "x", "other")
-            found[name] = AcrossText(name, what, nan, own, dtype.bytes, both, start)
-        return list(found.values())
+        met = [met for _, met in self.meetings] if self.plan.threads_per_row > 1 else []
+        found = (across_of(self.plan, one) for one in met)
+        return list({across.name: across for across in found}.values())
 
 
 def _both(column: Column, so_far: str, one: str) -> str:
@@ -336,7 +367,3 @@ def _both(column: Column, so_far: str, one: str) -> str:
 def _by_access(reduction: Reduction) -> bool:
     """Whether the values of each access are reduced first, of which those beyond the row's end are then left out."""
     return reduction.function == "sum" or reduction.dtype.is_float
-
-
-def _across(reduction: Reduction) -> str:
-    return f"row_{reduction.function}_{reduction.dtype.value}"

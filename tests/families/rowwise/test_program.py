@@ -43,7 +43,8 @@ def shown(step: Named | Reduction | Store) -> str:
         case Named():
             return f"{step.name} = {show(step.value)}"
         case Reduction():
-            return f"{step.name} <- {step.function} {show(step.value)}"
+            above = "" if step.above is None else f" above ${step.above}"
+            return f"{step.name} <- {step.function} {show(step.value)}{above}"
         case Store():
             return f"{step.tensor} := {show(step.value)}"
 
@@ -55,12 +56,16 @@ def lines(walk: Walk) -> list[str]:
 
 
 def program(
-    *statements: str, size: int | None = None, once: bool = True, types: Mapping[str, Dtype] | None = None
+    *statements: str,
+    size: int | None = None,
+    once: bool = True,
+    types: Mapping[str, Dtype] | None = None,
+    online: bool = False,
 ) -> Program:
     kinds = dict.fromkeys((*SHAPES, "alpha"), Dtype.f32) | dict(types or {})
     typed = annotate(parse_compute(statements), kinds)
     shapes = {name: tuple(shape) for name, shape in SHAPES.items()}
-    return program_of(typed, shapes, "N", size, once)
+    return program_of(typed, shapes, "N", size, once, online)
 
 
 SOFTMAX = ("e = exp(X - max(X, N))", "Y = e * (1 / sum(e, N))")
@@ -81,6 +86,38 @@ def test_a_row_that_is_read_again_is_computed_again() -> None:
     first, second, last = map(lines, found.walks)
     assert [first, second] == [lines(one) for one in program(*SOFTMAX).walks[:2]]
     assert last == ["read X", "e = exp((X - $row_max))", "Y := ($e * $row_value)"]
+
+
+LOSS = ("z = X * 2 - max(X * 2, N)", "e = exp(z)", "s = log(sum(e, N)) - sum(z, N)", "Y = e")
+
+
+@pytest.mark.parametrize(
+    ("statements", "value"), [(SOFTMAX, "X"), (LOSS, "(X * 2)"), (("s = mean(exp(X - max(X, N)), N)", "Y = X"), "X")]
+)
+def test_a_sum_above_the_largest_value_shares_its_walk(statements: tuple[str, ...], value: str) -> None:
+    found, before = program(*statements, once=False, online=True), program(*statements, once=False)
+    first = lines(found.walks[0])
+    assert first[:3] == ["read X", f"row_max <- max {value}", f"row_sum <- sum {value} above $row_max"]
+    assert len(found.walks) < len(before.walks) or len(before.walks) == 2
+    assert found.walks[-1].stores == before.walks[-1].stores or statements[0].startswith("s")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Y = sum(exp(X - max(Z, N)), N) + X",  # above the largest of other values
+        "Y = sum(exp(max(X, N) - X), N) + X",
+        "Y = sum(exp(X - min(X, N)), N) + X",
+        "Y = sum(exp(X - sum(X, N)), N) + X",
+        "Y = max(exp(X - max(X, N)), N) + X",
+        "Y = sum(exp(X - max(X, N)) * Z, N) + X",
+        "Y = sum(sqrt(X - max(X, N)), N) + X",
+        "Y = sum(exp(X + max(X, N)), N) + X",
+    ],
+)
+def test_other_sums_have_walks_of_their_own(statement: str) -> None:
+    found = program(statement, once=False, online=True)
+    assert found == program(statement, once=False) and all(one.above is None for one in found.reductions)
 
 
 @pytest.mark.parametrize(("size", "divisor"), [(None, "{N}"), (24, "24")])

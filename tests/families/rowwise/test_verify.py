@@ -230,8 +230,25 @@ compute:
 schedule: {keep: reload, threads_per_row: 32, tiler: {N: 128}}
 targets: [sm_80]
 """
+ONLINE = """\
+cutegen: 1
+kernel: online
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16}
+  t: {shape: [M], dtype: f32, role: out}
+  s: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: f16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - t = sum(e, N)
+  - s = sum(X, N)
+  - Y = e * (1 / t)
+schedule: {keep: reload, threads_per_row: 64, tiler: {M: 2, N: 512}}
+targets: [sm_80]
+"""
 TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
-TEXTS |= {"few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
+TEXTS |= {"online": ONLINE, "few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
@@ -302,6 +319,7 @@ NAMES = [
     "few",
     "written",
     "line",
+    "online",
 ]
 
 
@@ -310,7 +328,7 @@ def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_p
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
     assert ("rows of two pieces" in {report.name for report in found}) == (
-        name in ("again", "free", "walked", "written")
+        name in ("again", "free", "walked", "written", "online")
     )
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
@@ -323,7 +341,7 @@ MUTANTS = [
     ("warps", "warps do not wait for each other", {"    cute.arch.sync_threads()\n": ""}),
     ("warps", "one exchange of lanes less", {"for step in cutlass.range_constexpr(5)": "for step in range(4)"}),
     ("warps", "the last warp is left out", {ONE_MORE: "i in cutlass.range_constexpr(1, 1)"}),
-    ("warps", "two reductions share their memory", {"(row_sum, partials_1)": "(row_sum, partials_0)"}),
+    ("warps", "two results of a warp share their place", {"partials_0, partials_1)": "partials_0, partials_0)"}),
     ("warps", "a reduction uses the memory of the one before", {"(row_sum_1, partials_2)": "(row_sum_1, partials_1)"}),
     ("warps", "the largest begins at 0", {'cute.full_like(x1, float("-inf"))': "cute.full_like(x1, 0.0)"}),
     ("warps", "a NaN is no largest", {", nan=True": ""}),
@@ -370,7 +388,7 @@ MUTANTS = [
     ("few", "a longer row is taken as held", {"<= MOST_THREADS * VALUES": "<= MOST_THREADS * VALUES + 8"}),
     ("few", "a warp that there is not", {"if lane % WARPS < warps": "if lane % WARPS <= warps"}),
     ("few", "rows of one block share a partial result", {"row * warps + thread // 32": "thread // 32"}),
-    ("few", "lanes of other rows are added", {"both if 1 << step < threads else x": "both"}),
+    ("few", "lanes of other rows are added", {"both1 if 1 << step < threads else x1": "both1"}),
     ("few", "a block's other rows are the first", {"tile_M * block_rows + tidy": "tile_M * block_rows"}),
     ("few", "warps have parts that overlap", {"tidx // 32 * 32 * VALUES": "tidx // 32 * 16 * VALUES"}),
     ("few", "a row's lanes are as far apart as a warp's", {"row_threads * width, divby": "32 * width, divby"}),
@@ -378,6 +396,18 @@ MUTANTS = [
     ("few", "rows beyond the last", {
         "cute.elem_less((row_M, column_idx), (mX.shape[0], mX.shape[1]))": "cute.elem_less(column_idx, mX.shape[1])",
     }),
+    ("online", "what was summed before is not scaled", {
+        "new_t = new_t * scale_f32(row_max_before, row_max)": "pass",
+    }),
+    ("online", "what others have is not scaled", {"other1 * scale_f32(other0, both0)": "other1"}),
+    ("online", "what a thread has is not scaled", {"x1 * scale_f32(x0, both0)": "x1"}),
+    ("online", "nothing is above -inf", {' if row_max > float("-inf") else cutlass.Float32(0.0)': ""}),
+    ("online", "a row of -inf has a sum", {"new_t = new_t + (row_max - row_max) if": "new_t = new_t if"}),
+    ("online", "what is beyond the row is summed", {"cute.where(accessed, x6, cute.full_like(x6, 0.0))": "x6"}),
+    ("online", "two results of a warp share their place", {
+        "partials_0, partials_1, partials_2": "partials_0, partials_0, partials_2",
+    }),
+    ("online", "the last walk leaves the first piece out", {"pieces - 1 - walked": "pieces - walked"}),
     ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
 ]  # fmt: skip
 

@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG290", rows.ahead),
     Rule("CG291", lengths.apply),
     Rule("CG292", lengths.fewer_threads),
+    Rule("CG293", lengths.exponentials),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

@@ -7,7 +7,16 @@ from functools import partial
 
 from cutegen.analysis.words import count
 from cutegen.families.common.rules.candidates import in_tiler
-from cutegen.families.rowwise.rows import beside, cluster_of, program, row_of, rows_with
+from cutegen.families.rowwise.rows import (
+    beside,
+    cluster_of,
+    has_exponentials,
+    has_exponentials_above,
+    is_walked,
+    program,
+    row_of,
+    rows_with,
+)
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed, first_that_works, is_written, written
@@ -34,6 +43,21 @@ def apply(spec: Spec, say: Say) -> None:
         refuse = (written("write `longer: refuse`"), changed(spec, {"longer": "refuse"}))
         message = "a second kernel for longer rows goes with launches that choose how many threads a row has"
         say(message, "schedule", "longer", help=partial(first_that_works, say.code, [fewer, refuse]))
+
+
+def exponentials(spec: Spec, say: Say) -> None:
+    """`online` and `math` are about exponentials that there are."""
+    schedule = spec.schedule
+    wrong = {}
+    if schedule.online is not None and not has_exponentials_above(spec):
+        wrong["online"] = "`online` is about `sum(exp(x - max(x, N)), N)`, and nothing is computed like that"
+    elif schedule.online is not None and not is_walked(spec):
+        wrong["online"] = "`online` is about rows that are walked in pieces, and threads hold these"
+    if schedule.math is not None and not has_exponentials(spec):
+        wrong["math"] = "`math` is about `exp` of f32, and there is none"
+    for key, message in wrong.items():
+        removed = (written(f"remove `{key}`"), changed(spec, {key: None}))
+        say(message, "schedule", key, help=partial(first_that_works, say.code, [removed]))
 
 
 def fewer_threads(spec: Spec, say: Say) -> None:

@@ -1,0 +1,107 @@
+"""How the threads of a row put together what each has of its reductions, as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.printing import combined, identity
+from cutegen.families.rowwise.program import Reduction, Walk
+
+
+@dataclass(frozen=True)
+class ValueText:
+    """One of the values that threads put together."""
+
+    x: str  # what a thread has
+    other: str  # what another one has
+    both: str  # the variable of both as one
+    text: str  # how it is made
+    partials: str  # the tensor in shared memory for what warps have
+    type: str
+    bytes: int
+    bits: str  # `x` as an integer of as many bytes
+    start: str  # what changes nothing that it is put together with
+
+
+@dataclass(frozen=True)
+class AcrossText:
+    """A function that makes values of a row of those that its threads have."""
+
+    name: str
+    what: str
+    nan: str  # what becomes of a NaN
+    values: tuple[ValueText, ...]
+    shared: bool  # whether warps exchange what they have in shared memory
+
+    @property
+    def parameters(self) -> list[str]:
+        own = [f"{value.x}: {value.type}" for value in self.values]
+        return [*own, *(f"{value.partials}: cute.Tensor" for value in self.values if self.shared)]
+
+    @property
+    def joined(self) -> list[str]:
+        """The statements that make both of what a thread has and of what another one has."""
+        if len(self.values) == 1:
+            return [f"x = {self.values[0].text}"]
+        made = [f"{value.both} = {value.text}" for value in self.values]
+        return [*made, f"{self.result} = {', '.join(value.both for value in self.values)}"]
+
+    @property
+    def result(self) -> str:
+        return ", ".join(value.x for value in self.values)
+
+    @property
+    def bytes(self) -> int:
+        """Of all values together."""
+        return sum(value.bytes for value in self.values)
+
+
+def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
+    """The reductions of a walk by which of them threads exchange at once: where they do so in shared memory all, in
+    one warp only those that depend on each other.
+    """
+    if walk.meets and plan.warps_per_row * plan.cluster > 1:
+        return [walk.reductions]
+    alone = [one for one in walk.reductions if one.above is None]
+    return [(one, *(other for other in walk.reductions if other.above == one.name)) for one in alone]
+
+
+def scale_of(one: Reduction) -> str:
+    """The name of the function that says by how much a sum of exponentials changes where a larger value turned up."""
+    return f"scale_{one.dtype.value}"
+
+
+def name_of(met: tuple[Reduction, ...]) -> str:
+    """The name of the function for some reductions."""
+    return "_and_".join(f"row_{_word(one)}_{one.dtype.value}" for one in met).replace("_and_row_", "_and_")
+
+
+def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
+    """The function for some reductions, that are exchanged at once."""
+    words = {"sum": "sum", "max": "largest", "min": "smallest"}
+    numbers = ["" if len(met) == 1 else str(i) for i in range(len(met))]
+    above = {one.name: number for one, number in zip(met, numbers, strict=True)}
+    whats, values = [], []
+    for one, number in zip(met, numbers, strict=True):
+        x, other, both = f"x{number}", f"other{number}", f"both{number}"
+        text = combined(one, x, other)
+        what = f"{words[one.function]} of {x}"
+        if one.above is not None:
+            own = above[one.above]
+            scaled = (f"{y} * {scale_of(one)}({z}{own}, both{own})" for y, z in ((x, "x"), (other, "other")))
+            text = " + ".join(scaled)
+        own_type = f"cutlass.{one.dtype.cutlass}"
+        size = "Int64" if one.dtype.bytes == 8 else "Int32"
+        bits = x if one.dtype.is_integer else f"{x}.bitcast(cutlass.{size})"
+        start = f"{own_type}({identity(one.function, one.dtype)})"
+        partials = f"partials{number}"
+        values.append(ValueText(x, other, both, text, partials, own_type, one.dtype.bytes, bits, start))
+        whats.append(what)
+    extreme = any(one.function != "sum" and one.dtype.is_float for one in met)
+    nan, shared = ", NaN if one is" if extreme else "", plan.warps_per_row * plan.cluster > 1
+    return AcrossText(name_of(met), " and the ".join(whats), nan, tuple(values), shared)
+
+
+def _word(one: Reduction) -> str:
+    return "sum_exp" if one.above is not None else one.function
