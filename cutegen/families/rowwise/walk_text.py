@@ -286,7 +286,7 @@ class WalksText:
                 before = self.meetings.index((number, met))
                 arguments += [f"arrived + {before}" if before else "arrived", "rank"]
                 arguments += ["turn"] if plan.persistent else []
-            found.append(call(f"{', '.join(variables)} = {name_of(met)}(", arguments, ")", 0, self.width))
+            found += call(f"{', '.join(variables)} = {name_of(met)}(", arguments, ")", 0, self.width).split("\n")
         for one in met:
             if one.above is not None:
                 total, largest = self.element_printer.locals[one.name], self.element_printer.locals[one.above]
