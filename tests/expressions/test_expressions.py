@@ -100,7 +100,7 @@ def test_names_and_their_places() -> None:
     [
         ("", "", "one assignment"),
         ("A + B", "A + B", "one assignment"),
-        ("C = A; D = B", "C = A; D = B", "one assignment"),
+        ("C = A; D = B", "C = A; D = B", "several statements"),
         ("C += A", "C += A", "one assignment"),
         ("C = D = A", "C = D = A", "assign to one tensor"),
         ("C.x = A", "C.x = A", "assign to one tensor"),

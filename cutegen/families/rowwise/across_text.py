@@ -58,8 +58,8 @@ class AcrossText:
 
 
 def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
-    """The reductions of a walk by which of them threads exchange at once: where they do so in shared memory all, in
-    one warp only those that depend on each other.
+    """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
+    goes through shared memory, so that warps wait once; in one warp only those of which one is scaled by another.
     """
     if walk.meets and plan.warps_per_row * plan.cluster > 1:
         return [walk.reductions]
@@ -73,12 +73,19 @@ def scale_of(one: Reduction) -> str:
 
 
 def name_of(met: tuple[Reduction, ...]) -> str:
-    """The name of the function for some reductions."""
-    return "_and_".join(f"row_{_word(one)}_{one.dtype.value}" for one in met).replace("_and_row_", "_and_")
+    """The name of the function that reduces over a row's threads what belongs to one group."""
+    largest = [one.name for one in met if one.function == "max"]
+
+    def word(one: Reduction) -> str:
+        if one.above is None:
+            return one.function
+        return "sum_exp" + str(largest.index(one.above)) * (len(largest) > 1)
+
+    return "row_" + "_and_".join(f"{word(one)}_{one.dtype.value}" for one in met)
 
 
 def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
-    """The function for some reductions, that are exchanged at once."""
+    """The function that reduces over a row's threads what belongs to one group."""
     words = {"sum": "sum", "max": "largest", "min": "smallest"}
     numbers = ["" if len(met) == 1 else str(i) for i in range(len(met))]
     above = {one.name: number for one, number in zip(met, numbers, strict=True)}
@@ -101,7 +108,3 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
     extreme = any(one.function != "sum" and one.dtype.is_float for one in met)
     nan, shared = ", NaN if one is" if extreme else "", plan.warps_per_row * plan.cluster > 1
     return AcrossText(name_of(met), " and the ".join(whats), nan, tuple(values), shared)
-
-
-def _word(one: Reduction) -> str:
-    return "sum_exp" if one.above is not None else one.function

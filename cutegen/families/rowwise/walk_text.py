@@ -19,6 +19,8 @@ from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
 
+LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
+
 
 @dataclass(frozen=True)
 class StoreText:
@@ -259,13 +261,15 @@ class WalksText:
     def _exponentials(self, reduction: Reduction, variable: str) -> tuple[Expr, list[str]]:
         """The exponentials of values above the largest that a thread has of them so far, and the statements before.
 
-        Where all are -inf, they are exponentials of the values themselves: 0, and not NaN, as others may be larger.
+        Where all are -inf, that is the least finite number: exponentials are 0, and not NaN, as others may be larger.
         """
         assert reduction.above is not None
         printer, dtype, place = self.element_printer, reduction.dtype, reduction.value.place
         largest, least = printer.locals[reduction.above], self.variables.free(f"above_{reduction.above}")
-        zero = f"cutlass.{dtype.cutlass}(0.0)"
-        lines = [f'{least} = {largest} if {largest} > float("-inf") else {zero}']
+        finite = f"cute.arch.fmax({largest}, {LEAST_F32})"
+        if dtype is Dtype.f64:
+            finite = f"cutlass.max({largest}, cutlass.Float64({LEAST_F64}))"
+        lines = [f"{least} = {finite}"]
         if self.plan.walked:
             before = self.before_piece[reduction.above]
             lines.append(f"{variable} = {variable} * {scale_of(reduction)}({before}, {largest})")
