@@ -282,9 +282,9 @@ class Written:
         return [case for case in derive_cases(module_of(self.name).plan) if case.name in (*TELLING, *NARROW, *WAYS)]
 
     def reports(self) -> Iterator[CaseReport]:
-        loaded = load_module(self.path)
+        loaded, executor = load_module(self.path), EmulatorExecutor()
         for case in sorted(self.cases(), key=lambda case: (*TELLING, *NARROW, *WAYS).index(case.name)):
-            yield verify_case(module_of(self.name).spec, case, loaded, EmulatorExecutor())
+            yield verify_case(module_of(self.name).spec, case, loaded, executor)
 
 
 def written(name: str, folder: Path, changes: dict[str, str] | None = None) -> Written:
