@@ -61,7 +61,7 @@ def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
     """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
     goes through shared memory, so that warps wait once; in one warp only those of which one is scaled by another.
     """
-    if walk.meets and plan.warps_per_row * plan.cluster > 1:
+    if walk.reductions and plan.warps_per_row * plan.cluster > 1:
         return [walk.reductions]
     alone = [one for one in walk.reductions if one.above is None]
     return [(one, *(other for other in walk.reductions if other.above == one.name)) for one in alone]

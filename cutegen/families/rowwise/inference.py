@@ -51,7 +51,7 @@ MOST = 512  # threads of a row that launches give as few as hold it
 LONG_STATIC = 512  # of one whose length is known, and too long to be held
 SHARE = 8192  # elements of a row that one block has, where a cluster meets more than once; else twice as many
 COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
-MEETINGS = 2  # reductions of a kernel with clusters at most: each takes the registers of what it is made of
+MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has four, was faster walked
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -136,7 +136,7 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     share, blocks = _good_share(spec, size), 1
     while blocks < most and -(-size // blocks) > share:
         blocks *= 2
-    if blocks == 1 or (schedule.threads_per_row or WARP) < WARP or len(program(spec).reductions) > MEETINGS:
+    if blocks == 1 or (schedule.threads_per_row or WARP) < WARP or len(program(spec).reductions) > MOST_REDUCTIONS:
         return spec
     report.infer(f"a block has {share} of {size} at most", "schedule", "cluster")
     return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
@@ -156,7 +156,7 @@ def _infer_math(spec: Spec, report: Report) -> Spec:
     if spec.schedule.math is not None or not has_exponentials(spec):
         return spec
     row = row_of(spec)
-    wide = next((t for t in spec.outputs if row in t.shape and t.dtype.is_float and t.dtype.bits > 16), None)
+    wide = next((t for t in spec.outputs if row in t.shape and t.dtype.bits > 16), None)
     why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
     report.infer(why, "schedule", "math")
     return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))

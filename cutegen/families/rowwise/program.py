@@ -84,11 +84,6 @@ class Walk:
     after: tuple[RowStep, ...]
 
     @property
-    def meets(self) -> bool:
-        """Whether the threads of a row exchange what they have of its reductions, all at once."""
-        return bool(self.reductions)
-
-    @property
     def values(self) -> tuple[Expr, ...]:
         """All that is computed of each element."""
         steps: tuple[Named | Store | Reduction | Column, ...]
@@ -110,7 +105,7 @@ class Program:
     @property
     def meetings(self) -> int:
         """How often the threads of a row exchange what they have of its reductions."""
-        return sum(one.meets for one in self.walks)
+        return sum(bool(one.reductions) for one in self.walks)
 
     @property
     def columns(self) -> tuple[Column, ...]:

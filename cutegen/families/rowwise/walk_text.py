@@ -55,6 +55,7 @@ class WalkText:
     stores: list[StoreText]
     columns: list[ColumnText]
     reductions: list[ReductionText]
+    backwards: bool  # whether it begins at the row's end, of which a cache has what the walk before read last
     across: list[str]  # the statements by which the threads of a row exchange what they have of these
     after: list[str]
 
@@ -180,6 +181,7 @@ class WalksText:
             stores=stores,
             columns=columns,
             reductions=reductions,
+            backwards=number % 2 == 1,
             across=across,
             after=after,
         )
@@ -237,7 +239,7 @@ class WalksText:
         value, before = reduction.value, list[str]()
         if reduction.above is not None:
             value, before = self._exponentials(reduction, variable)
-        elif plan.walked and any(other.above == reduction.name for other in plan.program.reductions):
+        elif any(other.above == reduction.name for other in plan.program.reductions):
             kept = self.before_piece[reduction.name] = self.variables.free(f"{variable}_before")
             before = [f"{kept} = {variable}"]
         whole = printer.spread(value, printer.print(value))
@@ -269,10 +271,8 @@ class WalksText:
         finite = f"cute.arch.fmax({largest}, {LEAST_F32})"
         if dtype is Dtype.f64:
             finite = f"cutlass.max({largest}, cutlass.Float64({LEAST_F64}))"
-        lines = [f"{least} = {finite}"]
-        if self.plan.walked:
-            before = self.before_piece[reduction.above]
-            lines.append(f"{variable} = {variable} * {scale_of(reduction)}({before}, {largest})")
+        scale = f"{scale_of(reduction)}({self.before_piece[reduction.above]}, {largest})"
+        lines = [f"{least} = {finite}", f"{variable} = {variable} * {scale}"]
         name = f"above {reduction.above}"  # no statement's
         self._known(name, least)
         difference = Binary("-", reduction.value, Local(name, dtype=dtype), dtype=dtype, place=place)
