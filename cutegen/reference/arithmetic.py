@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.reference.rounding import (
     Bounded,
-    half_subnormal,
+    of_open_sign,
     overflow,
     product_is_exact,
     rounding,
@@ -68,7 +68,6 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
     A zero times what may have either sign is a zero of either, which the smallest error tells.
     """
-    import torch
 
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
@@ -80,7 +79,7 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
     infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
-    result = replace(result, error=torch.where(either & (result.error == 0), half_subnormal(dtype), result.error))
+    result = replace(result, error=of_open_sign(result.error, either, dtype))
     finite = a.value.isfinite() & b.value.isfinite()
     return replace(result, overflowed=_overflowed(finite, value, error, result))
 
@@ -163,6 +162,8 @@ def where(condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
     reach = torch.maximum(error, torch.where(same, 0.0, apart) + other).nan_to_num(torch.inf, torch.inf)
     # an infinity or NaN on one side only: anything may come
     reach = torch.where(~same & ~apart.isfinite(), torch.inf, reach)
+    if a.dtype.is_float:
+        reach = of_open_sign(reach, (a.value == 0) & (a.value.signbit() != b.value.signbit()), a.dtype)
     return Bounded(value, torch.where(condition.exact, error, reach), a.dtype)
 
 
@@ -264,9 +265,10 @@ def _whole(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded) -> Bounded:
     """A whole number near x, exactly: between those of both ends of x where that is not known exactly."""
     import torch
 
-    value = f(x.value)
-    error = torch.maximum(f(x.value + x.error) - value, value - f(x.value - x.error))
-    return Bounded(value, torch.where(x.exact, 0.0, error.nan_to_num(torch.inf, torch.inf)), x.dtype)
+    value, least, most = f(x.value), f(x.value - x.error), f(x.value + x.error)
+    error = torch.maximum(most - value, value - least).nan_to_num(torch.inf, torch.inf)
+    error = of_open_sign(error, least.signbit() != most.signbit(), x.dtype)
+    return Bounded(value, torch.where(x.exact, 0.0, error), x.dtype)
 
 
 def _gelu(x: Bounded, dtype: Dtype) -> Bounded:

@@ -65,6 +65,13 @@ def overflow(dtype: Dtype) -> float:
     return 2.0 ** (_TOP[dtype] - 1) * (2 - 2.0 ** (1 - PRECISION[dtype] - (dtype is not Dtype.f64)))
 
 
+def of_open_sign(error: torch.Tensor, open: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """The errors of results, with the smallest there is for zeros that are exact but for a sign that is `open`."""
+    import torch
+
+    return torch.where(open & (error == 0), half_subnormal(dtype if dtype in PRECISION else Dtype.f32), error)
+
+
 def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
     """Whether a float64 is a number of `dtype`."""
     return rounded(value, dtype) == value
@@ -215,6 +222,7 @@ def _to_f8(x: Bounded, dtype: Dtype) -> Bounded:
 
     nearest, least, most = stored(value), stored(value - reach), stored(value + reach)
     error = torch.maximum(most - nearest, nearest - least)
+    error = of_open_sign(error, least.signbit() != most.signbit(), dtype)
     error = torch.where(x.error == torch.inf, torch.inf, error)  # NaN may be among what it stands for
     return Bounded(nearest, torch.where(nearest.isnan() & x.exact, 0.0, error), dtype)
 

@@ -210,6 +210,25 @@ def test_a_zero_times_what_may_have_either_sign_is_a_zero_of_either() -> None:
         assert compare(torch.tensor([result, 0.0]), expected, bound, signed=True).ok is ok
 
 
+@pytest.mark.parametrize(
+    ("text", "out"),
+    [
+        ("exp(Y) - 1.0", Dtype.f8e4m3),
+        ("round(exp(Y) - 1.0)", Dtype.f32),
+        ("where(exp(Y) > 1.0, X, -X)", Dtype.f32),
+    ],
+)
+def test_what_becomes_zero_from_either_side_is_a_zero_of_either_sign(text: str, out: Dtype) -> None:
+    """The first element is near a number at which its zero turns its sign, the second is far from it."""
+    values = {"X": torch.tensor([0.0, 0.0]), "Y": torch.tensor([-1e-9, -5e-4])}
+    expected, bound = evaluate(pointwise(f"D = {text}", out, X=Dtype.f32, Y=Dtype.f32), values, {})
+    assert expected.tolist() == [0, 0] and 0 < bound[0] < 1e-44 and bound[1] == 0
+    right = torch.where(expected.signbit(), -0.0, 0.0)
+    for first, second, ok in ((-1, 1, True), (1, 1, True), (1, -1, False)):
+        given = (right * torch.tensor([first, second])).to(TORCH[out])
+        assert compare(given, expected, bound, signed=True).ok is ok
+
+
 def test_a_fixed_size_need_not_be_seen_in_a_tensor_that_is_read() -> None:
     spec = pointwise("D = X + coord(M)", Dtype.f32, X=Dtype.f32)
     fixed = replace(spec, tensors=(replace(spec.tensors[0], shape=("N",)), replace(spec.tensors[1], shape=("N", "M"))))
