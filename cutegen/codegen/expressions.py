@@ -58,8 +58,8 @@ class Printer:
     """Prints expressions as Python statements.
 
     `names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`.
-    `coordinates` has the text of `coord(...)` by mode, `axes` the number of each mode that is reduced. `taken` are
-    further names that no temporary may have.
+    `coordinates` has the text of `coord(...)` by mode, of which those along the modes `uniform` are numbers, `axes` the
+    number of each mode that is reduced. `taken` are further names that no temporary may have.
     """
 
     names: Mapping[str, str]
@@ -69,6 +69,7 @@ class Printer:
     coordinates: Mapping[str, str] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
+    uniform: frozenset[str] = frozenset()
     anchor: str | None = None  # a variable that holds a tensor
     next_number: int = 0  # of the next temporary
     functions: ClassVar[str] = "torch"  # where the functions are that both printers call by one name
@@ -118,7 +119,8 @@ class Printer:
     def is_tensor(self, node: Expr) -> bool:
         """Whether an expression prints as a tensor, not as a number that is the same for all elements."""
         return any(
-            isinstance(n, MatMul | Coord)
+            isinstance(n, MatMul)
+            or (isinstance(n, Coord) and n.mode not in self.uniform)
             or (isinstance(n, Name) and n.id in self.tensors)
             or (isinstance(n, Local) and n.id in self.tensor_locals)
             or (isinstance(n, Call) and n.function in _SPREADING)

@@ -56,7 +56,9 @@ targets: [sm_80, sm_90a]
         lead = leading(tensors.values())
         if lead is None:
             widest = max(tensors.values(), key=lambda t: len(t.shape))
-            lacks = next(m for t in tensors.values() for m in t.shape if m not in widest.shape)
+            lacks = next((m for t in tensors.values() for m in t.shape if m not in widest.shape), None)
+            if lacks is None:
+                return  # it has a mode twice, which is said where shapes are read
             message = f"no tensor has all modes: `{widest.name}` lacks `{lacks}`"
             help = "give one tensor all modes; the others broadcast along those that they lack"
             ctx.say("CG129", message, "tensors", widest.name, "shape", help=help)

@@ -92,6 +92,19 @@ def test_all_statements_of_a_kind_that_the_op_has_are_taken() -> None:
     assert spec.operation.summed(spec) == ("N",) and spec.operation.contracted(spec) == ()
 
 
+def test_a_mode_twice_in_every_tensor_is_said_as_that() -> None:
+    text = """\
+cutegen: 1
+kernel: twice
+op: rowwise
+tensors:
+  A: {shape: [N, N], dtype: f32}
+  D: {shape: [N, N], dtype: f32, role: out}
+compute: D = A - max(A, N)
+"""
+    assert [problem.code for problem in found_in(text)] == ["CG115", "CG115"]
+
+
 # Base; what is replaced and by what (`«` marks the expected place); code; words; what applies the help: old, new text.
 REFUSED = [
     (ROWS, {"r: {shape: [M]": "r: {shape: [M, K]", "X: {shape: ": "X: {shape: «"}, "CG129",

@@ -94,6 +94,7 @@ class WalksText:
             self.width - (4 if plan.walked else 0),
             coordinates,
             taken=taken,
+            uniform=frozenset(self.row_coordinates),
             numbers=numbers,
             converted=converted_tensors(plan),
         )

@@ -77,7 +77,7 @@ tensors:
 compute:
   - c = sum(where(P, X, 0), N)
   - q = max(P, N) > 0
-  - Y = max(X, N) - min(X, N) + X
+  - Y = max(X, N) - min(X, N) + minimum(X, coord(M))
 schedule: {threads_per_row: 4, tiler: {M: 8}}
 static: {N: 20}
 targets: [sm_80]
