@@ -30,7 +30,8 @@ class Operand:
     def parts_words(self, narrows: bool) -> bool:
         """Whether accesses move parts of the words that are converted; with `narrows` some move one element.
 
-        Masked ones leave the values in local memory, unless the registers that they fill are cleared before.
+        Such loads leave the values in local memory, masked ones and those of a loop, unless the registers that they
+        fill are cleared before.
         """
         return self.converted and (narrows or self.bits < WORD)
 

@@ -27,6 +27,7 @@ class OperandText:
     storing: list[str]
     element: list[str]  # more arguments of a fragment
     is_bool: bool
+    clear: str  # why its registers are cleared before they are filled; nothing where they are not
     held: str  # the values of its registers, in the type that all that is computed of them wants
 
 
@@ -53,8 +54,15 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
+        clear=_clear(plan, o),
         held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),
     )
+
+
+def _clear(plan: RowwisePlan, o: Operand) -> str:
+    if plan.masked:
+        return "for what is masked off"
+    return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
 
 
 def _held(values: str, dtype: Dtype, converted: Dtype | None) -> str:

@@ -108,7 +108,8 @@ def smem_bytes(spec: Spec) -> int:
 
 def _operand(spec: Spec, name: str, read: bool) -> Operand:
     """How a thread accesses a tensor along the rows. One that broadcasts is touched again, and stays in the cache."""
-    found = operand(spec, spec.tensor(name), vector_of(spec), read)
+    tensor = spec.tensor(name)
+    found = replace(operand(spec, tensor, vector_of(spec), read), converted=read and tensor.dtype.is_f8)
     priority = spec.schedule.copy.evict_priority
     assert priority is not None
     return found if found.broadcast else replace(found, evict_priority=priority)

@@ -124,6 +124,18 @@ compute: Y = X * w / sum(abs(X), N)
 schedule: {threads_per_row: 8, tiler: {M: 4, N: 64}}
 targets: [sm_80]
 """
+BYTES = """\
+cutegen: 1
+kernel: bytes
+op: rowwise
+tensors:
+  X: {shape: [T], dtype: bf16}
+  F: {shape: [T], dtype: f8e4m3}
+  Y: {shape: [T], dtype: bf16, role: out}
+compute: Y = X + F - max(X, T)
+schedule: {threads_per_row: 16, keep: reload, tiler: {T: 256}, predication: {T: none}}
+targets: [sm_89]
+"""
 SHARED = """\
 cutegen: 1
 kernel: shared
@@ -250,6 +262,7 @@ targets: [sm_80]
 TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
 TEXTS |= {"online": ONLINE, "few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
+TEXTS |= {"bytes": BYTES}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
@@ -320,6 +333,7 @@ NAMES = [
     "written",
     "line",
     "online",
+    "bytes",
 ]
 
 
@@ -328,7 +342,7 @@ def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_p
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
     assert ("rows of two pieces" in {report.name for report in found}) == (
-        name in ("again", "free", "walked", "written", "online")
+        name in ("again", "free", "walked", "written", "online", "bytes")
     )
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
