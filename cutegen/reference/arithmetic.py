@@ -68,7 +68,6 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
     A zero times what may have either sign is a zero of either, which the smallest error tells.
     """
-
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:

@@ -65,11 +65,15 @@ def overflow(dtype: Dtype) -> float:
     return 2.0 ** (_TOP[dtype] - 1) * (2 - 2.0 ** (1 - PRECISION[dtype] - (dtype is not Dtype.f64)))
 
 
-def of_open_sign(error: torch.Tensor, open: torch.Tensor, dtype: Dtype) -> torch.Tensor:
-    """The errors of results, with the smallest there is for zeros that are exact but for a sign that is `open`."""
+def of_open_sign(error: torch.Tensor, either: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """The errors of results, which are exact zeros but for their sign where that may be `either` and the error is 0.
+
+    The smallest error says so: the sign is then not compared, and no other number is within it.
+    """
     import torch
 
-    return torch.where(open & (error == 0), half_subnormal(dtype if dtype in PRECISION else Dtype.f32), error)
+    least = half_subnormal(Dtype.f32 if dtype.is_f8 else dtype)
+    return torch.where(either & (error == 0), least, error)
 
 
 def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:

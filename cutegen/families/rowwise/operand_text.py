@@ -60,6 +60,7 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
 
 
 def _clear(plan: RowwisePlan, o: Operand) -> str:
+    """Why the registers of a load are cleared before it, nothing where they are not."""
     if plan.masked:
         return "for what is masked off"
     return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
