@@ -42,6 +42,17 @@ compute: [Y = X, Z = X + coord(M)]
 static: {L: 2}
 targets: [sm_80]
 """
+LOGARITHMS = """
+cutegen: 1
+kernel: logarithms
+op: rowwise
+tensors:
+  X: {shape: [N], dtype: f32}
+  Y: {shape: [N], dtype: f32, role: out}
+compute: "Y = X + sum(where(X != log(coord(N)), X, 1), N)"
+static: {N: 64}
+targets: [sm_80]
+"""
 CHECKED = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype, len\(modes\), device\)"
 MADE = r'_new\("c", \(a.shape\[0\]'
 REAL, MOST = r"    _expect\(isinstance\(alpha.*\n", r"65535 \* BLK_N"
@@ -182,3 +193,9 @@ def test_what_is_promised_is_kept(tmp_path: Path) -> None:
         "bytes": [],
         "through_a_workspace": [],
     }
+
+
+def test_a_condition_on_an_infinity_may_be_unsure(tmp_path: Path) -> None:
+    """log(0) is -inf, of which `expected` knows nothing: every element of the row may then be as wrong as that one."""
+    (module,) = generate(LOGARITHMS, "specs/x.yaml").modules
+    assert failing(module, module.text, tmp_path) == []

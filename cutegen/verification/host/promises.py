@@ -9,19 +9,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
 from cutegen.contract import compiled_arguments, has_workspaces
 from cutegen.dtypes import Dtype
+from cutegen.expressions import parsing as ex
 from cutegen.language.model import Scalar
-from cutegen.reference.bounds import evaluate
+from cutegen.reference.bounds import Evaluator
+from cutegen.reference.rounding import Bounded
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
 from cutegen.verification.host.judging import Check, Host, unnamed
 from cutegen.verification.programs import far
 from cutegen.verification.tensors import make_tensors
+
+if TYPE_CHECKING:
+    import torch
 
 _ROUNDED = 0.4  # of the elements of which anything is said: as many as those of which a bound is judged
 _SHARP = 16  # times the bound of this room: a module's own is simpler, and a few times as large
@@ -201,12 +206,14 @@ def _allowed_by(host: Host) -> str:
     """What is wrong if a module's `expected` lets most elements be much further off than roundings may take them.
 
     Of elements of which it says nothing, as its simpler bounds sometimes must, nothing is said; nor where few elements
-    are rounded at all.
+    are rounded at all; nor where infinities come of finite numbers, as of log(0): a module knows nothing of those, so
+    that a condition on one is unsure, and a sum of a row takes that to every element.
     """
     tensors = make_tensors(host.spec, replace(host.case, data="random"), host.executor.device)
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
     views = {made.tensor.name: made.view for made in tensors}
-    ours = evaluate(host.spec, views, scalars)
+    evaluator = _Watching(host.spec, views, scalars)
+    ours = evaluator.outputs()
     try:
         theirs = host.module.expected(*views.values(), *host.scalars.values())
     except Exception as error:
@@ -216,9 +223,29 @@ def _allowed_by(host: Host) -> str:
         some = own.bound.isfinite() & (own.bound > 0) & bound.isfinite()
         if some.sum() > _ROUNDED * (own.bound.isfinite() & bound.isfinite()).sum():
             ratio = float((bound[some] / own.bound[some]).median())
-            if ratio > _SHARP:
+            if ratio > _SHARP and not evaluator.infinite:
                 return f"{host.spec.tensor(name).argument} may be {ratio:.3g} times as far off as roundings take it"
     return ""
+
+
+class _Watching(Evaluator):
+    """An evaluator that tells whether any number was `infinite` that it computed of finite ones, such as log(0)."""
+
+    infinite = False
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._operands: list[torch.Tensor] = []  # where each operand of the node under way is infinite
+
+    def expr(self, node: ex.Expr) -> Bounded:
+        others, self._operands = self._operands, []
+        found = super().expr(node)
+        made = infinite = found.value.isinf()
+        for operand in self._operands:
+            made = made & ~operand
+        self.infinite |= bool(node.children) and bool(made.any())
+        self._operands = [*others, infinite]
+        return found
 
 
 def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
