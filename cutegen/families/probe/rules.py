@@ -13,11 +13,12 @@ from cutegen import layouts
 from cutegen.algebra import NotDefined
 from cutegen.algebra.composition import composed_at_run_time
 from cutegen.families.common.rules.candidates import in_tiler, show_extents
-from cutegen.families.common.rules.limits import MAX_COUNT
 from cutegen.families.probe.schedule import Spec
 from cutegen.lint.rule import Candidate, Rule, Say
 from cutegen.lint.trial import changed, first_that_works, first_written, is_written, say_layout, written
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
+
+MAX_PLACES = MAX_THREADS * MAX_VALUES  # of a tile
 
 
 def threads(spec: Spec, say: Say) -> None:
@@ -110,14 +111,14 @@ def composes(spec: Spec, say: Say) -> None:
 
 
 def tile_size(spec: Spec, say: Say) -> None:
-    """A probe's tile has fewer than 2**31 elements: the places of a layout are 32-bit numbers."""
+    """A probe's tile has at most 2^20 elements, as many as a layout can read: all of them are drawn."""
     tiler = spec.schedule.tiler
     assert tiler is not None
-    if (places := prod(tiler.values())) > MAX_COUNT:
+    if (places := prod(tiler.values())) > MAX_PLACES:
         mode = max(tiler, key=lambda mode: tiler[mode])
-        notes = (f"{' * '.join(map(str, tiler.values()))} = {places} > {MAX_COUNT}",)
-        fits = MAX_COUNT // (places // tiler[mode])
-        message = f"the tile has {places} elements, and {MAX_COUNT} are the most"
+        notes = (f"{' * '.join(map(str, tiler.values()))} = {places} > {MAX_PLACES}",)
+        fits = MAX_PLACES // (places // tiler[mode])
+        message = f"the tile has {places} elements, and {MAX_PLACES} are the most"
         say(message, "schedule", "tiler", mode, notes=notes, help=f"`{mode}: {fits}` is the most" if fits else None)
 
 
