@@ -2,7 +2,7 @@
 
 Poison is kept for each bit: an array like the register's own, whose ones mark bits that mean nothing. So a half that is
 packed with a known one, and thrown away later, taints nothing but itself. Operations that only move bits move their
-poison along; in all others one poisoned bit of a source poisons the whole result.
+poison along, sums and products carry it upwards; in all others one poisoned bit of a source poisons the whole result.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Poison = Array | None
 Rule = Callable[[Sequence[Poison], Sequence[Array]], list[Poison]]
 """A function from the poison of each source and the values of the sources to the poison of each destination."""
 _WHOLE = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64")
+_INTEGERS = tuple(word for word in _WHOLE if word[0] != "b")
 _MOVES: dict[str, tuple[int, ...]] = {
     "shl": (0,),
     "shr": (0,),
@@ -58,6 +59,8 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
         return _without_empty(_selected(widths[0]))
     if opcode in ("and", "or") and plain:
         return _without_empty(_masked(opcode == "and"))
+    if (opcode in ("add", "sub") or opcode in ("mul", "mad") and "lo" in modifiers) and modifiers[-1] in _INTEGERS:
+        return _without_empty(_any_bit(widths) if "sat" in modifiers else _carried)
     if opcode in ("xor", "not") and plain:
         return _without_empty(_either)
     if opcode == "lop3":
@@ -137,6 +140,12 @@ def _either(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
         if one is not None:
             total = one if total is None else total | one
     return [total]
+
+
+def _carried(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+    """The rule of sums and lower halves of products: carries go up, so what lies below all poison of them is known."""
+    (lost,) = _either(poison, values)
+    return [None if lost is None else lost | (~lost + lost.dtype.type(1))]
 
 
 def _moved(op: PureOp, data: Sequence[int]) -> Rule:

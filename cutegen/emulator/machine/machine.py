@@ -18,6 +18,7 @@ from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.schedule import Schedule
 from cutegen.emulator.memory.arenas import GlobalMemory
 from cutegen.emulator.memory.global_access import GlobalAccess
+from cutegen.emulator.memory.local_memory import LocalMemory
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.special_registers import special_values
 from cutegen.emulator.operations.state import Lanes
@@ -63,7 +64,7 @@ class Machine:
         self.dynamic, self.limit = shared, limit
         self.order = Order(seed)
         self.threads = prod(block)
-        alone = not program.placement.static + shared and len(program.widths) <= _REGISTERS
+        alone = not program.placement.static + shared + program.placement.local and len(program.widths) <= _REGISTERS
         self.cluster, self.size = cluster, prod(cluster)
         self.ordered = program.ordered or self.size > 1 or counts_some(program, self.threads)
         most = _MORE_LANES if alone and not self.ordered else _LANES
@@ -111,9 +112,11 @@ class Machine:
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
         access = GlobalAccess(self.memory, ids, self.threads, epochs)
         specials = special_values(numbers, self.grid, self.block, self.cluster, placement.static, self.dynamic)
-        lanes = Lanes(list(self.program.widths), shape, shared, access, self.parameters, specials, team)
+        local = LocalMemory(placement.local, shape)
+        lanes = Lanes(list(self.program.widths), shape, shared, local, access, self.parameters, specials, team)
         if self.traced:
             lanes.origins = shared.origins = access.origins = Origins(self.program.slots, shape, epochs)
+            local.trace(lanes.origins)
         kind = Schedule if team is None else OrderedSchedule
         schedule = kind(self.program, lanes, self.order, epochs, self.limit)
 

@@ -2,7 +2,7 @@
 
 In shared memory the variables of fixed size come first, then the dynamic ones, which are as large as the launch says.
 Between two variables is room that belongs to nobody, so that an access that leaves one does not look like one of the
-next.
+next. In local memory, of which each thread has its own, they lie one after the other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ PEER_BITS = 24
 """In shared addresses of the cluster's window, the bits from this one on are the rank of a block plus one; in those of
 the block's own window, which lies in it, they are 0."""
 
+LOCAL_BASE = 1024
+"""The local address of a thread's first byte."""
+
 _VARIABLES = 1 << 58  # address of the first variable in global and constant memory
 _ROOM = 1 << 40  # bytes from one of those to the next
 _APART = 4096  # bytes at least between two shared variables
@@ -40,12 +43,14 @@ class Placement:
     """Where all variables of a kernel lie; `places` has them by name.
 
     `static` is how many bytes of a block's shared memory the variables of fixed size take on a device, one after the
-    other. `dynamic` is the offset in bytes, in shared memory as it is emulated, of what the launch adds.
+    other. `dynamic` is the offset in bytes, in shared memory as it is emulated, of what the launch adds. `local` is how
+    many bytes of local memory a thread has.
     """
 
     places: Mapping[str, Place]
     static: int
     dynamic: int
+    local: int
 
     def shared(self, extra: int) -> list[tuple[str, int, int]]:
         """The shared variables in order: the name of each, the offset of its first byte, and that after its last byte.
@@ -64,9 +69,13 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
     """Places the variables of a module and of one of its kernels."""
     variables = {v.name: v for v in (*module.variables, *kernel.variables)}
     places: dict[str, Place] = {}
-    static = end = 0
+    static = end = local = 0
     for number, variable in enumerate(variables.values()):
-        if variable.space != "shared":
+        if variable.space == "local":
+            local = _aligned(local, variable.align)
+            places[variable.name] = Place(variable, LOCAL_BASE + local)
+            local += variable.size
+        elif variable.space != "shared":
             places[variable.name] = Place(variable, _VARIABLES + number * _ROOM)
         elif not variable.dynamic:
             start = _aligned(end + _APART if end else 0, variable.align)
@@ -77,7 +86,7 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
     widest = max((v.align for v in dynamic), default=1)
     start = _aligned(end + _APART if end and dynamic else end, widest)
     places |= {v.name: Place(v, BASE + start) for v in dynamic}
-    return Placement(places, _aligned(static, widest), start)
+    return Placement(places, _aligned(static, widest), start, local)
 
 
 def _aligned(offset: int, align: int) -> int:

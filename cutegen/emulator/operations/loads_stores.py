@@ -24,7 +24,7 @@ from cutegen.emulator.ptx.types import STORAGE, Type
 
 _TYPES = (*(f"{kind}{width}" for kind in "bus" for width in (8, 16, 32, 64)), "f32", "f64")
 _CACHES = {"ld": ("ca", "cg", "cs", "lu", "cv"), "st": ("wb", "cg", "cs", "wt")}
-_SPACES = {"ld": ("param", "param::entry", "const"), "st": ()}  # besides global and shared memory
+_SPACES = {"ld": ("local", "param", "param::entry", "const"), "st": ("local",)}  # besides global and shared memory
 _FIRST_LEVEL = tuple(
     f"L1::{p}" for p in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")
 )
@@ -129,7 +129,11 @@ def load_operation(
 
 
 def _memories_of(space: str) -> tuple[str, ...]:
-    """Which memories an access in a state space may reach: "global", "shared" or, with a generic address, both."""
+    """Which memories of several threads an access in a state space may reach: "global", "shared" or, with a generic
+    address, both.
+    """
+    if space == "local":
+        return ()
     return ("global", "shared") if not space else ("shared",) if space == "shared" else ("global",)
 
 
@@ -190,6 +194,8 @@ def _load(
     lanes: Lanes, access: _Access, address: Array, offset: int, active: Mask, instruction: Instruction
 ) -> tuple[list[Array], list[Poison]]:
     """Loads from all memories that the access reaches: the values, and the poison of each. Raises Stop for a fault."""
+    if access.space == "local":
+        return lanes.local.load(address, offset, access.size, access.count, active, instruction)
     parts = []
     for memory, where, part in _memories(lanes, access.space, address, active):
         if isinstance(memory, SharedMemory):
@@ -251,6 +257,10 @@ def store_operation(instruction: Instruction, slots: Mapping[str, int], places: 
         address = where.known_base(lanes, mask, instruction)
         values = [source(lanes) for source in sources]
         poison: list[Poison] = [lanes.poison.get(origin) for origin in origins]
+        if access.space == "local":
+            active = lanes.active(mask)
+            lanes.local.store(address, where.offset, access.size, values, poison, active, instruction)
+            return
         for memory, at, part in _memories(lanes, access.space, address, lanes.active(mask)):
             if isinstance(memory, SharedMemory):
                 offset, columns = where.offset, None

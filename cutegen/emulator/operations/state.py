@@ -18,6 +18,7 @@ from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, all_ones, poison_whole, poisoned_lanes
 from cutegen.emulator.lanes import Mask, both, first_lane
 from cutegen.emulator.memory.global_access import GlobalAccess
+from cutegen.emulator.memory.local_memory import LocalMemory
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.ptx.types import STORAGE
@@ -46,6 +47,7 @@ class Lanes:
         widths: list[int],
         shape: tuple[int, int],
         shared: SharedMemory,
+        local: LocalMemory,
         access: GlobalAccess,
         parameters: bytes,
         specials: Mapping[str, Array],
@@ -56,7 +58,7 @@ class Lanes:
         self.wide: list[Array | None] = [None] * len(widths)
         self.poison: dict[int, Array] = {}
         self.alive: Mask = None
-        self.shared, self.access = shared, access
+        self.shared, self.local, self.access = shared, local, access
         self.parameters, self.specials = parameters, specials
         self.underflow = False
         self.products: dict[tuple[int, ...], tuple[Array, list[Array]]] = {}

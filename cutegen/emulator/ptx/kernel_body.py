@@ -140,7 +140,7 @@ class Body:
             tokens.take()
             while not tokens.accept(";"):
                 tokens.take()
-        elif token.text == ".shared":
+        elif token.text in (".shared", ".local"):
             variable = read_variable(tokens)
             self.variables.append(variable)
             self.scope.names[variable.name] = Symbol(variable.name)

@@ -112,6 +112,10 @@ class Parameter:
     align: int
 
 
+Space: TypeAlias = Literal["shared", "global", "const", "local"]
+"""A state space that variables may be in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable of a state space, with `size` bytes at a multiple of `align` bytes.
@@ -121,7 +125,7 @@ class Variable:
     """
 
     name: str
-    space: Literal["shared", "global", "const"]
+    space: Space
     size: int
     align: int
     dynamic: bool

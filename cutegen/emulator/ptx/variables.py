@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import Literal, cast
+from typing import cast, get_args
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
 from cutegen.emulator.ptx.lexer import Tokens, read_number
-from cutegen.emulator.ptx.model import Parameter, Variable
+from cutegen.emulator.ptx.model import Parameter, Space, Variable
 
 TYPE_BYTES = {f".{kind}{8 * size}": size for kind in "bsuf" for size in (1, 2, 4, 8) if (kind, size) != ("f", 1)}
 """The scalar types of registers and variables -> how many bytes each has."""
@@ -29,7 +29,7 @@ def read_variable(tokens: Tokens) -> Variable:
     while tokens.next.text in _LINKING:
         external |= tokens.take().text == ".extern"
     space = tokens.take().text.lstrip(".")
-    if space not in ("shared", "global", "const"):
+    if space not in get_args(Space):
         raise _unsupported(tokens, f".{space}", "this state space")
     align = 0
     vector = 1
@@ -67,7 +67,7 @@ def read_variable(tokens: Tokens) -> Variable:
     size = 0 if open_ended else count * element
     return Variable(
         name,
-        cast(Literal["shared", "global", "const"], space),
+        cast(Space, space),
         size,
         align or element,
         open_ended and external,

@@ -60,6 +60,30 @@ def test_every_packed_type_is_taken_by_its_parts() -> None:
     assert data.astype(np.uint32).view(np.float32).tolist() == [float(i * i) for i in range(8)]
 
 
+CARRIED = (
+    "add.u32 %r7, %r6, %r5;",
+    "sub.s32 %r7, %r5, %r6;",
+    "mul.lo.u32 %r7, %r6, 3;",
+    "mad.lo.s32 %r7, %r6, 5, %r6;",
+)
+SPREAD = ("mul.hi.u32 %r7, %r6, 3;", "min.u32 %r7, %r6, %r5;", "add.sat.s32 %r7, %r6, %r5;")
+
+
+@pytest.mark.parametrize("sum_", CARRIED)
+def test_sums_and_products_carry_poison_upwards_only(sum_: str) -> None:
+    """The compiler packs bytes with nothing, adds, and stores the lowest byte."""
+    body = f"mov.b32 %r6, {{%rs1, %never16}};\nshl.b32 %r6, %r6, 8;\n{sum_}\n"
+    assert go(of(body + "st.global.u16 [%rd5], %r7;\nst.global.u8 [%rd5+2], %r7;"), out(), block=8).ok
+    above = body + "bfe.u32 %r7, %r7, 24, 1;\nst.global.b32 [%rd5], %r7;"
+    assert fault(of(above), out(), block=8).kind == "never-written"
+
+
+@pytest.mark.parametrize("other", SPREAD)
+def test_what_is_no_sum_of_lower_bits_is_poison_as_a_whole(other: str) -> None:
+    body = f"mov.b32 %r6, {{%rs1, %never16}};\n{other}\nst.global.u8 [%rd5], %r7;"
+    assert fault(of(body), out(), block=8).kind == "never-written"
+
+
 def test_only_the_bits_that_are_stored_count() -> None:
     body = "mov.b32 %r6, {%rs1, %never16};\nmov.b64 %rd6, {%r6, %never};\n"
     for store in ("st.global.u16 [%rd5], %r6;", "st.global.u8 [%rd5], %r6;", "st.global.b16 [%rd5], %rd6;"):

@@ -308,7 +308,7 @@ def test_multiply_add_rounds_once(a: float, b: float, c: float, expected: float)
     [
         "atom.global.add.u32 %r2, [%rd0], 1;",
         "bar.red.popc.u32 %r2, 1, %p1;",
-        "ld.local.b32 %r2, [%rd0];",
+        "cvta.local.u64 %rd2, %rd0;",
         "ld.relaxed.gpu.global.b32 %r2, [%rd0];",
         "mov.u32 %r2, %clock;",
         "shfl.idx.b32 %r2, %r0, 0, 31;",
