@@ -36,8 +36,11 @@ def test_each_thread_has_its_own() -> None:
     assert (run(body) == numbers).all()
     own = "st.local.b32 [%rd9], %r2;\nld.local.b32 %r5, [%rd9];\nst.global.b32 [%rd5], %r5;"
     assert (run(own) == numbers).all()
-    meet = "st.local.v2.b32 [%rd6], {1,2};\nst.local.v2.b32 [%rd6+8], {3,4};\nst.local.b32 [%rd9], %r2;\nld.local.b32 %r5, [%rd7];\n"
-    assert (run(meet + "st.global.b32 [%rd5], %r5;") == np.where(numbers % 4 == 1, numbers, 2)).all()
+    some = "st.local.v2.b32 [%rd6], {1,2};\nst.local.v2.b32 [%rd6+8], {3,4};\nst.local.b32 [%rd9], %r2;\n"
+    assert (
+        run(some + "ld.local.b32 %r5, [%rd7];\n" + "st.global.b32 [%rd5], %r5;")
+        == np.where(numbers % 4 == 1, numbers, 2)
+    ).all()
 
 
 def test_narrow_and_wide_accesses_meet() -> None:
