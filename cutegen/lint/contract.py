@@ -16,8 +16,8 @@ from cutegen.lint.trial import as_written, changed, is_written, try_out
 from cutegen.planning import make_plan
 from cutegen.planning.report import Report
 
-SIZES, ADDRESSES = "CG225", "CG226"
-CONTRACT = (SIZES, ADDRESSES)
+SIZES, ADDRESSES, MAJORNESS = "CG225", "CG226", "CG227"
+CONTRACT = (SIZES, ADDRESSES, MAJORNESS)
 
 
 def notes(spec: KernelSpec, inferred: Mapping[Path, str]) -> list[Diagnostic]:
@@ -34,7 +34,9 @@ def note_codes() -> tuple[str, ...]:
 
 
 def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnostic]:
-    """A note for each mode whose sizes, and one for the tensors whose addresses, were narrowed by inference."""
+    """A note for each mode whose sizes, one for the tensors whose addresses, and one for those whose strides were
+    narrowed by inference.
+    """
     for mode, step in spec.divisible.items():
         why = inferred.get(("divisible", mode))
         if why is not None and step > 1:
@@ -57,6 +59,17 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
             severity="note",
             notes=(inferred["tensors", aligned[0].name, "align"],),
             help=_any_address(spec, aligned),
+        )
+    turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.shape[-1]]
+    if turned:
+        first, major = turned[0], turned[0].major
+        yield spec.source.diagnostic(
+            MAJORNESS,
+            f"{', '.join(t.name for t in turned)}: only what is contiguous along {major} is taken, which was inferred",
+            *("tensors", first.name),
+            severity="note",
+            notes=(inferred["tensors", first.name, "major"], f"torch's own are contiguous along {first.shape[-1]}"),
+            help=f"write `major: {major}` where that is meant, or reduce along {first.shape[-1]}",
         )
 
 

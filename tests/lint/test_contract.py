@@ -89,6 +89,21 @@ def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
     assert not notes_of(spec("gemm", align=4))
 
 
+def rows(along: str, **tensor: str) -> str:
+    tensors = {"X": {"shape": ["M", "N"], "dtype": "f32", **tensor}}
+    tensors["Y"] = {**tensors["X"], "role": "out"}
+    return document("rowwise", tensors, f"Y = X - mean(X, {along})", {})
+
+
+def test_rows_that_are_not_torchs_own_are_said() -> None:
+    (note,) = notes_of(rows("M"))
+    assert (note.code, note.severity) == ("CG227", "note")
+    assert note.message == "X, Y: only what is contiguous along M is taken, which was inferred"
+    assert note.help == "write `major: M` where that is meant, or reduce along N"
+    assert "torch's own are contiguous along N" in note.notes
+    assert not notes_of(rows("M", major="M")) and not notes_of(rows("N"))
+
+
 @pytest.mark.parametrize("promises", [{}, {"align": 16}, {"align": None}, {"align": None, "divisible": {"N": 4}}])
 def test_what_was_not_written_is_not_asked_of_callers(promises: dict[str, Any]) -> None:
     """A kernel with narrow accesses for what its wide ones do not fit has nothing to say of sizes and addresses."""
