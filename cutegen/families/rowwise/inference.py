@@ -42,6 +42,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 }
 HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
 VALUES = 40  # of each tensor that a thread holds at most: with more, too few threads wait for memory
+IN_CLUSTERS, LOADING_AHEAD = 48, 64  # the same in clusters, and where those meet more than once and load ahead
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
 SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
 RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
@@ -49,7 +50,7 @@ WAVES = 4  # blocks of any size on each, of other persistent kernels
 LONG = 128  # threads of a row whose length is not known
 MOST = 512  # threads of a row that launches give as few as hold it
 LONG_STATIC = 512  # of one whose length is known, and too long to be held
-SHARE = 8192  # elements of a row that one block has, where a cluster meets more than once; else twice as many
+SHARE = 4096  # elements of a row, of which blocks of a cluster have a few times as many: `_good_share`
 COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
 MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has four, was faster walked
 
@@ -86,7 +87,7 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
             why = f"{columns[0].tensor} is reduced over the rows"
         elif walk.blocks is not None:
             why = "`blocks` says how many there are"
-        elif cluster_of(spec) > 1 and meetings == 1 and spec.schedule.keep == "registers":
+        elif cluster_of(spec) > 1 and _is_whole(spec) and (meetings == 1 or _loads_ahead(spec)):
             why = "a cluster loads its next rows while its blocks wait for each other"
         else:
             kind, why = "grid", "no block has to know of other rows"
@@ -133,7 +134,7 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     size, most = spec.static.get(row), min(TARGETS[target].cluster for target in spec.targets)
     if schedule.cluster is not None or size is None or schedule.keep == "reload" or row in (schedule.tiler or {}):
         return spec
-    share, blocks = _good_share(spec, size), 1
+    share, blocks = _good_share(spec, size, most), 1
     while blocks < most and -(-size // blocks) > share:
         blocks *= 2
     if blocks == 1 or (schedule.threads_per_row or WARP) < WARP or len(program(spec).reductions) > MOST_REDUCTIONS:
@@ -163,8 +164,8 @@ def _infer_math(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))
 
 
-def _good_share(spec: Spec, size: int) -> int:
-    """Elements of a row that one block should have at most, of those that its threads hold.
+def _good_share(spec: Spec, size: int, most: int) -> int:
+    """Elements of a row that one block of at most `most` should have at most, of those that its threads hold.
 
     Blocks are small enough for several on a multiprocessor, so that some load while others wait for each other.
     """
@@ -173,7 +174,43 @@ def _good_share(spec: Spec, size: int) -> int:
         return threads * _most_values(spec, threads)
     if planned.columns:
         return min(COLUMNS_SHARE, max(COLUMNS_SHARE // 2, size // 2))
-    return min(SHARE if planned.meetings > 1 else 2 * SHARE, MAX_THREADS * _most_values(spec, MAX_THREADS))
+    if planned.meetings == 1:
+        share = 6 * SHARE if size > 6 * SHARE else 4 * SHARE
+    elif _fixed(spec):
+        share = 4 * SHARE  # each block reads what is the same for all rows: fewer of them do
+    elif size <= 3 * SHARE * most:
+        share = 3 * SHARE
+    else:
+        share = 8 * SHARE if _is_power_of_two(size) else 4 * SHARE
+    return min(share, MAX_THREADS * _most_values(spec, MAX_THREADS))
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def _is_whole(spec: Spec) -> bool:
+    """Whether a row of fixed size, which is held, needs no masks."""
+    row = row_of(spec)
+    return spec.schedule.keep == "registers" and spec.static.get(row, 1) % _guarded(spec, row) == 0
+
+
+def _fixed(spec: Spec) -> bool:
+    """Whether a tensor that is read is the same for all rows, so that a block that walks them loads it once."""
+    return len(spec.lead.shape) > 1 and any(t.reads and t.shape == (row_of(spec),) for t in spec.tensors)
+
+
+def _loads_ahead(spec: Spec) -> bool:
+    """Whether a cluster that meets more than once for a row loads the next one meanwhile.
+
+    Few large shares are best for it where blocks load once what is the same for all rows, or where rows are longer than
+    good shares of all blocks; of shares that are no power of two it was slower. Measured on an H200.
+    """
+    size, blocks = spec.static.get(row_of(spec)), cluster_of(spec)
+    if size is None or size % blocks or not _is_power_of_two(size // blocks):
+        return False
+    planned = program(replace(spec, schedule=_once(spec.schedule)))
+    return planned.meetings > 1 and not planned.columns and (_fixed(spec) or size // blocks > 3 * SHARE)
 
 
 def _infer_keep(spec: Spec, report: Report) -> Spec:
@@ -245,7 +282,10 @@ def _most_values(spec: Spec, threads: int) -> int:
     else:
         whole = [t.dtype.bytes for t in along(spec) if t.reads and len(t.shape) == len(spec.lead.shape)]
         most = 4 * room // max(1, sum(whole) + sum(named))
-    return max(vector_of(spec), min(VALUES, most))
+    limit = VALUES
+    if cluster_of(spec) > 1 and not planned.columns:
+        limit = LOADING_AHEAD if _loads_ahead(spec) else IN_CLUSTERS
+    return max(vector_of(spec), min(limit, most))
 
 
 def _once(schedule: RowwiseSchedule) -> RowwiseSchedule:

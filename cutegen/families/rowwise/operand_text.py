@@ -27,6 +27,7 @@ class OperandText:
     storing: list[str]
     element: list[str]  # more arguments of a fragment
     is_bool: bool
+    split: bool  # whether its registers are read and cleared one by one
     clear: str  # why its registers are cleared before they are filled; nothing where they are not
     held: str  # the values of its registers, in the type that all that is computed of them wants
 
@@ -54,8 +55,9 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
+        split=splits(plan, o),
         clear=_clear(plan, o),
-        held=_held(f"t{lead}r{o.tensor.name}.load().reshape((VALUES,))", o.tensor.dtype, converted),
+        held=_held(_loaded(plan, o), o.tensor.dtype, converted),
     )
 
 
@@ -64,6 +66,19 @@ def _clear(plan: RowwisePlan, o: Operand) -> str:
     if plan.masked:
         return "for what is masked off"
     return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
+
+
+def _loaded(plan: RowwisePlan, o: Operand) -> str:
+    """The text of all values of the registers of a tensor."""
+    registers = f"t{plan.spec.lead.name}r{o.tensor.name}"
+    return f"values_of({registers})" if splits(plan, o) else f"{registers}.load().reshape((VALUES,))"
+
+
+def splits(plan: RowwisePlan, o: Operand) -> bool:
+    """Whether the compiler would split what is loaded for the next rows into elements, and so wait for it: it keeps
+    words of several elements together only in powers of two.
+    """
+    return plan.ahead and not o.broadcast and o.tensor.dtype.bytes < 4 and bool(plan.values & (plan.values - 1))
 
 
 def _held(values: str, dtype: Dtype, converted: Dtype | None) -> str:

@@ -14,6 +14,7 @@ from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
+from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
 from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
@@ -155,6 +156,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "most_held": _held(plan),
         "walks": texts.walks,
         "partials": texts.partials,
+        "splits": any(splits(plan, o) for o in plan.operands if o.read),
         "across": list({f.name: f for one in (texts, longer) if one for f in one.across}.values()),
         "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in one.scales)),
         "extremes": texts.extremes,

@@ -82,6 +82,19 @@ compute:
   - e = exp(X - max(X, N))
   - Y = e / sum(e, N)
 """
+NORM = """\
+cutegen: 1
+kernel: norm
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: bf16}
+  B: {shape: [N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - x = X - mean(X, N)
+  - Y = x * rsqrt(mean(x * x, N)) * W + B
+"""
 SUMS = """\
 cutegen: 1
 kernel: sums
@@ -102,11 +115,19 @@ compute:
     ("text", "size", "cluster", "kind"),
     [
         (SOFTMAX, 8192, 1, "grid"),
-        (SOFTMAX, 8200, 2, "grid"),
+        (SOFTMAX, 12296, 2, "grid"),
         (SOFTMAX, 65536, 8, "grid"),
-        (SOFTMAX, 262144, 16, "grid"),
+        (SOFTMAX, 98304, 8, "grid"),
+        (SOFTMAX, 196608, 16, "grid"),
+        (SOFTMAX, 262144, 8, "persistent"),  # shares of which more than 16 blocks would be best
+        (NORM, 16384, 1, "grid"),  # which reads weights, too
+        (NORM, 65536, 4, "persistent"),
+        (NORM, 49152, 4, "grid"),
+        (NORM, 262144, 16, "persistent"),
         (UNIT.replace("f32", "bf16"), 16384, 1, "grid"),  # whose blocks would meet once
         (UNIT.replace("f32", "bf16"), 65536, 4, "persistent"),
+        (UNIT.replace("f32", "bf16"), 98304, 4, "persistent"),
+        (UNIT.replace("f32", "bf16"), 40000, 2, "grid"),  # with masks
         (SUMS, 1000, 1, "persistent"),
         (SUMS, 4096, 2, "persistent"),
         (SUMS, 8192, 2, "persistent"),

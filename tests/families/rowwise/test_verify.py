@@ -259,10 +259,22 @@ compute:
 schedule: {keep: reload, threads_per_row: 64, tiler: {M: 2, N: 512}}
 targets: [sm_80]
 """
+THREE = """\
+cutegen: 1
+kernel: three
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = X * rsqrt(mean(X * X, N))
+schedule: {keep: registers, threads_per_row: 32, scheduler: {kind: persistent, blocks: 3}}
+static: {N: 768}
+targets: [sm_80]
+"""
 TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
 TEXTS |= {"online": ONLINE, "few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
-TEXTS |= {"bytes": BYTES}
+TEXTS |= {"bytes": BYTES, "three": THREE}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
@@ -334,6 +346,7 @@ NAMES = [
     "line",
     "online",
     "bytes",
+    "three",
 ]
 
 
