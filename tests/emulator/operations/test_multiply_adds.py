@@ -27,7 +27,7 @@ def state(kind: str, seed: int, written: str, poison: bool) -> Lanes:
     their own; of one factor some lanes never were, with `poison`."""
     chance = np.random.default_rng(seed)
     nothing: Any = None
-    lanes = Lanes([32] * (FACTORS + 2 * ADDENDS), SHAPE, nothing, nothing, b"", {})
+    lanes = Lanes([32] * (FACTORS + 2 * ADDENDS), SHAPE, nothing, nothing, nothing, b"", {})
     for slot in range(FACTORS + 2 * ADDENDS):
         target = slot >= FACTORS + ADDENDS
         if target and (written == "none" or written == "some" and slot % 2):

@@ -218,7 +218,7 @@ def test_text_that_ends_too_early() -> None:
     [
         HEADER + "call (%r1), printer, (%r2);\n}\n",
         HEADER + "call.uni printer;\n}\n",
-        HEADER + ".local .align 4 .b8 depot[16];\n}\n",
+        HEADER + ".tex .u64 depot;\n}\n",
         HEADER + "cp.async.bulk.tensor.2d [%r1], [%rd1, {%r2, %r3}];\n}\n",
         HEADER.replace("k()", "k() .explicitcluster") + "}\n",
         ".version 8.0\n.target sm_80\n.func inner() { ret; }",
