@@ -62,14 +62,15 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
         )
     turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.shape[-1]]
     if turned:
-        first, major = turned[0], turned[0].major
+        first, major, last = turned[0], turned[0].major, turned[0].shape[-1]
+        other = f"reduce along {last}" if spec.family.op.has_reductions else f"`major: {last}`"
         yield spec.source.diagnostic(
             MAJORNESS,
             f"{', '.join(t.name for t in turned)}: only what is contiguous along {major} is taken, which was inferred",
             *("tensors", first.name),
             severity="note",
-            notes=(inferred["tensors", first.name, "major"], f"torch's own are contiguous along {first.shape[-1]}"),
-            help=f"write `major: {major}` where that is meant, or reduce along {first.shape[-1]}",
+            notes=(inferred["tensors", first.name, "major"], f"torch's own are contiguous along {last}"),
+            help=f"write `major: {major}` where that is meant, or {other}",
         )
 
 

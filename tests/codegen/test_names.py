@@ -13,6 +13,7 @@ import pytest
 from cutegen.codegen import generate
 from cutegen.language import SpecError
 from cutegen.language.names import DERIVED, DERIVED_CONSTANTS, RESERVED, RESERVED_ARGUMENTS, derived_from
+from cutegen.ops.rowwise import Rowwise
 
 ELEMENTWISE = """
 cutegen: 1
@@ -150,6 +151,32 @@ def test_names_beside_the_specs_variables_are_reserved(beside_arguments: set[str
 
 def test_names_of_the_module_are_reserved(beside_kernel: set[str]) -> None:
     assert not unreserved(beside_kernel, RESERVED)
+
+
+ROWS = """
+cutegen: 1
+kernel: zzkernel
+op: rowwise
+tensors:
+  Zza: {{shape: [Zzm, Zzn], dtype: bf16}}
+  Zzb: {{shape: [Zzn], dtype: bf16}}
+  Zzd: {{shape: [Zzm, Zzn], dtype: bf16, role: out}}
+compute: {compute}
+{more}
+"""
+SOFTMAX = '["e = exp(Zza - max(Zza, Zzn))", "Zzd = e / sum(e, Zzn) * Zzb"]'
+AHEAD = "static: {Zzn: 3072}\nschedule: {keep: registers, threads_per_row: 32, scheduler: {blocks: 3}}"
+
+
+@pytest.mark.parametrize(("compute", "more"), [(SOFTMAX, ""), ("Zzd = Zza * mean(Zza, Zzn) * Zzb", AHEAD)])
+def test_names_of_a_row_kernels_module_are_reserved(compute: str, more: str) -> None:
+    """But for those of functions for several reductions at once, which name them all."""
+    module = ast.parse(generate(ROWS.format(compute=compute, more=more), "specs/z.yaml").modules[0].text)
+    found = {node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found |= {n.id for node in module.body if isinstance(node, ast.Assign) for n in node.targets}  # type: ignore[attr-defined]
+    alone = {name for name in found if not re.fullmatch(r"row_\w+_and_\w+", name)}
+    assert {"of_thread", "THREADS"} <= alone
+    assert not unreserved(alone, (*RESERVED, *Rowwise.reserved))
 
 
 def test_names_made_from_the_specs_names_are_known(beside_arguments: set[str]) -> None:

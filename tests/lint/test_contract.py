@@ -101,7 +101,15 @@ def test_rows_that_are_not_torchs_own_are_said() -> None:
     assert note.message == "X, Y: only what is contiguous along M is taken, which was inferred"
     assert note.help == "write `major: M` where that is meant, or reduce along N"
     assert "torch's own are contiguous along N" in note.notes
+    assert "neighbours lie along M" in note.notes
     assert not notes_of(rows("M", major="M")) and not notes_of(rows("N"))
+
+
+def test_a_probe_says_how_its_tensor_lies() -> None:
+    tensors = {"A": {"shape": ["M", "N"], "dtype": "i32"}, "D": {"shape": ["T", "V"], "dtype": "i32", "role": "out"}}
+    text = document("probe", tensors, "D = A", {"tv_layout": "(2,2):(1,2)", "tiler": {"M": 2, "N": 2}})
+    (note,) = notes_of(text)
+    assert (note.code, note.help) == ("CG227", "write `major: M` where that is meant, or `major: N`")
 
 
 @pytest.mark.parametrize("promises", [{}, {"align": 16}, {"align": None}, {"align": None, "divisible": {"N": 4}}])

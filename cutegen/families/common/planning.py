@@ -21,14 +21,17 @@ from cutegen.planning.report import Report
 def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str, str]) -> KernelSpec:
     """The spec with majorness and alignment of its tensors.
 
-    Majorness is the last mode, as torch lays out a new tensor; alignment is 16 bytes (torch's own is more).
+    Majorness is that of `default_major`, by tensor, else the last mode, as torch lays out a new tensor; alignment is 16
+    bytes (torch's own is more).
     """
     tensors = []
     for tensor in spec.tensors:
         major, align = tensor.major, tensor.align
         if major is None:
             major = default_major.get(tensor.name, tensor.shape[-1])
-            report.infer("the last mode, as torch lays out a new tensor", "tensors", tensor.name, "major")
+            last = major == tensor.shape[-1]
+            why = "the last mode, as torch lays out a new tensor" if last else f"neighbours lie along {major}"
+            report.infer(why, "tensors", tensor.name, "major")
         if align is None:
             align = 16
             report.infer("one 128-bit access", "tensors", tensor.name, "align")

@@ -165,7 +165,7 @@ def _infer_math(spec: Spec, report: Report) -> Spec:
 
 
 def _good_share(spec: Spec, size: int, most: int) -> int:
-    """Elements of a row that one block of at most `most` should have at most, of those that its threads hold.
+    """Elements of a row of `size` that a block should have at most, of a cluster of `most` blocks at most.
 
     Blocks are small enough for several on a multiprocessor, so that some load while others wait for each other.
     """
@@ -181,7 +181,7 @@ def _good_share(spec: Spec, size: int, most: int) -> int:
     elif size <= 3 * SHARE * most:
         share = 3 * SHARE
     else:
-        share = 8 * SHARE if _is_power_of_two(size) else 4 * SHARE
+        share = 8 * SHARE if _is_power_of_two(size) else 4 * SHARE  # those of 8 are loaded ahead: `_loads_ahead`
     return min(share, MAX_THREADS * _most_values(spec, MAX_THREADS))
 
 

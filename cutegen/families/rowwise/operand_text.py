@@ -27,8 +27,7 @@ class OperandText:
     storing: list[str]
     element: list[str]  # more arguments of a fragment
     is_bool: bool
-    split: bool  # whether its registers are read and cleared one by one
-    clear: str  # why its registers are cleared before they are filled; nothing where they are not
+    clear: str  # the statement that clears its registers before they are filled; nothing where they are not
     held: str  # the values of its registers, in the type that all that is computed of them wants
 
 
@@ -55,17 +54,18 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
-        split=splits(plan, o),
         clear=_clear(plan, o),
         held=_held(_loaded(plan, o), o.tensor.dtype, converted),
     )
 
 
 def _clear(plan: RowwisePlan, o: Operand) -> str:
-    """Why the registers of a load are cleared before it, nothing where they are not."""
+    """The statement that clears the registers of a load before it, and why; nothing where they are not."""
+    registers = f"t{plan.spec.lead.name}r{o.tensor.name}"
+    cleared = f"clear_values({registers})" if splits(plan, o) else f"{registers}.fill(0)"
     if plan.masked:
-        return "for what is masked off"
-    return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
+        return f"{cleared}  # for what is masked off"
+    return f"{cleared}  # else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
 
 
 def _loaded(plan: RowwisePlan, o: Operand) -> str:

@@ -38,3 +38,20 @@ def test_no_value_is_touched_before_its_row(size: int) -> None:
     first, last = loads[len(loads) // 2], loads[-1]
     end = next(i for i in range(last, len(lines)) if lines[i].startswith("$L__"))
     assert not [line for line in lines[first:end] if re.match(r"mov\.b32\s+\{", line)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "threads", "called"),
+    [
+        ("bf16", 1024, 32, set()),
+        ("bf16", 768, 32, {"values_of", "clear_values"}),  # several rows for a block: there are masks
+        ("bf16", 3072, 128, {"values_of"}),
+        ("f8e4m3", 3072, 128, {"values_of", "clear_values"}),  # of narrow accesses
+    ],
+)
+def test_what_is_called_is_defined(dtype: str, size: int, threads: int, called: set[str]) -> None:
+    text = SPEC.replace("SIZE", str(size)).replace("row: 32", f"row: {threads}").replace("sm_80", "sm_90a")
+    text = text.replace("dtype: bf16}", f"dtype: {dtype}}}")
+    (module,) = generate(text.replace("schedule: {", "schedule: {cluster: {N: 1}, "), "x.yaml").modules
+    for name in ("values_of", "clear_values"):
+        assert (f"def {name}(" in module.text) == (f"{name}(tXrX)" in module.text) == (name in called)
