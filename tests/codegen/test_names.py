@@ -167,8 +167,12 @@ compute: {compute}
 SOFTMAX = '["e = exp(Zza - max(Zza, Zzn))", "Zzd = e / sum(e, Zzn) * Zzb"]'
 AHEAD = "static: {Zzn: 3072}\nschedule: {keep: registers, threads_per_row: 32, scheduler: {blocks: 3}}"
 
+KEPT = "static: {Zzn: 3072}\nschedule: {keep: smem, cluster: {Zzn: 2}}"
 
-@pytest.mark.parametrize(("compute", "more"), [(SOFTMAX, ""), ("Zzd = Zza * mean(Zza, Zzn) * Zzb", AHEAD)])
+
+@pytest.mark.parametrize(
+    ("compute", "more"), [(SOFTMAX, ""), ("Zzd = Zza * mean(Zza, Zzn) * Zzb", AHEAD), (SOFTMAX, KEPT)]
+)
 def test_names_of_a_row_kernels_module_are_reserved(compute: str, more: str) -> None:
     """But for those of functions for several reductions at once, which name them all."""
     module = ast.parse(generate(ROWS.format(compute=compute, more=more), "specs/z.yaml").modules[0].text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def peer_address_operation(instruction: Instruction, slots: Mapping[str, int], p
         ranks = np.minimum(rank(lanes).astype(np.int64), _RANKS)
         mapped = near + (ranks + 1 << PEER_BITS) + (WINDOW if generic else 0)
         lost = [poisoned_lanes(lanes.poison[origin]) for origin in origins if origin in lanes.poison]
-        lanes.put(slot, mapped.astype(storage), mask, np.logical_or.reduce(lost) if lost else None)
+        lanes.put(slot, mapped.astype(storage), mask, reduce(np.logical_or, lost) if lost else None)
 
     return map_address
 

@@ -15,12 +15,13 @@ from cutegen.families.rowwise.rows import thread_values
 def accesses_of(plan: RowwisePlan) -> tuple[Access, ...]:
     """The accesses to the tensors along the rows: loads, of each walk over a row, then stores of all that are written.
 
-    What has one element a row, and what goes through memory between blocks, is little beside that, and left out.
+    What has one element a row, and what goes through memory between blocks, is little beside that, and left out; so
+    are bulk copies to shared memory, which one thread asks for.
     """
     read = [o for o in plan.operands if o.read]
     if plan.walked:
         read = [o for walk in plan.program.walks for o in plan.operands if o.tensor.name in walk.reads]
-    loads = [_operand(plan, o, "read") for o in read]
+    loads = [_kept(plan, o) if o.tensor.name in plan.kept else _operand(plan, o, "read") for o in read]
     return (*loads, *(_operand(plan, o, "write") for o in plan.operands if o.write))
 
 
@@ -33,8 +34,25 @@ def _operand(plan: RowwisePlan, operand: Operand, kind: Literal["read", "write"]
     return Access(name, tensor.name, tensor.dtype, "global", kind, operand.vector, layout, path, plan.threads)
 
 
+def _kept(plan: RowwisePlan, operand: Operand) -> Access:
+    """The read of a piece of a row where it waits in shared memory."""
+    tensor, path = operand.tensor, ("schedule", "threads_per_row")
+    layout = thread_values(plan.spec, tuple(int(mode == plan.row) for mode in plan.spec.lead.shape))
+    name = f"{tensor.name} from shared memory"
+    return Access(name, tensor.name, tensor.dtype, "shared", "read", operand.vector, layout, path, plan.threads)
+
+
 def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
-    """The partial results of the warps that share a row, of all blocks of a cluster, of each reduction."""
+    """What is kept of a row, and the partial results of the warps that share a row, of all blocks of a cluster, of
+    each reduction.
+    """
+    extent = plan.slots * plan.tile[plan.row]
+    for operand in plan.operands:
+        if operand.tensor.name in plan.kept:
+            bytes_ = extent * operand.tensor.dtype.bytes
+            yield Buffer(operand.tensor.name, extent, extent, 1, 1, bytes_, "of the block's row")
+    if plan.kept:
+        yield Buffer("barrier", 1, 1, 1, 1, MBARRIER, "of the block")
     warps = plan.warps_per_row * plan.cluster
     for reduction in plan.program.reductions if warps > 1 else ():
         bytes_ = warps * plan.rows * reduction.dtype.bytes

@@ -29,10 +29,12 @@ from cutegen.families.rowwise.rows import (
     widest_vector,
 )
 from cutegen.families.rowwise.schedule import Kind, RowwiseSchedule, Spec
+from cutegen.families.rowwise.smem_inference import cluster_in_smem, infer_smem, walking_smem
 from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
+    "keep": ("cluster", "threads_per_row", "tiler", "scheduler.kind", "scheduler.blocks", "copy.bits"),
     "cluster": ("keep", "threads_per_row", "tiler"),
     "online": ("keep", "longer"),
     "tiler": ("threads_per_row", "keep", "copy.bits", "cluster", "shorter"),
@@ -58,14 +60,16 @@ MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has fou
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
     row = row_of(spec)
-    if cluster_of(spec) > 1 and not spec.targets:
+    if (cluster_of(spec) > 1 or spec.schedule.keep == "smem") and not spec.targets:
         spec = replace(spec, targets=CLUSTER_TARGETS)
-        report.infer("clusters of thread blocks came with Hopper", "targets")
+        what = "clusters of thread blocks" if cluster_of(spec) > 1 else "bulk copies"
+        report.infer(f"{what} came with Hopper", "targets")
     spec = resolve_tensors(spec, report, {t.name: row for t in spec.tensors if row in t.shape})
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_copy(spec, report)
-    spec = _infer_cluster(spec, report)
+    spec = infer_smem(spec, report)
+    spec = cluster_in_smem(spec, report) if spec.schedule.keep == "smem" else _infer_cluster(spec, report)
     spec = _infer_keep(spec, report)
     spec = _infer_online(spec, report)
     spec = _infer_math(spec, report)
@@ -298,7 +302,9 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     if schedule.threads_per_row is not None:
         return spec
     length = (schedule.tiler or {}).get(row) or _share(spec)
-    if schedule.fewer_threads:
+    if schedule.keep == "smem" and length is not None and row not in (schedule.tiler or {}):
+        threads, why = walking_smem(spec, length)[0], "of a piece of the row in shared memory"
+    elif schedule.fewer_threads:
         threads, why = MOST, "of the longest rows that a block holds"
         while threads > 1 and length and length % (threads * vector_of(spec)) and 2 * length <= threads * VALUES:
             threads //= 2
@@ -349,7 +355,10 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
             why = f"{count(held, 'value')} of each thread" if mode == row else "of the longest rows"
         elif mode == row:
             unit = threads * vector_of(spec)
-            if schedule.keep == "registers" and row in spec.static:
+            if schedule.keep == "smem" and (share := _share(spec)) is not None:
+                times = walking_smem(spec, share)[1] // vector_of(spec)
+                tiler[row], why = unit * times, f"{count(times, 'access')} of each thread"
+            elif schedule.keep == "registers" and row in spec.static:
                 tiler[row], why = -(-(_share(spec) or 1) // unit) * unit, "the whole row"
                 if (blocks := cluster_of(spec)) > 1:
                     why = f"the row's share of one of {blocks} blocks"
@@ -358,7 +367,7 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
                 times = PIECE if many else max(1, PIECE * LONG // max(LONG, threads))
                 tiler[row], why = unit * times, f"{count(times, 'access')} of each thread"
         elif mode == beside(spec):
-            tiler[mode] = max(1, THREADS // threads)
+            tiler[mode] = 1 if schedule.keep == "smem" else max(1, THREADS // threads)
             why = f"{tiler[mode] * threads} threads"
         else:
             tiler[mode], why = 1, "rows lie along the mode beside them"

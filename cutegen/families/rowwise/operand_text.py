@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, Expr, Name
@@ -28,6 +28,8 @@ class OperandText:
     element: list[str]  # more arguments of a fragment
     is_bool: bool
     clear: str  # the statement that clears its registers before they are filled; nothing where they are not
+    kept: bool  # whether its part of a row waits in shared memory
+    source: str  # the variable of what a thread's values are loaded from
     held: str  # the values of its registers, in the type that all that is computed of them wants
 
 
@@ -42,7 +44,8 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     narrow = o.vector != plan.vector
     predicate = f"pred=t{lead}p{lead}" + f"_{o.vector}" * narrow
     strides = ["0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in modes]
-    unsigned = unsigned_element(o.tensor.dtype)
+    unsigned, kept = unsigned_element(o.tensor.dtype), o.tensor.name in plan.kept
+    loaded = replace(o, evict_priority="evict_normal") if kept else o
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
@@ -50,11 +53,13 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
-        loading=copy_atom(plan.spec, o, plan.vector, "CopyG2ROp"),
+        loading=copy_atom(plan.spec, loaded, plan.vector, "CopyG2ROp"),
         storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         clear=_clear(plan, o),
+        kept=kept,
+        source=f"t{lead}{'s' if kept else 'g'}{o.tensor.name}",
         held=_held(_loaded(plan, o), o.tensor.dtype, converted),
     )
 

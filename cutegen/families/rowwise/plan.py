@@ -31,6 +31,8 @@ class RowwisePlan(Plan):
     beside: str | None  # the mode along which a block has several rows
     cluster: int  # thread blocks that share a row
     keep: Keep
+    kept: tuple[str, ...]  # the tensors whose part of a row waits in shared memory
+    slots: int  # pieces of a row that shared memory has room for; 0 without
     fewer_threads: bool  # whether a launch gives shorter rows fewer threads, and a block more rows of them
     longer: RowwisePlan | None  # that walks rows which no block holds, if this one leaves them to another kernel
     ahead: bool  # whether the next rows are loaded while a block computes on its own
@@ -52,6 +54,16 @@ class RowwisePlan(Plan):
     def walked(self) -> bool:
         """Whether a row is walked in pieces."""
         return self.keep != "registers"
+
+    @property
+    def whole_pieces(self) -> int:
+        """Pieces of a row of fixed size that the tile fills."""
+        return self.spec.static[self.row] // self.tile[self.row]
+
+    @property
+    def rest(self) -> int:
+        """Elements of the last piece of such a row, if it is not whole; else 0."""
+        return self.spec.static[self.row] % self.tile[self.row]
 
     @property
     def warps(self) -> int:

@@ -14,10 +14,12 @@ from cutegen.families.rowwise.rows import (
     along,
     beside,
     cluster_of,
+    kept_in_smem,
     program,
     row_of,
     rows_of,
     rows_with,
+    slots_of,
     statements_of,
     thread_values,
     threads_of,
@@ -41,6 +43,7 @@ def plan(spec: Spec) -> RowwisePlan:
     counted = {mode: schedule.tiler[mode] for mode in modes if mode != row}
     fixed = all(mode in spec.static for mode in counted)
     most = MOST_TILES // cluster_of(spec)
+    kept = tuple(tensor.name for tensor in kept_in_smem(spec))
     few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= most
     return RowwisePlan(
         spec=spec,
@@ -52,6 +55,8 @@ def plan(spec: Spec) -> RowwisePlan:
         beside=beside(spec),
         cluster=cluster_of(spec),
         keep=schedule.keep,
+        kept=kept,
+        slots=slots_of(spec) if kept else 0,
         fewer_threads=schedule.fewer_threads,
         longer=plan(walking(spec)) if schedule.longer == "reload" else None,
         ahead=schedule.pipeline.stages == 2,
@@ -93,17 +98,26 @@ def walk_order(spec: Spec) -> tuple[str, ...]:
 
 
 def smem_bytes(spec: Spec) -> int:
-    """Shared memory of the partial results of the warps that share a row, each reduction's from a multiple of 16 on.
+    """Shared memory of what a block keeps of its row, with a barrier, and of the partial results of the warps that
+    share a row, each reduction's from a multiple of 16 on.
 
     Every block of a cluster has those of all its blocks.
     """
+    kept = kept_in_smem(spec)
+    share = kept_bytes(spec) + MBARRIER if kept else 0
     if (spec.schedule.threads_per_row or 1) <= WARP and cluster_of(spec) == 1:
-        return 0
+        return share
     planned, blocks = program(spec), cluster_of(spec)
     warps = threads_of(spec) // WARP * blocks
     each, kinds = barriers_of(planned, blocks, spec.schedule.scheduler.blocks is not None)
     results = sum(-(-warps * one.dtype.bytes // 16) * 16 for one in planned.reductions)
-    return results + each * kinds * MBARRIER
+    return -(-share // 16) * 16 + results + each * kinds * MBARRIER
+
+
+def kept_bytes(spec: Spec) -> int:
+    """Shared memory of the part of a row that a block keeps there, of all tensors."""
+    extent = (spec.schedule.tiler or {})[row_of(spec)]
+    return slots_of(spec) * extent * sum(tensor.dtype.bytes for tensor in kept_in_smem(spec))
 
 
 def _operand(spec: Spec, name: str, read: bool) -> Operand:

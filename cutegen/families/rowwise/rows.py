@@ -19,6 +19,8 @@ from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 THREADS = 128  # of a block, if a row needs no more
+WALKED = ("smem", "reload")  # where rows wait that are walked in pieces
+BULK = 16  # bytes of which bulk copies move a multiple, between addresses that are multiples of it
 MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread blocks
 
 
@@ -58,6 +60,27 @@ def vector_of(spec: Spec) -> int:
     """Elements of one access to a whole tensor."""
     assert spec.schedule.copy.bits is not None
     return max(1, spec.schedule.copy.bits // widest_tensor(spec).dtype.bits)
+
+
+def has_bulk_copies(target: str) -> bool:
+    """Whether a target copies runs of bytes from global to shared memory by itself: `cp.async.bulk`."""
+    return TARGETS[target].number >= 90
+
+
+def kept_in_smem(spec: Spec) -> list[Tensor]:
+    """The tensors whose part of a row waits in shared memory: those with all modes whose accesses bulk copies fit.
+
+    Others are read from global memory in every walk that needs them.
+    """
+    if spec.schedule.keep != "smem":
+        return []
+    return [t for t in whole_tensors(spec) if t.reads and vector_of(spec) * t.dtype.bytes % BULK == 0]
+
+
+def slots_of(spec: Spec) -> int:
+    """Pieces of a row of fixed size that a block has at most, which those of its cluster take in turns."""
+    row = row_of(spec)
+    return -(-spec.static.get(row, 0) // ((spec.schedule.tiler or {})[row] * cluster_of(spec)))
 
 
 def rows_of(spec: Spec) -> int:
@@ -129,12 +152,12 @@ def statements_of(spec: Spec) -> tuple[Typed, ...]:
 
 def is_online(spec: Spec) -> bool:
     """Whether sums of exponentials above a row's largest value are found in the walk that finds that value."""
-    return spec.schedule.online == "walked" and spec.schedule.keep == "reload"
+    return spec.schedule.online == "walked" and spec.schedule.keep in WALKED
 
 
 def is_walked(spec: Spec) -> bool:
     """Whether rows, or those that no block holds, are walked in pieces."""
-    return spec.schedule.keep == "reload" or spec.schedule.longer == "reload"
+    return spec.schedule.keep in WALKED or spec.schedule.longer == "reload"
 
 
 def has_exponentials_above(spec: Spec) -> bool:

@@ -18,7 +18,7 @@ from cutegen.atoms.copies import (
 from cutegen.language.kinds import ByName, Choice, Integer, Record, Text, key
 from cutegen.language.model import KernelSpec, Schedule
 
-Keep = Literal["registers", "reload"]
+Keep = Literal["registers", "smem", "reload"]
 Predicate = Literal["none", "mask"]
 Shorter = Literal["fewer_threads", "mask"]
 Longer = Literal["reload", "refuse"]
@@ -85,8 +85,9 @@ class RowwiseSchedule(Schedule):
     )
     keep: Keep | None = key(
         Choice(get_args(Keep)),
-        "Where a row waits between its reductions: `registers`: it is loaded once, whole; `reload`: it is walked in "
-        "pieces of the tiler, and read again for each reduction that needs an earlier one.",
+        "Where a row waits between its reductions: `registers`: it is loaded once, whole; `smem`: bulk copies bring it "
+        "to shared memory once, where it is walked in pieces of the tiler; `reload`: it is walked in such pieces, and "
+        "read again for each reduction that needs an earlier one.",
     )
     shorter: Shorter | None = key(
         Choice(get_args(Shorter)),

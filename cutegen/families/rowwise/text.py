@@ -14,6 +14,7 @@ from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
+from cutegen.families.rowwise.kept_text import kept
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
@@ -202,6 +203,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
         **_masks(plan, texts),
+        **kept(plan, texts),
         **_ahead(plan, texts),
     }
 
@@ -316,6 +318,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
         "uses_tidx": (plan.cluster > 1 and bool(texts.partials))
+        or bool(plan.kept)
         or any("tidx" in text for text in (*texts.row_lines, *(text for _, text in indices))),
         "uses_bidx": bool(plan.tile_order) or plan.persistent or plan.cluster > 1,
         "block_text": _block(plan),

@@ -30,7 +30,7 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         yield "rows of several lengths", [{}, {("shorter",): "fewer_threads"}]
     if all(has_exponentials_above(spec) and is_walked(spec) for spec in specs):
         yield "sums of exponentials", [{}, {("online",): "never"}]
-    yield "where a row waits", [{}, {("keep",): "reload"}, {("keep",): "registers"}]
+    yield "where a row waits", [{}, {("keep",): "reload"}, {("keep",): "smem"}, {("keep",): "registers"}]
 
 
 def refinements(spec: Spec) -> Iterator[Choice]:

@@ -43,4 +43,5 @@ def _wide(plan: RowwisePlan) -> RowwisePlan:
 
 def _narrow(plan: RowwisePlan) -> RowwisePlan:
     one = with_copy(plan.spec, bits=widest_tensor(plan.spec).dtype.bits, fallback=None)
-    return replace(planned(one), way=f"{plan.way}, {NARROW}" if plan.way else NARROW)
+    way = f"{plan.way}, {NARROW}" if plan.way else NARROW
+    return replace(planned(one), way=way, kept=plan.kept, slots=plan.slots, smem_bytes=plan.smem_bytes)

@@ -182,7 +182,7 @@ class WalksText:
             stores=stores,
             columns=columns,
             reductions=reductions,
-            backwards=number % 2 == 1,
+            backwards=number % 2 == 1 and not plan.kept,
             across=across,
             after=after,
         )

@@ -113,6 +113,10 @@ def test_a_rank_that_no_block_has_and_bytes_that_no_block_has() -> None:
     assert wrong(BOTH + far.format(1, "+2") + BOTH).kind == "misaligned"
     assert wrong("ld.shared.b32 %r20, [%r12];\n").kind == "out-of-bounds"  # no address of the block's own window
     assert run("mapa.shared::cluster.u32 %r14, %r6, 9;\n", role="inout")[0].ok  # which nobody uses
+    # nor of an address and a rank that nothing has written, those of each lane and that of a block
+    lost = "ld.shared.u32 %r20, [%r6];\nld.shared.u32 %r21, [smem];\nmapa.shared::cluster.u32 %r14, %r20, %r21;\n"
+    assert run(lost, role="inout")[0].ok
+    assert wrong(lost + "ld.shared::cluster.b32 %r20, [%r14];\n").kind == "never-written"
 
 
 def test_memory_of_a_peer_that_nothing_has_written() -> None:

@@ -111,6 +111,34 @@ compute:
 """
 
 
+HELD = "schedule: {keep: registers}\n"
+SHORT = UNIT.replace("f32", "bf16")
+WEIGHTED = SHORT.replace("  Y:", "  W: {shape: [N], dtype: bf16}\n  Y:").replace("Y = X", "Y = W * X")
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "blocks", "threads", "tile"),
+    [
+        (SOFTMAX, 131072, 8, 128, 4096),
+        (SOFTMAX, 128256, 8, 128, 4096),  # which registers would hold with masks
+        (SOFTMAX, 10000, 1, 128, 2048),  # of which larger pieces would waste
+        (NORM, 8192, 1, 256, 4096),
+        (NORM, 65536, 4, 128, 4096),
+        (WEIGHTED, 20480, 1, 512, 8192),  # one block keeps somewhat more
+        (SHORT, 32768, 2, 256, 4096),
+        (SHORT, 262144, 16, 256, 4096),
+    ],
+)
+def test_a_long_row_waits_in_shared_memory(text: str, size: int, blocks: int, threads: int, tile: int) -> None:
+    plan = inferred(text + f"static: {{N: {size}}}\n" + HOPPER)
+    assert (plan.keep, plan.cluster, plan.threads, plan.tile["N"]) == ("smem", blocks, threads, tile)
+    assert plan.slots * tile * blocks >= size and failing(plan) == []
+    # not where a target has no bulk copies, where something else is written, or where bulk copies do not fit
+    assert inferred(text + f"static: {{N: {size}}}\n").keep != "smem"
+    assert inferred(text + f"static: {{N: {size}}}\nschedule: {{threads_per_row: 256}}\n" + HOPPER).keep != "smem"
+    assert inferred(text + f"static: {{N: {size + 1}}}\n" + HOPPER).keep != "smem"
+
+
 @pytest.mark.parametrize(
     ("text", "size", "cluster", "kind"),
     [
@@ -124,17 +152,17 @@ compute:
         (NORM, 65536, 4, "persistent"),
         (NORM, 49152, 4, "grid"),
         (NORM, 262144, 16, "persistent"),
-        (UNIT.replace("f32", "bf16"), 16384, 1, "grid"),  # whose blocks would meet once
-        (UNIT.replace("f32", "bf16"), 65536, 4, "persistent"),
-        (UNIT.replace("f32", "bf16"), 98304, 4, "persistent"),
-        (UNIT.replace("f32", "bf16"), 40000, 2, "grid"),  # with masks
+        (SHORT, 16384, 1, "grid"),  # whose blocks would meet once
+        (SHORT, 65536, 4, "persistent"),
+        (SHORT, 98304, 4, "persistent"),
+        (SHORT, 40000, 2, "grid"),  # with masks
         (SUMS, 1000, 1, "persistent"),
         (SUMS, 4096, 2, "persistent"),
         (SUMS, 8192, 2, "persistent"),
     ],
 )
 def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: str) -> None:
-    plan = inferred(text + f"static: {{N: {size}}}\n" + HOPPER)
+    plan = inferred(text + f"static: {{N: {size}}}\n" + HELD + HOPPER)
     assert (plan.cluster, plan.keep, plan.spec.schedule.scheduler.kind) == (cluster, "registers", kind)
     assert plan.row_tile >= size > plan.row_tile - plan.threads_per_row * plan.vector * cluster
     assert plan.ahead == (kind == "persistent") and (plan.blocks or cluster) % cluster == 0

@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG291", lengths.apply),
     Rule("CG292", lengths.fewer_threads),
     Rule("CG293", lengths.exponentials),
+    Rule("CG294", rows.in_shared_memory),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from cutegen.analysis.words import count
+from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.candidates import in_tiler
-from cutegen.families.rowwise.rows import along, cluster_of, program, row_of, vector_of
+from cutegen.families.rowwise.planning import smem_bytes
+from cutegen.families.rowwise.rows import (
+    BULK,
+    MAX_CLUSTER,
+    along,
+    beside,
+    cluster_of,
+    has_bulk_copies,
+    kept_in_smem,
+    program,
+    row_of,
+    vector_of,
+    whole_tensors,
+)
 from cutegen.families.rowwise.schedule import Spec
-from cutegen.lint.rule import Say
+from cutegen.language.kinds import Path
+from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
 
 _KEEP = ("schedule", "keep")
@@ -40,6 +57,57 @@ def held(spec: Spec, say: Say) -> None:
     help = partial(first_that_works, say.code, [again, whole])
     note = f"{size} > {held}" if blocks == 1 else f"{size} > {held} = {blocks} * {tiler[row]}"
     say(message, *first_written(spec, ("schedule", "tiler", row), _KEEP), notes=(note,), help=help)
+
+
+def in_shared_memory(spec: Spec, say: Say) -> None:
+    """Rows that wait in shared memory are of one size, each has its thread blocks to itself, and bulk copies, which all
+    targets have, bring what is read of them to a block that has room for it.
+    """
+    if spec.schedule.keep != "smem":
+        return
+    for message, notes, path, candidates in _unkept(spec):
+        again = (written("write `keep: reload`"), changed(spec, {"keep": "reload"}))
+        say(message, *path, notes=notes, help=partial(first_that_works, say.code, [*candidates, again]))
+        return
+
+
+def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candidate]]]:
+    """Why rows cannot wait in shared memory: in words, with numbers, where it is written, and what would work."""
+    schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
+    if row not in spec.static:
+        yield f"what shared memory has room for is fixed, and {row} may be of any length", (), _KEEP, []
+        return
+    if mode is not None and (several := (schedule.tiler or {})[mode]) > 1:
+        message = f"a row in shared memory has its thread blocks to itself, and the tiler has {several} of {mode}"
+        yield message, (), ("schedule", "tiler", mode), [in_tiler(spec, mode, 1)]
+    old = next((target for target in spec.targets if not has_bulk_copies(target)), None)
+    if old is not None:
+        able = [target for target in spec.targets if has_bulk_copies(target)] or ["sm_90a"]
+        newer = (written(f"write `targets: [{', '.join(able)}]`"), replace(spec, targets=tuple(able)))
+        message = f"rows come to shared memory by bulk copies, and {old} has none"
+        path = first_written(spec, ("targets", spec.targets.index(old)), _KEEP)
+        yield message, ("cp.async.bulk came with sm_90",), path, [newer]
+    if not kept_in_smem(spec):
+        bits = vector_of(spec) * max(t.dtype.bits for t in whole_tensors(spec) if t.reads)
+        wide = (written("write `bits: 128`"), changed(spec, {"copy.bits": 128}))
+        message = f"bulk copies move multiples of {BULK} bytes, and accesses to what is read are of {bits} bits"
+        yield message, (), first_written(spec, ("schedule", "copy", "bits"), _KEEP), [wide]
+        return
+    needed, blocks = smem_bytes(spec), cluster_of(spec)
+    small = [target for target in spec.targets if TARGETS[target].smem_per_block < needed]
+    if small:
+        most = min(MAX_CLUSTER, *(TARGETS[target].cluster for target in spec.targets))
+        more = [2**i for i in range(1, 5) if blocks < 2**i <= most]
+        shared = [
+            (written(f"write `cluster: {{{row}: {count}}}`"), changed(spec, {f"cluster.{row}": count}))
+            for count in more
+        ]
+        notes = (
+            f"{spec.static[row]} elements of {' and '.join(t.name for t in kept_in_smem(spec))}, {blocks} to share",
+        )
+        limits = ", ".join(f"{target} has {TARGETS[target].smem_per_block}" for target in small)
+        message = f"the kernel needs {needed} bytes of shared memory, and {limits}"
+        yield message, notes, first_written(spec, ("schedule", "cluster", row), _KEEP), shared
 
 
 def one_size(spec: Spec, say: Say) -> None:
