@@ -79,19 +79,13 @@ def _whole_row(plan: RowwisePlan) -> Claim:
     if plan.walked:
         whose = f", of which block r of a cluster has r, r + {blocks} and so on" if blocks > 1 else ""
         because = f"ceil({row} / {held}) pieces, one after the other{whose}"
+        reasons, fits = [because], True
         if plan.kept:
-            whole, waits = plan.spec.static[row], " and ".join(plan.kept)
-            most = (
-                f"at most ceil({whole} / {held} / {blocks}) = {plan.slots} of a block wait in shared memory, of {waits}"
-            )
-            return Claim(
-                "coverage",
-                f"pieces of {held} cover every row, once each",
-                (because, most),
-                plan.slots * held * blocks >= whole and plan.whole_pieces * held + plan.rest == whole,
-                ("schedule", "keep"),
-            )
-        return Claim("coverage", f"pieces of {held} cover every row, once each", (because,), True, ("schedule", "keep"))
+            total, waits = plan.spec.static[row], " and ".join(plan.kept)
+            room = f"at most ceil({total} / {held} / {blocks}) = {plan.slots} of a block wait in shared memory"
+            reasons, fits = [because, f"{room}, of {waits}"], plan.slots * held * blocks >= total
+        text = f"pieces of {held} cover every row, once each"
+        return Claim("coverage", text, tuple(reasons), fits, ("schedule", "keep"))
     size, whole = plan.spec.static.get(row), plan.row_tile
     reasons = [f"{row} = {size}" if size is not None else _no_longer(plan)]
     if blocks > 1:

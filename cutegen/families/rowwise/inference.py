@@ -18,6 +18,7 @@ from cutegen.families.rowwise.rows import (
     cluster_of,
     has_exponentials,
     has_exponentials_above,
+    is_fixed_for_all_rows,
     is_sound,
     is_walked,
     program,
@@ -180,7 +181,7 @@ def _good_share(spec: Spec, size: int, most: int) -> int:
         return min(COLUMNS_SHARE, max(COLUMNS_SHARE // 2, size // 2))
     if planned.meetings == 1:
         share = 6 * SHARE if size > 6 * SHARE else 4 * SHARE
-    elif _fixed(spec):
+    elif is_fixed_for_all_rows(spec):
         share = 4 * SHARE  # each block reads what is the same for all rows: fewer of them do
     elif size <= 3 * SHARE * most:
         share = 3 * SHARE
@@ -199,11 +200,6 @@ def _is_whole(spec: Spec) -> bool:
     return spec.schedule.keep == "registers" and spec.static.get(row, 1) % _guarded(spec, row) == 0
 
 
-def _fixed(spec: Spec) -> bool:
-    """Whether a tensor that is read is the same for all rows, so that a block that walks them loads it once."""
-    return len(spec.lead.shape) > 1 and any(t.reads and t.shape == (row_of(spec),) for t in spec.tensors)
-
-
 def _loads_ahead(spec: Spec) -> bool:
     """Whether a cluster that meets more than once for a row loads the next one meanwhile.
 
@@ -214,7 +210,7 @@ def _loads_ahead(spec: Spec) -> bool:
     if size is None or size % blocks or not _is_power_of_two(size // blocks):
         return False
     planned = program(replace(spec, schedule=_once(spec.schedule)))
-    return planned.meetings > 1 and not planned.columns and (_fixed(spec) or size // blocks > 3 * SHARE)
+    return planned.meetings > 1 and not planned.columns and (is_fixed_for_all_rows(spec) or size // blocks > 3 * SHARE)
 
 
 def _infer_keep(spec: Spec, report: Report) -> Spec:

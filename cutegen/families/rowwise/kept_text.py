@@ -75,9 +75,7 @@ def kept(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "keep_arguments": list(passed),
         "keep_bytes": sum(o.tensor.dtype.bytes for o in operands),
         "keep_sizes": _sizes(plan),
-        "kept_layout": f"({elements}), stride=({_place(plan, '1', '0')})"
-        if len(lead.shape) == 1
-        else f"{elements}, stride={_place(plan, '1', '0')}",
+        "kept_layout": f"{elements}, stride={_place(plan, '1', '0')}",
         "kept_tile": f"({python_tuple(('None',) * len(lead.shape))}, {_place(plan, slot, '0')})",
         "tile_text": f"TILER[{lead.shape.index(plan.row)}]",
     }

@@ -62,6 +62,11 @@ def vector_of(spec: Spec) -> int:
     return max(1, spec.schedule.copy.bits // widest_tensor(spec).dtype.bits)
 
 
+def is_fixed_for_all_rows(spec: Spec) -> bool:
+    """Whether a tensor that is read is the same for all rows, so that a block that walks them loads it once."""
+    return len(spec.lead.shape) > 1 and any(t.reads and t.shape == (row_of(spec),) for t in spec.tensors)
+
+
 def has_bulk_copies(target: str) -> bool:
     """Whether a target copies runs of bytes from global to shared memory by itself: `cp.async.bulk`."""
     return TARGETS[target].number >= 90

@@ -13,6 +13,7 @@ from cutegen.families.rowwise.rows import (
     has_bulk_copies,
     has_exponentials,
     has_exponentials_above,
+    is_fixed_for_all_rows,
     kept_in_smem,
     program,
     row_of,
@@ -80,18 +81,13 @@ def cluster_in_smem(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
 
 
-def _fixed(spec: Spec) -> bool:
-    """Whether a tensor that is read is the same for all rows."""
-    return any(t.reads and t.shape == (row_of(spec),) for t in spec.tensors)
-
-
 def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     """Threads and their values for one piece of a block's share of a row in shared memory."""
     alone, once = cluster_of(spec) == 1, program(spec).meetings <= 1
     if has_exponentials(spec):
         threads, values, waste = 128, 32, 1.1
     elif alone:
-        threads, values, waste = (512 if once and _fixed(spec) else 256), 16, 1.5
+        threads, values, waste = (512 if once and is_fixed_for_all_rows(spec) else 256), 16, 1.5
     else:
         threads, values, waste = (256, 16, 1.25) if once else (128, 32, 1.25)
     written, vector = spec.schedule.threads_per_row, vector_of(spec)

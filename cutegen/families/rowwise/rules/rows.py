@@ -12,7 +12,6 @@ from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.rowwise.planning import smem_bytes
 from cutegen.families.rowwise.rows import (
     BULK,
-    MAX_CLUSTER,
     along,
     beside,
     cluster_of,
@@ -65,10 +64,10 @@ def in_shared_memory(spec: Spec, say: Say) -> None:
     """
     if spec.schedule.keep != "smem":
         return
-    for message, notes, path, candidates in _unkept(spec):
+    if (first := next(_unkept(spec), None)) is not None:
+        message, notes, path, candidates = first
         again = (written("write `keep: reload`"), changed(spec, {"keep": "reload"}))
         say(message, *path, notes=notes, help=partial(first_that_works, say.code, [*candidates, again]))
-        return
 
 
 def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candidate]]]:
@@ -96,7 +95,7 @@ def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candi
     needed, blocks = smem_bytes(spec), cluster_of(spec)
     small = [target for target in spec.targets if TARGETS[target].smem_per_block < needed]
     if small:
-        most = min(MAX_CLUSTER, *(TARGETS[target].cluster for target in spec.targets))
+        most = min(TARGETS[target].cluster for target in spec.targets)
         more = [2**i for i in range(1, 5) if blocks < 2**i <= most]
         shared = [
             (written(f"write `cluster: {{{row}: {count}}}`"), changed(spec, {f"cluster.{row}": count}))
