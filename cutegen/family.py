@@ -89,6 +89,12 @@ class Family(ABC, Generic[S, P]):
         """Whether `resolve` could fill in everything, so that all rules can be asked and a plan be made."""
         return self.is_sound(spec)
 
+    def kernels(self, spec: KernelSpec[S], report: Report) -> tuple[tuple[KernelSpec, Report], ...]:
+        """The kernels that a resolved spec stands for, each with a report on what was inferred of it: the spec itself,
+        or of a schedule of several cases each of them as a spec of its own.
+        """
+        return ((spec, report),)
+
     @abstractmethod
     def plan(self, spec: KernelSpec[S]) -> P:
         """The plan of a resolved spec that passed its checks."""

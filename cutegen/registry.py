@@ -41,17 +41,24 @@ def op_named(name: str) -> Op:
     return {op.name: op for op in ops()}[name]
 
 
-def family_of(op: str, schedule: Mapping[str, Any]) -> Family[Any, Any]:
+def family_of(op: str, schedule: Any) -> Family[Any, Any]:
     """The family of a spec, from its op and its schedule as data: the op's first one that takes its mma atom.
 
-    Raises KeyError for an op that there is not.
+    A list of cases has a family for each, and this is the op's first one. Raises KeyError for an op that there is not.
     """
     own = [family for family in families() if family.op.name == op]
     if not own:
         raise KeyError(op)
-    mma = schedule.get("mma")
+    mma = schedule.get("mma") if isinstance(schedule, Mapping) else None
     atom = mma.get("atom") if isinstance(mma, Mapping) else None
     return next((family for family in own if atom is None or atom in family.atoms), own[0])
+
+
+def family_of_cases() -> Family[Any, Any]:
+    """The family of a schedule that is a list of cases: it asks those of the cases."""
+    from cutegen.cases import FAMILY
+
+    return FAMILY
 
 
 @contextmanager

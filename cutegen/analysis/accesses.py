@@ -77,11 +77,11 @@ def _first(layout: Layout, vector: int) -> Layout:
 def accesses(plan: Plan) -> tuple[Access, ...]:
     """All accesses of a kernel in the order in which it makes them: loads, shared memory, stores.
 
-    Of a kernel that runs in several ways those of the first, which the schedule speaks of.
+    Of a kernel that runs in several ways those of the first, which the schedule speaks of; of several kernels those of
+    each, one after the other.
     """
-    first = plan.spec.family.variants(plan)[0]
-    made: tuple[Access, ...] = first.spec.family.accesses(first)
-    return made
+    firsts = [kernel.spec.family.variants(kernel)[0] for kernel in plan.kernels]
+    return tuple(access for first in firsts for access in first.spec.family.accesses(first))
 
 
 def strides_of(tensor: Tensor, modes: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ printed with. It is the plan that is proved, not the printed text. The family sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -37,11 +37,14 @@ def claims(plan: Plan) -> tuple[Claim, ...]:
 
     Of a kernel that runs in several ways that is claimed of each; of all but the first the text says so.
     """
-    first, *others = plan.spec.family.variants(plan)
-    found = [*first.spec.family.claims(first)]
-    for other in others:
-        found += [replace(claim, text=f"{other.way}: {claim.text}") for claim in other.spec.family.claims(other)]
-    return tuple(found)
+    return tuple(claim for kernel in plan.kernels for claim in _of_kernel(kernel))
+
+
+def _of_kernel(plan: Plan) -> Iterator[Claim]:
+    for number, way in enumerate(plan.spec.family.variants(plan)):
+        said = ": ".join([*([plan.case] if plan.case else []), *([way.way] if number else [])])
+        for claim in way.spec.family.claims(way):
+            yield replace(claim, text=f"{said}: {claim.text}") if said else claim
 
 
 def compact(shape: Sequence[int]) -> tuple[int, ...]:

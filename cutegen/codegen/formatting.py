@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from tensor_layouts import Layout
 
 from cutegen.layouts import format_layout
 
 WIDTH = 100
+
+# Names that will be replaced in a text once it is laid out, and by what
+_LATER: ContextVar[Mapping[str, str] | None] = ContextVar("later", default=None)
+
+
+@contextmanager
+def replaced_later(names: Mapping[str, str]) -> Iterator[None]:
+    """While this is entered, text is laid out as if these names were replaced already, as `replaced` will do."""
+    token = _LATER.set(names)
+    try:
+        yield
+    finally:
+        _LATER.reset(token)
+
+
+def replaced(text: str, names: Mapping[str, str]) -> str:
+    """A text of Python in which names are replaced; not attributes, which follow a dot."""
+    if not names:
+        return text
+    return re.sub(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)", lambda found: names[found[1]], text)
+
+
+def width_of(text: str) -> int:
+    """Columns that a line takes, once its names are replaced."""
+    names = _LATER.get()
+    return len(replaced(text, names)) if names else len(text)
 
 
 def python_tuple(shape: object) -> str:
@@ -35,13 +64,13 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
     """
     flat_items = [item if isinstance(item, str) else f"{item[0]}{', '.join(item[1])}{item[2]}" for item in items]
     flat = f"{head}{', '.join(flat_items)}{tail}"
-    if indent + len(flat) <= width:
+    if indent + width_of(flat) <= width:
         return flat
     pad = " " * (indent + 4)
     body = pad + ", ".join(flat_items)
-    if len(body) > width:
+    if width_of(body) > width:
         opened = [
-            text if isinstance(item, str) or len(pad) + len(text) < width else call(*item, indent + 4, width)
+            text if isinstance(item, str) or len(pad) + width_of(text) < width else call(*item, indent + 4, width)
             for item, text in zip(items, flat_items, strict=True)
         ]
         body = "\n".join(f"{pad}{item}," for item in opened)
@@ -51,7 +80,7 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
 def display(head: str, items: Sequence[str], tail: str, indent: int) -> str:
     """The text of `head`, the items of a list, tuple or dict, and `tail`: in one line, else with one item a line."""
     flat = f"{head}{', '.join(items)}{tail}"
-    if indent + len(flat) <= WIDTH:
+    if indent + width_of(flat) <= WIDTH:
         return flat
     pad = " " * (indent + 4)
     return f"{head}\n" + "".join(f"{pad}{item},\n" for item in items) + f"{' ' * indent}{tail}"
@@ -71,10 +100,10 @@ def launch(
     """
     options = [f"grid=[{grid}]", f"block=[{block}]", *more, "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
-    if indent + len(head) <= WIDTH:
+    if indent + width_of(head) <= WIDTH:
         return call(head, options, ")", indent)
     tail = f").launch({', '.join(options)})"
-    if indent + len(tail) <= WIDTH:
+    if indent + width_of(tail) <= WIDTH:
         return call(f"{kernel}(", arguments, tail, indent)
     opened = call(f"{kernel}(", arguments, ").launch(", indent)
     lines = "".join(f"{' ' * (indent + 4)}{option},\n" for option in options)
@@ -84,11 +113,11 @@ def launch(
 def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
     """`head` and the terms joined by an operator; in parentheses where it is too long, in one line or a term a line."""
     flat = head + operator.join(terms)
-    if indent + len(flat) <= WIDTH:
+    if indent + width_of(flat) <= WIDTH:
         return flat
     pad = " " * (indent + 4)
     inside = pad + operator.join(terms)
-    if len(inside) <= WIDTH:
+    if width_of(inside) <= WIDTH:
         return f"{head}(\n{inside}\n{' ' * indent})"
     lines = [f"{pad}{terms[0]}", *(f"{pad}{operator.strip()} {term}" for term in terms[1:])]
     return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")"

@@ -50,6 +50,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
             *_scalars_of_one(spec),
             *(["*workspaces"] if spaces else []),
             "stream",
+            *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
         ],
         "workspaces": parts.workspaces,
         "workspaces_template": f"{spec.family.name}/{parts.workspaces.template}" if parts.workspaces else "",

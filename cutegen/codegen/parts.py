@@ -27,6 +27,7 @@ class Limit:
     # the host and `launch` both evaluate it
     wanted: str  # Python text of a string that says what is expected
     holds: str  # a comparison of `tiles`
+    unless: tuple[str, ...] = ()  # comparisons of `sizes["M"]` and its like, any of which lifts the limit
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,8 @@ class KernelParts:
     workspaces: Workspaces | None = None
     documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
     uses_cpasync: bool = False  # whether the module imports `cpasync`
+    chosen_by_target: tuple[str, str] | None = (
+        None  # a parameter of `launch` with its type, and what it gets when it is
+    )
+    # compiled, if what is launched depends on the target
+    refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

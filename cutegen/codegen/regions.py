@@ -6,6 +6,7 @@ before and after what it encloses. `separate` takes the marks out again, so the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jinja2 import nodes
@@ -69,8 +70,19 @@ def separate(marked: str) -> tuple[str, tuple[Region, ...]]:
         else:
             place, first, path, name = open_.pop()
             if path and first <= len(lines):
-                found[place] = Region(first, len(lines), tuple(path.split(".")), name)
+                steps = tuple(int(step) if step.isdecimal() else step for step in path.split("."))
+                found[place] = Region(first, len(lines), steps, name)
     return "\n".join(lines), tuple(region for region in found if region is not None)
+
+
+def marked(text: str, regions: Sequence[Region]) -> str:
+    """The text with marks for regions, which are outer ones first; `separate` takes them out again."""
+    lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        lines += [f"{_MARK}{r.key}{_MARK}{r.name}" for r in regions if r.first_line == number]
+        lines.append(line)
+        lines += [_MARK for r in regions if r.last_line == number]
+    return "\n".join(lines)
 
 
 class RegionTag(Extension):

@@ -36,6 +36,27 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     return header(spec, spec_path, body) + body, shifted(regions, HEADER_LINES)
 
 
+def kernel_text(plan: Plan, parts: KernelParts) -> str:
+    """The text of one of several kernels of a module, with the marks of regions: its functions, and its `launch`.
+
+    That does not check its arguments again.
+    """
+    parts = replace(parts, refuses=False)
+    return _printed(plan, parts, f"{plan.spec.family.name}/{parts.template}")
+
+
+def workspaces_text(plan: Plan, parts: KernelParts) -> str:
+    """The functions of the host that make the workspaces of one of several kernels; empty if it has none."""
+    if parts.workspaces is None:
+        return ""
+    return _printed(plan, parts, f"{plan.spec.family.name}/{parts.workspaces.template}")
+
+
+def _printed(plan: Plan, parts: KernelParts, template: str) -> str:
+    context = _module(plan, parts) | host_context(plan, parts) | dict(parts.context)
+    return environment(plan.spec.family).get_template(template).render(context)
+
+
 def header(spec: KernelSpec, spec_path: str, body: str) -> str:
     """Three comment lines that say where the file is from and what it must contain.
 
@@ -73,7 +94,14 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
         "narrow_arguments": [parts.narrow.get(name, name) for name in names],
-        "launch_parameters": [*tensors, *scalars, *workspaces, "stream: cuda.CUstream"],
+        "launch_parameters": [
+            *tensors,
+            *scalars,
+            *workspaces,
+            "stream: cuda.CUstream",
+            *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),
+        ],
+        "refuses": parts.refuses,
     }
 
 

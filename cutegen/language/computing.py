@@ -194,7 +194,9 @@ def _check_types(
     ctx: Context, op: Op, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]
 ) -> None:
     types = {t.name: t.dtype for t in tensors} | {s.name: s.dtype for s in scalars}
-    accumulator = ctx.data.get("schedule", {}).get("mma", {}).get("accumulator") if op.has_product else None
+    written = ctx.data.get("schedule", {})
+    first = written if isinstance(written, Mapping) else (written or [{}])[0]  # all cases have the same
+    accumulator = first.get("mma", {}).get("accumulator") if op.has_product else None
     try:
         annotate(statements, types, Dtype(accumulator) if accumulator else None)
     except NumberError as error:

@@ -17,6 +17,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Compute
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
 from cutegen.language.kinds import (
+    MAX_INT,
     ByName,
     Choice,
     CountText,
@@ -113,6 +114,10 @@ class Schedule:
     """What the schedules of all families share: each class of them belongs to one family, which sets `family`."""
 
     family: ClassVar[Family[Any, Any]]
+
+    def as_data(self) -> Any:
+        """The schedule as a spec writes it: layouts and counts stay as they are, for the writer to print."""
+        return Record(type(self)).write(self)
 
     @property
     def narrows(self) -> bool:
@@ -251,13 +256,13 @@ class ComputeText(Kind):
 
 @dataclass(frozen=True)
 class ScheduleKeys(Kind):
-    """The keys of a schedule, which are those of its family's dataclass."""
+    """The keys of a schedule, which are those of its family's dataclass; or a list of cases, which have `for`, too."""
 
     def schema(self, says: str) -> dict[str, Any]:
-        return {"description": says, "type": "object"}
+        return {"description": says, "type": ["object", "array"]}
 
-    def write(self, value: Schedule) -> dict[str, Any]:
-        return Record(type(value)).write(value)
+    def write(self, value: Schedule) -> Any:
+        return value.as_data()
 
 
 @dataclass(frozen=True)
@@ -305,7 +310,8 @@ class KernelSpec(Generic[S]):
     )
     schedule: S = key(
         ScheduleKeys(),
-        "How the kernel does it; which keys there are depends on `op`.",
+        "How the kernel does it; which keys there are depends on `op`. Or a list of cases, of which the first is taken "
+        "whose `for` holds: by target when it is compiled, by sizes when it is called.",
         default=MISSING,
         block=True,
     )
@@ -342,6 +348,8 @@ class KernelSpec(Generic[S]):
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )
     source: Source = field(default=Source(), compare=False, repr=False)
+    within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # the least and the largest size of a mode, of
+    # those that a call can have which gets here, where this is one of several cases
 
     @property
     def family(self) -> Family[S, Any]:
@@ -351,7 +359,20 @@ class KernelSpec(Generic[S]):
     @property
     def operation(self) -> Op:
         """What the kernel computes, as the object that knows its reference, its work and its peers."""
-        return self.family.op
+        from cutegen.registry import op_named
+
+        return op_named(self.op)
+
+    def sizes_of(self, mode: str) -> tuple[int, int]:
+        """The least and the largest size of a mode that a call can have."""
+        return self.within.get(mode, (0, MAX_INT))
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call can have these sizes, by what the spec says of each mode."""
+        fixed = all(sizes[mode] == size for mode, size in self.static.items() if mode in sizes)
+        divided = all(sizes[mode] % step == 0 for mode, step in self.divisible.items() if mode in sizes)
+        sides = (self.sizes_of(mode) for mode in sizes)
+        return fixed and divided and all(a <= n <= b for n, (a, b) in zip(sizes.values(), sides, strict=True))
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -375,7 +396,9 @@ class KernelSpec(Generic[S]):
     @property
     def modes(self) -> tuple[str, ...]:
         """Every mode, in order of first appearance, those of the leading tensor before the others."""
-        seen: dict[str, None] = dict.fromkeys(self.lead.shape)
-        for tensor in self.tensors:
-            seen |= dict.fromkeys(tensor.shape)
-        return tuple(seen)
+        return tuple(dict.fromkeys((*self.lead.shape, *self.modes_of_tensors)))
+
+    @property
+    def modes_of_tensors(self) -> tuple[str, ...]:
+        """Every mode, in order of first appearance in the tensors."""
+        return tuple(dict.fromkeys(mode for tensor in self.tensors for mode in tensor.shape))

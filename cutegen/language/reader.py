@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from cutegen.language import schema
+from cutegen.language.case_reading import read_cases
 from cutegen.language.computing import compute
 from cutegen.language.context import Context
 from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
@@ -15,7 +16,7 @@ from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
 from cutegen.language.kinds import Record
 from cutegen.language.matrix import Variant, expand, source_of
-from cutegen.language.model import Expect, KernelSpec, Verify
+from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
 from cutegen.language.tuning import read_schedule, tune
@@ -121,7 +122,8 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     """The kernel of a variant that follows the schema; None where something is wrong with it."""
     ctx = Context(variant)
     op = op_named(ctx.data["op"])
-    family = family_of(op.name, ctx.data.get("schedule", {}))
+    written = ctx.data.get("schedule", {})
+    family = family_of(op.name, written)
     check_kernel_name(ctx)
     declared, numbers = tensors(ctx), scalars(ctx)
     known = {tensor.name: tensor for tensor in declared}
@@ -129,7 +131,11 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     statements = compute(ctx, op, declared, numbers)
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
     static, divisible = promises(ctx, modes)
-    schedule = read_schedule(ctx, family, known, statements)
+    schedule: Schedule
+    if isinstance(written, list):
+        schedule = read_cases(ctx, op, known, modes, statements)
+    else:
+        schedule = read_schedule(ctx, family, known, statements)
     derived = op.modes_that_follow(statements, known)
     may_be_empty = op.modes_that_may_be_empty(statements, known) if statements else ()
     promises_kept = Promises(modes, static, divisible, derived, declared)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
+from cutegen.language.cases import schema_of_case
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
@@ -68,7 +69,9 @@ def _schema_of(of: tuple[Family[Any, Any], ...]) -> Mapping[str, Any]:
     }
     for family in of:
         says = inspect.cleandoc(family.schedule.__doc__ or "").partition("\n")[0]
-        definitions[definition_name(family)] = Record(family.schedule).schema(says)
+        own_keys = Record(family.schedule).schema(says)
+        definitions[definition_name(family)] = own_keys
+        definitions[_case_name(family)] = schema_of_case(own_keys, tuple(TARGETS))
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": f"cutegen kernel spec, version {LANGUAGE}",
@@ -90,9 +93,37 @@ def _of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> di
         mma = {"properties": {"atom": {"enum": list(family.atoms)}}, "required": ["atom"]}
         condition["properties"]["schedule"] = {"properties": {"mma": mma}, "required": ["mma"]}
         condition["required"] = ["op", "schedule"]
-    schedule = {"properties": {"schedule": {"$ref": f"#/definitions/{definition_name(family)}"}}}
+    schedule = {
+        "properties": {
+            "schedule": {
+                "if": {"type": "array"},
+                "then": {"items": _case_of(family, of)},
+                "else": {"$ref": f"#/definitions/{definition_name(family)}"},
+            }
+        }
+    }
     needs = any(field.required for field in keys_of(family.schedule).values())
     return {"if": condition, "then": {"required": ["schedule"], **schedule} if needs else schedule}
+
+
+def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+    """What the schema says of one case of a list: that of its mma atom's family, if several have the op."""
+    own = [other for other in of if other.op is family.op]
+    refs = {other.name: {"$ref": f"#/definitions/{_case_name(other)}"} for other in own}
+    if len(own) == 1:
+        return refs[family.name]
+    atoms = {other.name: {"atom": {"enum": list(other.atoms)}} for other in own[1:]}
+    found: dict[str, Any] = refs[own[0].name]
+    for other in own[1:]:
+        mma = {"properties": atoms[other.name], "required": ["atom"]}
+        condition = {"properties": {"mma": mma}, "required": ["mma"]}
+        found = {"if": condition, "then": refs[other.name], "else": found}
+    return found
+
+
+def _case_name(family: Family[Any, Any]) -> str:
+    """The name of the definition of a case with a family's schedule."""
+    return definition_name(family).replace("_schedule", "_case")
 
 
 def definition_name(family: Family[Any, Any]) -> str:
@@ -283,7 +314,8 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             yield source.diagnostic("CG106", message, *path, help=f"write `{path[-1]}: {limit}`")
         case "minimum" | "maximum":
             family = _family(data["op"], data.get("schedule")) if path[:1] == ("schedule",) else None
-            kind = kind_at(family.schedule, path[1:]) if family else None
+            deep = 2 if len(path) > 1 and isinstance(path[1], int) else 1  # inside of a case, or of the one schedule
+            kind = kind_at(family.schedule, path[deep:]) if family else None
             told = kind.told if isinstance(kind, Integer) else None
             bound = f"{'at least' if error.validator == 'minimum' else 'at most'} {limit}"
             bound = f"from {told[0]} to {told[1]}" if told else bound

@@ -30,6 +30,12 @@ def read_schedule(
     return schedule
 
 
+def at_path(variant: Variant, where: Path, path: Path, value: Any) -> Variant:
+    """The document with `value` at `path`, a key of its own, which is what was written at `where`."""
+    source, texts = _moved(variant, where, path)
+    return Variant({**variant.data, path[0]: value}, source, texts)
+
+
 def tune(
     ctx: Context, family: Family[Any, Any], tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> dict[str, tuple[Any, ...]]:
@@ -38,6 +44,10 @@ def tune(
     if data and family.op.unmeasured is not None:
         help = f"remove `tune`: {family.op.unmeasured}"
         ctx.say("CG203", f"`tune` does not apply to a {family.op.name}", "tune", key=True, help=help)
+        return {}
+    if data and isinstance(ctx.data.get("schedule"), list):
+        help = "tune the schedule of each case as a spec of its own"
+        ctx.say("CG203", "`tune` does not apply to a schedule of several cases", "tune", key=True, help=help)
         return {}
     paths: dict[str, tuple[str, ...]] = {}
     for name in data:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tensor_layouts import Layout
 
+from cutegen.language.cases import Cases
 from cutegen.language.kinds import Path, Record, block_paths
 from cutegen.language.model import LANGUAGE, Count, KernelSpec
 from cutegen.language.scalars import resolve
@@ -38,7 +39,10 @@ def write_spec(spec: KernelSpec, comments: Mapping[Path, str] | None = None, hea
     `comments` puts `# text` behind the value at a path, or above its line where the value is inside braces. A path
     that the text does not hold belongs to the nearest enclosing one that it does.
     """
+    cases = spec.schedule.cases if isinstance(spec.schedule, Cases) else ()
     blocks = block_paths(KernelSpec) | block_paths(type(spec.schedule), ("schedule",))
+    for number, case in enumerate(cases):
+        blocks |= block_paths(type(case.schedule), ("schedule", number))
     writer = _Writer({path: " ".join(text.split()) for path, text in (comments or {}).items()}, blocks)
     for key, value in as_data(spec).items():
         writer.entry((key,), value)
@@ -61,18 +65,36 @@ class _Writer:
 
     def entry(self, path: Path, value: Any) -> None:
         """`key: value` at `path`, over as many lines as it takes."""
-        margin = "  " * (len(path) - 1)
+        margin = "  " * (sum(isinstance(step, str) for step in path) - 1)
         start = f"{margin}{_text(str(path[-1]), flow=False)}:"
         if isinstance(value, dict) and value and path in self.blocks:
             self.line(start, margin, path, self.own(path) + self.stray(path, value))
             for key, inner in value.items():
                 self.entry((*path, key), inner)
+        elif path == ("schedule",) and isinstance(value, list):
+            self.line(start, margin, path, self.own(path))
+            for i, item in enumerate(value):
+                self.case((*path, i), item)
         elif path in _LISTS and isinstance(value, list):
             self.line(start, margin, path, self.own(path))
             for i, item in enumerate(value):
                 self.leaf(f"{margin}  - {_value(item, flow=False)}", margin + "  ", (*path, i))
         else:
             self.leaf(f"{start} {_value(value, flow=False)}", margin, path)
+
+    def case(self, path: Path, value: Mapping[str, Any]) -> None:
+        """An entry of a list that is a mapping itself, a line for each of its keys."""
+        if not value:
+            self.leaf("  - {}", "  ", path)
+            return
+        first = len(self.lines)
+        stray = self.own(path) + self.stray(path, value)
+        for key, inner in value.items():
+            self.entry((*path, key), inner)
+        own = [f"  {line}" if line else line for line in self.lines[first:]]
+        start = next(i for i, line in enumerate(own) if not line.lstrip().startswith("#"))
+        own[start] = own[start].replace("    ", "  - ", 1)
+        self.lines[first:] = [*(f"    # {remark}" for remark in stray), *own]
 
     def leaf(self, text: str, margin: str, path: Path) -> None:
         for inner in [p for p in self.comments if len(p) > len(path) and p[: len(path)] == path]:

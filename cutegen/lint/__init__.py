@@ -9,7 +9,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.lint.advice import advise_on
 from cutegen.lint.numbering import require_numbering
 from cutegen.lint.rule import NoteRule, PerformanceRule, Rule, Say
-from cutegen.lint.rules import all_note_rules, all_performance_rules, all_rules, rules_of
+from cutegen.lint.rules import all_note_rules, all_performance_rules, all_rules, rules_of, rules_of_all
 from cutegen.planning import make_plan
 from cutegen.planning.report import Report
 
@@ -32,6 +32,18 @@ def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance:
     and without an error in the report, advice on speed is given too. Raises ValueError for a spec whose layouts no text
     can hold.
     """
+    kernels = spec.family.kernels(spec, report)
+    for one, own in kernels:
+        _check(one, own, advise=advise, performance=performance)
+        if own is not report:
+            report.diagnostics += [d for d in own.diagnostics if d not in report.diagnostics]
+    if len(kernels) > 1:
+        for rule in rules_of_all(spec.operation):
+            rule.check(spec, Say(report, rule.code, rule.severity, advise))
+
+
+def _check(spec: KernelSpec, report: Report, *, advise: bool, performance: bool) -> None:
+    """Reports every rule that one kernel breaks, which is the spec's or that of one of its cases."""
     require_numbering(spec)
     rules = rules_of(spec.family)
     for basic in (True, False):

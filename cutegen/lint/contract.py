@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.analysis import accesses
+from cutegen.language.cases import Cases
 from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, Tensor
@@ -22,10 +23,13 @@ CONTRACT = (SIZES, ADDRESSES, MAJORNESS)
 
 def notes(spec: KernelSpec, inferred: Mapping[Path, str]) -> list[Diagnostic]:
     """Every note on a kernel. `spec` is resolved, without errors; `inferred` is why planning filled in what it did."""
-    report = Report(spec.source)
-    for rule in spec.family.note_rules():
-        rule.check(spec, Say(report, rule.code, rule.severity, advise=True))
-    return [*narrowed(spec, inferred), *report.diagnostics]
+    found = [*narrowed(spec, inferred)]
+    for one, _ in spec.family.kernels(spec, Report(spec.source, inferred=dict(inferred))):
+        report = Report(one.source)
+        for rule in one.family.note_rules():
+            rule.check(one, Say(report, rule.code, rule.severity, advise=True))
+        found += report.diagnostics
+    return found
 
 
 def note_codes() -> tuple[str, ...]:
@@ -63,7 +67,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
     turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.shape[-1]]
     if turned:
         first, major, last = turned[0], turned[0].major, turned[0].shape[-1]
-        other = f"reduce along {last}" if spec.family.op.has_reductions else f"`major: {last}`"
+        other = f"reduce along {last}" if spec.operation.has_reductions else f"`major: {last}`"
         yield spec.source.diagnostic(
             MAJORNESS,
             f"{', '.join(t.name for t in turned)}: only what is contiguous along {major} is taken, which was inferred",
@@ -83,6 +87,8 @@ def _place(spec: KernelSpec, mode: str) -> Path:
 
 def _any_size(spec: KernelSpec, mode: str) -> str | None:
     """The line with which any size of a mode is taken, and what it costs; None where none was found."""
+    if isinstance(spec.schedule, Cases):
+        return None  # which line of which case it takes nobody has tried
     promised = {m: n for m, n in spec.divisible.items() if is_written(spec, "divisible", m)}
     values = {**spec.source.values, ("divisible", mode): spec.source.at("kernel")}
     line = f"write `divisible: {{{', '.join(f'{m}: {n}' for m, n in {**promised, mode: 1}.items())}}}`"
@@ -112,6 +118,8 @@ def _written_fields(spec: KernelSpec) -> list[str]:
 
 def _any_address(spec: KernelSpec, tensors: list[Tensor]) -> str | None:
     """The lines with which elements may stand anywhere, and what they cost; None where they are refused."""
+    if isinstance(spec.schedule, Cases):
+        return None
     names = {t.name for t in tensors}
     free = [replace(t, align=t.dtype.bytes) if t.name in names else t for t in spec.tensors]
     promised = {m: n for m, n in spec.divisible.items() if is_written(spec, "divisible", m)}

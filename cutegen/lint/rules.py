@@ -5,6 +5,7 @@ from __future__ import annotations
 from cutegen.family import AnyFamily
 from cutegen.lint import promises, targets, tunable
 from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
+from cutegen.ops.op import Op
 from cutegen.registry import families
 
 # besides theirs: of kernels that are measured, and of all
@@ -17,8 +18,12 @@ _ALWAYS: tuple[Rule, ...] = (Rule("CG286", targets.f8_conversions),)
 
 def rules_of(family: AnyFamily) -> tuple[Rule, ...]:
     """The rules that a spec of the family can break, in the order of their codes."""
-    more = _MEASURED if family.op.unmeasured is None else ()
-    return tuple(sorted((*family.rules(), *_ALWAYS, *more), key=lambda rule: rule.code))
+    return tuple(sorted((*family.rules(), *rules_of_all(family.op)), key=lambda rule: rule.code))
+
+
+def rules_of_all(op: Op) -> tuple[Rule, ...]:
+    """The rules that the specs of any family of an op can break."""
+    return (*_ALWAYS, *(_MEASURED if op.unmeasured is None else ()))
 
 
 def all_rules() -> tuple[Rule, ...]:

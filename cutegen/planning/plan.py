@@ -19,4 +19,14 @@ class Plan:
     statements: tuple[Typed, ...] = ()  # `compute` in the types that the kernel computes in
     smem_bytes: int = 0  # dynamic shared memory of a block
     way: str = ""  # of running, by name: of a kernel that has several, one but the first
+    case: str = ""  # of several, in which the kernel is this one, in words
     stages: int | None = None  # tiles of the summed mode that shared memory holds; None without such a pipeline
+
+    @property
+    def kernels(self) -> tuple[Plan, ...]:
+        """The kernels of which a call has one, by its target and what it is called with: one, or one for each case."""
+        return (self,)
+
+    def own_sizes(self, kernel: Plan, sizes: dict[str, int]) -> dict[str, int] | None:
+        """The sizes, changed as little as makes a call get that one of the kernels; None where none were found."""
+        return sizes

@@ -5,13 +5,13 @@ Pure functions of a plan and its resolved spec: no torch, no clock, no chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
-from cutegen.verification.wishes import Data, Layout, Wish, allowed, derived
+from cutegen.verification.wishes import Data, Layout, Wish, allowed, derived, tiles_of
 
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
 
@@ -89,41 +89,55 @@ def compact_allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
 def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
-    ways = plan.spec.family.variants(plan)
-    for number, way in enumerate(ways):
-        spec, family = way.spec, way.spec.family
-        tiles = {mode: spec.static.get(mode, size) for mode, size in family.covered(way).items()}
-        own = family.wishes(way, tiles)
-        for wish in derived(way, tiles) if own is None else own:
-            if number == 0 or wish.every_way:
-                _add(cases, plan.spec, way, wish, tiles, number)
-    return (*cases.values(), *(_all_but_one(plan, ways[0], len(cases)) if len(ways) > 1 else ()))
+    more: list[Case] = []
+    for kernel in plan.kernels:
+        ways = kernel.spec.family.variants(kernel)
+        for number, way in enumerate(ways):
+            tiles = tiles_of(way)
+            own = way.spec.family.wishes(way, tiles)
+            for wish in derived(way, tiles) if own is None else own:
+                if number == 0 or wish.every_way:
+                    _add(cases, plan, kernel, way, wish, tiles, number)
+        if len(ways) > 1 or kernel is not plan:
+            more += _all_but_one(plan, ways[0], len(cases))
+    return (*cases.values(), *_different(more))
+
+
+def _different(cases: Iterable[Case]) -> Iterator[Case]:
+    """The cases without those that another one is like but for its name."""
+    seen: list[Case] = []
+    for case in cases:
+        if not any(replace(case, name=other.name, seed=other.seed) == other for other in seen):
+            seen.append(case)
+            yield case
 
 
 def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
     """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows."""
     kernel, spec = plan.spec, usual.spec
-    tiles = {mode: spec.static.get(mode, size) for mode, size in spec.family.covered(usual).items()}
+    tiles = tiles_of(usual)
     sizes = next(allowed(spec, tiles, Wish("", "")), None)
     if sizes is None:
         return
+    of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
         more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: sizes[mode] + 1})), sizes)
         if spec.divisible[mode] != kernel.divisible.get(mode, 1) and more[mode] % spec.divisible[mode]:
             why = "accesses fit all but its end"
-            yield Case(f"{mode} alone does not fit", why, more, "padded", seed=seed, aligned=aligned)
+            yield Case(f"{mode} alone does not fit{of}", why, more, "padded", seed=seed, aligned=aligned)
     for name in aligned:
         why = "accesses fit all else"
-        yield Case(f"{name} alone starts elsewhere", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
+        yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > 1:
-            yield Case(f"{name} alone has rows elsewhere", why, sizes, "padded", seed=seed, aligned=others)
+            yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)
 
 
 def _add(
     cases: dict[tuple[object, ...], Case],
-    kernel: KernelSpec,
+    plan: Plan,
+    kernel: Plan,
     way: Plan,
     wish: Wish,
     tiles: Mapping[str, int],
@@ -131,19 +145,24 @@ def _add(
 ) -> None:
     """Adds the case of a wish, unless there is one like it.
 
-    `kernel` says what every call keeps to, the spec of `way`, which has that number, what those keep to that are run in
-    it. In all ways but the first no tensor stands as the first one could use it.
+    The spec of `plan` says what every call keeps to, that of `kernel`, one of its kernels, what those do that it is
+    for, and that of `way`, which has that number, what those do that run in it. In all ways but the first no tensor
+    stands as the first one could use it.
     """
     spec = way.spec
-    aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
-    for sizes in allowed(spec, tiles, wish):
+    aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != plan.spec.tensor(t.name).align}
+    of = f", {kernel.case}" if kernel.case else ""
+    for wanted in allowed(spec, tiles, wish):
+        sizes = plan.own_sizes(kernel, wanted)
+        if sizes is None:
+            continue
         layout: Layout = wish.layout
         if number and layout == "compact":
             layout = "offset"
         elif layout == "compact" and not compact_allowed(spec, sizes):
             layout = "padded"
-        key = (number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
+        key = (kernel.case, number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
         if key not in cases:
-            name = f"{wish.name}, {way.way}" if number else wish.name
+            name = (f"{wish.name}, {way.way}" if number else wish.name) + of
             cases[key] = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
             return  # rounding the other way would be another wish's case

@@ -11,6 +11,13 @@ from cutegen.verification.cases import Case
 ORDERS = 3  # their own, a random one, and that one backwards
 
 
+def cases_for_orders(plan: Plan, cases: Sequence[Case]) -> list[Case]:
+    """Of each of a plan's kernels the one of `cases` in which the order of blocks and warps can matter most."""
+    own = [[case for case in cases if kernel.spec.takes(case.sizes)] for kernel in plan.kernels]
+    found = [case_for_orders(kernel, of) for kernel, of in zip(plan.kernels, own, strict=True)]
+    return [case for i, case in enumerate(found) if case is not None and case not in found[:i]]
+
+
 def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     """The one of `cases` in which the order of blocks and warps can matter most; None if none of them has an element.
 

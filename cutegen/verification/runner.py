@@ -19,7 +19,7 @@ from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module
 from cutegen.verification.host import host_checks
-from cutegen.verification.orders import ORDERS, case_for_orders
+from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, make_tensors, poisons
@@ -63,7 +63,7 @@ def verify_kernel(
         return replace(report, error=f"the module has no function {', '.join(lacks)}", reason="not loaded")
     planned = derive_cases(plan)
     too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
-    in_orders = case_for_orders(plan, [case for case in planned if case.name not in too_large])
+    in_orders = cases_for_orders(plan, [case for case in planned if case.name not in too_large])
     cases: list[CaseReport] = []
     reason: Reason | None = None
     why = ""
@@ -75,7 +75,7 @@ def verify_kernel(
             result = CaseReport.of(case, "not run", too_large[case.name], "too large")
         else:
             try:
-                result = verify_case(spec, case, module, executor, ORDERS if case is in_orders else 1)
+                result = verify_case(spec, case, module, executor, ORDERS if case in in_orders else 1)
             except CannotRun as error:
                 reason, why = "cannot run", str(error)
                 result = CaseReport.of(case, "not run", why, reason)

@@ -59,9 +59,30 @@ def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[
             rounded = -(-wanted // step) * step if up else wanted // step * step
             # only a case that asks for an empty mode gets one
             sizes[mode] = spec.static.get(mode, rounded if rounded or not wanted else step)
+        if any(wish.wanted.get(mode) == 0 and spec.sizes_of(mode)[0] for mode in spec.modes):
+            continue
+        sizes = {mode: between(spec, mode, size) for mode, size in sizes.items()}
         fitting = spec.family.accepted(spec, sizes)
         if fitting is not None:
             yield fitting
+
+
+def between(spec: KernelSpec, mode: str, size: int) -> int:
+    """The size of a mode that is nearest to one and within the bounds of what a call can have."""
+    (low, high), step = spec.sizes_of(mode), max(1, spec.divisible.get(mode, 1))
+    return min(max(size, -(-low // step) * step), high // step * step)
+
+
+def tiles_of(plan: Plan) -> dict[str, int]:
+    """What a block covers along each mode, as far as a call can have it; and the size itself of one that is fixed.
+
+    Where all sizes are larger it is as many tiles as the least of them takes.
+    """
+    spec, found = plan.spec, {}
+    for mode, size in spec.family.covered(plan).items():
+        low = spec.sizes_of(mode)[0]
+        found[mode] = spec.static.get(mode, between(spec, mode, max(1, -(-low // size)) * size))
+    return found
 
 
 def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:

@@ -8,14 +8,14 @@ from math import lcm
 
 from tensor_layouts import Layout
 
-from cutegen.atoms.targets import DEFAULT_TARGETS, F8_TARGETS, WARP
+from cutegen.atoms.targets import WARP
 from cutegen.expressions.parsing import Call, Name, Typed, walk
 from cutegen.families.common.pointwise import Operand
 from cutegen.language.kinds import MAX_INT as MAX_SIZE
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.conversions import f8_conversion
 from cutegen.planning.promises import fitting_elements, known_divisor, promised
 from cutegen.planning.report import Report
+from cutegen.planning.targets import infer_targets
 
 
 def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str, str]) -> KernelSpec:
@@ -36,13 +36,7 @@ def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str
             align = 16
             report.infer("one 128-bit access", "tensors", tensor.name, "align")
         tensors.append(replace(tensor, major=major, align=align))
-    targets = spec.targets
-    if not targets:
-        targets, why = DEFAULT_TARGETS, "cp.async from Ampere on, and Hopper"
-        if f8_conversion(spec):
-            targets, why = F8_TARGETS, "conversions of 8-bit floats from Ada on, and Hopper"
-        report.infer(why, "targets")
-    return replace(spec, tensors=tuple(tensors), targets=targets)
+    return infer_targets(replace(spec, tensors=tuple(tensors)), report)
 
 
 def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int, why: str) -> KernelSpec:

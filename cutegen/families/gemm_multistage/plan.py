@@ -24,6 +24,7 @@ class WorkspacePlan:
     write: int  # elements of one access to the workspace, along `mode`, whose size there is a multiple of this
     tile: tuple[int, int]  # of a thread block; each of its threads moves `write` x `read` elements
     largest: int | None  # size of k that the grid can count; None if it is less
+    rows: int | None  # of the workspace, in whole accesses, if the size of `mode` is fixed
 
     @property
     def read_bits(self) -> int:

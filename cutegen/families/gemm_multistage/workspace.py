@@ -73,5 +73,6 @@ def plan_workspaces(spec: Spec) -> Mapping[str, WorkspacePlan]:
             write=write,
             tile=tile,
             largest=None if spec.static.get(k, largest + 1) <= largest else largest,
+            rows=-(-spec.static[space.major] // write) * write if space.major in spec.static else None,
         )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensor_layouts import Layout
@@ -89,15 +88,16 @@ class WorkspaceText:
     @property
     def memory(self) -> str:
         """What makes the workspace of an argument."""
-        return f"_workspace({self.plan.tensor.argument}, {self.plan.write})"
+        argument, vector = self.plan.tensor.argument, self.plan.write
+        rows = f"-(-{argument}.shape[0] // {vector}) * {vector}" if self.plan.rows is None else str(self.plan.rows)
+        return f"_workspace({argument}, {rows})"
 
-    def fake(self, static: Mapping[str, int]) -> tuple[Item, ...]:
-        """The arguments that make a stand-in for the compiler; `static` has the sizes that are fixed."""
+    @property
+    def fake(self) -> tuple[Item, ...]:
+        """The arguments that make a stand-in for the compiler."""
         plan = self.plan
         unit = f"divisibility={plan.write}"
-        rows = f"cute.sym_int({unit})"
-        if plan.mode in static:
-            rows = str(-(-static[plan.mode] // plan.write) * plan.write)
+        rows = f"cute.sym_int({unit})" if plan.rows is None else str(plan.rows)
         return (
             f"cutlass.{plan.tensor.dtype.cutlass}",
             ("(", [rows, f'sizes["{plan.k}"]'], ")"),
@@ -123,7 +123,7 @@ def workspaces(plan: GemmPlan) -> Workspaces | None:
             path=x.path,
             parameter=x.parameter,
             memory=x.memory,
-            fake=x.fake(plan.spec.static),
+            fake=x.fake,
             documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
             f"{x.plan.mode} contiguous.",
         )

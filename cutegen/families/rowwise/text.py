@@ -143,6 +143,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "L": lead.name,
         "axis": axis,
         "size_text": texts.size,
+        "columns_text": str(plan.spec.static.get(plan.row, f"x.shape[{axis}]")),
         "pieces": f"cute.ceil_div({texts.size}, {'row_threads * VALUES' if plan.fewer_threads else f'TILER[{axis}]'})",
         "copy_path": COPY,
         "mask_path": "schedule.predication",

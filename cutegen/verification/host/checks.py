@@ -43,8 +43,9 @@ def _checks(host: Host) -> Iterator[Check]:
     for number in range(len(host.tensors)):
         yield from wrong_tensors.checks(host, number)
     yield from sizes.checks(host)
-    usual = replace(host, plan=host.spec.family.variants(host.plan)[0])
-    yield from far_blocks.checks(usual)
-    yield from long_sums.checks(usual)
+    for kernel in host.plan.kernels:
+        usual = replace(host, plan=kernel.spec.family.variants(kernel)[0])
+        for check in (*far_blocks.checks(usual), *long_sums.checks(usual)):
+            yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
     yield from memory.checks(host)
     yield from promises.checks(host)

@@ -14,6 +14,7 @@ from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.host.judging import Host
 from cutegen.verification.tensors import Guarded, guarded
+from cutegen.verification.wishes import between
 
 TILES = (1 << 24) + 3
 """Tiles of a mode with numbers that f32 does not tell apart, if they are of fewer than 2^7 coordinates."""
@@ -65,13 +66,14 @@ def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
     spec, sizes = host.spec, {}
     for mode, least in wanted.items():
         step = max(1, spec.divisible.get(mode, 1))
-        sizes[mode] = spec.static.get(mode, -(-least // step) * step)
+        sizes[mode] = spec.static.get(mode, between(spec, mode, -(-least // step) * step))
     return spec.family.accepted(spec, sizes) or sizes
 
 
 def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     """The largest size of a mode that a kernel takes, of tensors that can be addressed; the others are of `sizes`."""
-    most = min(COORDINATES, host.spec.family.largest(host.plan).get(mode, COORDINATES))
+    most = host.spec.family.largest(host.plan).get(mode, COORDINATES)
+    most = min(COORDINATES, most, host.spec.sizes_of(mode)[1])
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:
             strides = strides_for(tensor, sizes, "padded", number)

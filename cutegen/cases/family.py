@@ -1,0 +1,144 @@
+"""The family of a kernel of several cases: it asks the families of the cases, and knows no skeleton itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from cutegen.atoms.gpus import Arithmetic
+from cutegen.cases.plan import CasesPlan
+from cutegen.cases.splitting import Spec, inside, of_case
+from cutegen.dtypes import Dtype
+from cutegen.family import Family
+from cutegen.language.cases import Cases
+from cutegen.language.kinds import Path
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
+from cutegen.planning.report import Report
+
+if TYPE_CHECKING:
+    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Scratch
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
+
+
+class CasesFamily(Family[Cases, CasesPlan]):
+    """Kernels of several cases."""
+
+    name: ClassVar[str] = "cases"
+    schedule = Cases
+
+    # --------------------------------------------------------------------------------------------------- planning
+
+    def resolve(self, spec: Spec, report: Report) -> Spec:
+        from cutegen.cases.resolving import resolve
+
+        return resolve(spec, report)
+
+    def kernels(self, spec: Spec, report: Report) -> tuple[tuple[KernelSpec, Report], ...]:
+        found = []
+        for number in range(len(spec.schedule.cases)):
+            one = of_case(spec, number)
+            inferred: dict[Path, str] = {}
+            for path, why in report.inferred.items():
+                if path[:2] == ("schedule", number):
+                    own: Path = ("schedule", *path[2:])
+                    inferred[own] = why
+                elif path[:1] != ("schedule",):
+                    inferred[path] = why
+            found.append((one, Report(one.source, inferred=inferred)))
+        return tuple(found)
+
+    def plan(self, spec: Spec) -> CasesPlan:
+        cases = []
+        for number, case in enumerate(spec.schedule.cases):
+            one = of_case(spec, number)
+            own: Plan = one.family.plan(one)
+            cases.append(replace(own, case=f"case {number + 1} ({case.conditions})"))
+        summed = self.accumulator(spec)
+        first = next(plan for plan in cases if plan.spec.family.accumulator(plan.spec) is summed)
+        return CasesPlan(
+            spec=spec,
+            threads=max(plan.threads for plan in cases),
+            tile=cases[0].tile,
+            statements=first.statements,
+            smem_bytes=max(plan.smem_bytes for plan in cases),
+            conditions=tuple(case.conditions for case in spec.schedule.cases),
+            cases=tuple(cases),
+        )
+
+    # --------------------------------------------------------------------------------------------------- analysis
+
+    def claims(self, plan: CasesPlan) -> Iterator[Claim]:
+        return iter(())  # each case has its own
+
+    def scratch(self, plan: CasesPlan) -> Iterator[Scratch]:
+        return (one for case in plan.cases for one in case.spec.family.scratch(case))
+
+    def blocks(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
+        case = plan.taken(sizes)
+        return case.spec.family.blocks(case, sizes)
+
+    def arithmetic(self, spec: Spec) -> Arithmetic:
+        one = of_case(spec, 0)
+        return one.family.arithmetic(one)
+
+    # ---------------------------------------------------------------------------------------------------- codegen
+
+    def kernel_parts(self, plan: CasesPlan) -> KernelParts:
+        from cutegen.cases.text import kernel_parts
+
+        return kernel_parts(plan)
+
+    # ----------------------------------------------------------------------------------------------- verification
+
+    def accumulator(self, spec: Spec) -> Dtype | None:
+        """The least precise one of all cases, so that what is said of it holds for each."""
+        ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
+        found = [one.family.accumulator(one) for one in ones]
+        return min((dtype for dtype in found if dtype is not None), key=lambda dtype: dtype.bits, default=None)
+
+    def covered(self, plan: CasesPlan) -> dict[str, int]:
+        return plan.cases[0].spec.family.covered(plan.cases[0])
+
+    def reached(self, plan: CasesPlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        case = plan.taken(sizes)
+        return case.spec.family.reached(case, sizes)
+
+    def threads_beside(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
+        case = plan.taken(sizes)
+        return case.spec.family.threads_beside(case, sizes)
+
+    def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
+        one = _taken(spec, sizes)
+        return one.family.refused(one, sizes)
+
+    def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
+        one = _taken(spec, sizes)
+        found = one.family.accepted(one, sizes)
+        return None if found is not None and _taken(spec, found) != one else found
+
+    # ---------------------------------------------------------------------------------------------------- drawing
+
+    def figures(self, plan: CasesPlan) -> tuple[Figure, ...]:
+        found = []
+        for number, case in enumerate(plan.cases):
+            for figure in case.spec.family.figures(case):
+                subjects = tuple(
+                    replace(s, path=inside(s.path, number) if s.path else ("schedule", number)) for s in figure.subjects
+                )
+                title = f"{figure.title}, {case.case}"
+                found.append(replace(figure, name=f"{figure.name}_{number + 1}", title=title, subjects=subjects))
+        return tuple(found)
+
+    def facts(self, plan: CasesPlan) -> list[tuple[str, str]]:
+        return [(f"{label}, {case.case}", text) for case in plan.cases for label, text in case.spec.family.facts(case)]
+
+
+def _taken(spec: Spec, sizes: Mapping[str, int]) -> KernelSpec:
+    """The first case that those sizes let be taken."""
+    cases = spec.schedule.cases
+    number = next((i for i, case in enumerate(cases) if case.conditions.takes_sizes(sizes)), len(cases) - 1)
+    return of_case(spec, number)

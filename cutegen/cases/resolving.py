@@ -1,0 +1,104 @@
+"""Inference over all cases: each as its family infers it, with one set of promises that the host checks for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import lcm
+
+from cutegen.cases.splitting import Spec, inside, of_case
+from cutegen.language.cases import Case, Cases, calls, taken
+from cutegen.language.model import KernelSpec, Source
+from cutegen.planning.report import Report
+from cutegen.planning.targets import infer_targets
+
+ROUNDS = 4  # of inference: what one case needs of callers is a promise to all, which may let others need more
+
+
+def resolve(spec: Spec, report: Report) -> Spec:
+    """The spec with every field of every case filled in.
+
+    What a case needs of its callers beyond its own conditions, a size's divisor or an alignment, the host asks of all
+    calls, since which case is taken is not what a caller should have to know.
+    """
+    spec = infer_targets(spec, report)
+    check_cases(spec, report)
+    if report.failed:
+        return spec
+    for _ in range(ROUNDS):
+        own = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
+        reports = [Report(one.source) for one in own]
+        found = [one.family.resolve(one, told) for one, told in zip(own, reports, strict=True)]
+        _tell(report, reports)
+        if report.failed:
+            return spec
+        more = _promising(spec, own, found)
+        if more == spec:
+            break
+        spec = more
+    cases = [Case(case.conditions, one.schedule) for case, one in zip(spec.schedule.cases, found, strict=True)]
+    return replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
+
+
+def check_cases(spec: Spec, report: Report) -> None:
+    """Reports sizes and targets that no case is for, and cases that nothing is left for."""
+    conditions = [case.conditions for case in spec.schedule.cases]
+    met: set[int] = set()
+    for call in calls(conditions, spec.targets, spec.static, spec.divisible):
+        number = taken(conditions, call)
+        if number is None:
+            help = "add a last case without `for`"
+            report.say("CG208", f"no case is for {call}", "schedule", help=help)
+            return
+        met.add(number)
+    for number, one in enumerate(conditions):
+        if number in met:
+            continue
+        where = ("schedule", number) if one.always else ("schedule", number, "for")
+        missing = [target for target in one.targets if target not in spec.targets]
+        why = "the cases before it take all that it is for"
+        if missing == list(one.targets) and missing:
+            why = f"the kernel is for {', '.join(spec.targets)}"
+        report.say("CG209", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
+
+
+def _tell(report: Report, reports: Sequence[Report]) -> None:
+    """Adds to a report what was said of each case, and why what was inferred is so."""
+    for number, told in enumerate(reports):
+        report.diagnostics += [d for d in told.diagnostics if d not in report.diagnostics]
+        for path, why in told.inferred.items():
+            where = inside(path, number)
+            if where != path or path not in report.inferred:
+                report.inferred[where] = why
+
+
+def _promising(spec: Spec, own: Sequence[KernelSpec], found: Sequence[KernelSpec]) -> Spec:
+    """The spec with what its cases need of all callers, as if it were written: majorness, alignment and divisors."""
+    tensors, values = [], dict(spec.source.values)
+    for tensor in spec.tensors:
+        major, align = tensor.major or found[0].tensor(tensor.name).major, tensor.align
+        for given, resolved in zip(own, found, strict=True):
+            before, after = given.tensor(tensor.name).align or tensor.dtype.bytes, resolved.tensor(tensor.name).align
+            if after is not None and after > max(before, align or 1):
+                align = after
+                values["tensors", tensor.name, "align"] = spec.source.at("tensors", tensor.name)
+        tensors.append(replace(tensor, major=major, align=align))
+    divisible = dict(spec.divisible)
+    for given, resolved in zip(own, found, strict=True):
+        for mode, step in resolved.divisible.items():
+            if mode not in given.static and given.divisible.get(mode, 1) % step:
+                divisible[mode] = lcm(divisible.get(mode, 1), step)
+                values["divisible", mode] = spec.source.at("schedule")
+    source = Source(spec.source.path, spec.source.keys, values)
+    return replace(spec, tensors=tuple(tensors), divisible=divisible, source=source)
+
+
+def _anywhere(spec: Spec, report: Report) -> Spec:
+    """The spec in which elements may stand anywhere of tensors whose alignment nobody asked for."""
+    tensors = []
+    for tensor in spec.tensors:
+        if tensor.align is None:
+            tensor = replace(tensor, align=tensor.dtype.bytes)
+            report.infer("elements may stand anywhere", "tensors", tensor.name, "align")
+        tensors.append(tensor)
+    return replace(spec, tensors=tuple(tensors))

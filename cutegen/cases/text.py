@@ -1,0 +1,265 @@
+"""What the module of several cases prints: the kernels of all, and a `launch` that chooses among their launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutegen.cases.plan import CasesPlan
+from cutegen.cases.splitting import inside
+from cutegen.codegen.formatting import WIDTH, call, python_tuple, replaced, replaced_later
+from cutegen.codegen.merging import Definition, combined, definitions, numbered_names
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Workspace, Workspaces
+from cutegen.codegen.render import kernel_text, workspaces_text
+from cutegen.language.cases import Conditions
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.planning.plan import Plan
+
+TARGET = "target: cutlass.Constexpr[str]"
+ALWAYS = ("launch",)  # numbered even where two cases are alike, since the module has a `launch` of its own
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The kernel of one case: its parts, and the definitions of its device's side and of its host's."""
+
+    number: int
+    plan: Plan
+    parts: KernelParts
+    device: tuple[Definition, ...]
+    host: tuple[Definition, ...]
+
+    @property
+    def all(self) -> tuple[Definition, ...]:
+        return (*self.device, *self.host)
+
+
+@dataclass(frozen=True)
+class ChoiceText:
+    """One case among those that a target has: how its number is told, and how its kernel is launched."""
+
+    number: int  # from 1 on
+    says: str
+    setup: list[str]  # statements that find out whether it holds, if that takes several terms
+    when: str  # `if ...:` and its like; empty where nothing else is left
+    call: str  # the statement that launches it
+    path: str
+
+
+@dataclass(frozen=True)
+class TargetText:
+    """The cases that some targets have."""
+
+    when: str  # empty where all targets have the same
+    choices: list[ChoiceText]
+
+
+def kernel_parts(plan: CasesPlan) -> KernelParts:
+    """The parts of a module of several cases."""
+    names = numbered_names([_kernel(i, case, {}).all for i, case in enumerate(plan.cases)], ALWAYS)
+    kernels = [_kernel(i, case, own) for i, (case, own) in enumerate(zip(plan.cases, names, strict=True))]
+    constants, functions = combined([kernel.device for kernel in kernels], names)
+    _, of_host = combined([kernel.host for kernel in kernels], names)
+    said = [f"# Case {number}: {one}" for number, one in enumerate(plan.conditions, 1)]
+    by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
+    limits = [limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernel, own)]
+    documentation = [(inside_text(path, k.number), said) for k in kernels for path, said in k.parts.documentation]
+    return KernelParts(
+        template="cases.py.j2",
+        constants=constants,
+        context={
+            "kernels": list(zip(said, functions, strict=True)),
+            "targets_text": _targets(plan, kernels, by_target),
+            "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
+            "stands": any(one.align > 1 for one in plan.conditions),
+            "workspace_functions": [text for texts in of_host for text in texts],
+        },
+        workspaces=_workspaces(kernels, names),
+        limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
+        documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
+        uses_cpasync=any(kernel.parts.uses_cpasync for kernel in kernels),
+        chosen_by_target=(TARGET, "arch") if by_target else None,
+    )
+
+
+def inside_text(path: str, number: int) -> str:
+    """Where in the whole spec that stands which a case's own spec has at a dotted path."""
+    return ".".join(map(str, inside(tuple(path.split(".")), number)))
+
+
+def _kernel(number: int, plan: Plan, names: Mapping[str, str]) -> _Kernel:
+    """The kernel of the case of that number, laid out for names that are replaced later."""
+    with replaced_later(names):
+        parts = plan.spec.family.kernel_parts(plan)
+        text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
+    constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
+    return _Kernel(number, plan, parts, _moved(constants, text, number), _moved([], host, number))
+
+
+def _moved(constants: Sequence[Constant], text: str, number: int) -> tuple[Definition, ...]:
+    """The definitions of a case, whose regions say where the whole spec says what they show."""
+    return tuple(
+        replace(one, regions=tuple(replace(r, path=inside(r.path, number)) for r in one.regions))
+        for one in definitions(constants, text)
+    )
+
+
+# -------------------------------------------------------------------------------------------------- choosing a case
+
+
+def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
+    """The numbers of the cases that a target has, up to the first that takes every call."""
+    found = []
+    for number, one in enumerate(plan.conditions):
+        if one.takes_target(target):
+            found.append(number)
+            if not _terms(plan, one):
+                break
+    return tuple(found)
+
+
+def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], by_target: bool) -> list[TargetText]:
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for target in plan.spec.targets:
+        groups.setdefault(_of_target(plan, target), []).append(target)
+    found = []
+    for i, (numbers, targets) in enumerate(groups.items()):
+        quoted = [f'"{target}"' for target in targets]
+        one_of = f"== {quoted[0]}" if len(quoted) == 1 else f"in {python_tuple(quoted)}"
+        condition = f"if cutlass.const_expr(target {one_of}):"
+        when = ("" if not by_target else condition if i == 0 else f"el{condition}") if i + 1 < len(groups) else "else:"
+        choices = [_choice(plan, kernels[n], j == 0, n == numbers[-1], by_target) for j, n in enumerate(numbers)]
+        found.append(TargetText(when if by_target else "", choices))
+    return found
+
+
+def _choice(plan: CasesPlan, kernel: _Kernel, first: bool, last: bool, by_target: bool) -> ChoiceText:
+    number, conditions = kernel.number + 1, plan.conditions[kernel.number]
+    terms, name = _terms(plan, conditions), f"is_case_{kernel.number + 1}"
+    setup = []
+    if len(terms) > 1 and not last:
+        setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
+    holds = name if setup else terms[0] if terms else ""
+    when = ("" if first else "else:") if last else f"{'if' if first else 'elif'} {holds}:"
+    width = WIDTH - 4 * by_target  # the cases of one target of several are indented together
+    launched = call(f"launch_{number}(", _arguments(plan, kernel), ")", 8 if when else 4, width)
+    path = f"schedule.{kernel.number}" + ".for" * (not conditions.always)
+    return ChoiceText(number, str(conditions), setup, when, launched, path)
+
+
+def _inner(term: str) -> str:
+    """A term as an operand of `&`."""
+    return f"({term})" if " " in term and not term.startswith("_") else term
+
+
+def _terms(plan: CasesPlan, conditions: Conditions) -> list[str]:
+    """What of a case's conditions a call decides, as expressions of the parameters of `launch`."""
+    spec, found = plan.spec, []
+    for mode, several in conditions.sizes.items():
+        if mode not in spec.static:
+            found += [one.text(_size(spec, mode)) for one in several]
+    if conditions.align > 1:
+        found += [f"_stands(m{tensor.name}, {conditions.align})" for tensor in spec.tensors]
+    return found
+
+
+def _size(spec: KernelSpec, mode: str) -> str:
+    """The size of a mode, of the parameters of `launch`."""
+    tensor = next(t for t in spec.tensors if mode in t.shape)
+    return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
+
+
+def _arguments(plan: CasesPlan, kernel: _Kernel) -> list[str]:
+    """What the launch of a case is called with."""
+    spec, own = plan.spec, kernel.plan.spec
+    spaces = kernel.parts.workspaces.each if kernel.parts.workspaces else ()
+    return [
+        *(_promised(spec, own, tensor) for tensor in spec.tensors),
+        *(scalar.name for scalar in spec.scalars),
+        *(_parameter(space, kernel.number) for space in spaces),
+        "stream",
+    ]
+
+
+def _promises(spec: KernelSpec, own: KernelSpec) -> bool:
+    """Whether a case knows more of some tensor than all do."""
+    return any(_promised(spec, own, tensor) != f"m{tensor.name}" for tensor in spec.tensors)
+
+
+def _promised(spec: KernelSpec, own: KernelSpec, tensor: Tensor) -> str:
+    """A tensor with what its case knows of it."""
+    name, align = f"m{tensor.name}", own.tensor(tensor.name).align or 1
+    shape = [_extent(spec, own, tensor, mode) for mode in tensor.shape]
+    changed = [i for i, extent in enumerate(shape) if extent != f"{name}.shape[{i}]"]
+    if not changed and align <= (tensor.align or 1):
+        return name
+    return f"_promised({name}, {python_tuple(shape) if changed else f'{name}.shape'}, {align})"
+
+
+def _extent(spec: KernelSpec, own: KernelSpec, tensor: Tensor, mode: str) -> str:
+    """The size of a mode of a tensor, with what a case knows of it."""
+    size = f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
+    if mode in own.static and mode not in spec.static:
+        return str(own.static[mode])
+    step = own.divisible.get(mode, 1)
+    if mode not in spec.static and step != spec.divisible.get(mode, 1):
+        return f"cute.assume({size}, divby={step})"
+    return size
+
+
+# ------------------------------------------------------------------------------------------ limits and memory of calls
+
+
+def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[Limit]:
+    """What a case's kernel limits: for all calls where all kernels do, else for those that the case is for."""
+    own, unless = kernel.plan.spec, _not_taken(plan, kernel.number)
+    found = []
+    for limit in kernel.parts.limits:
+        path = inside_text(limit.path, kernel.number)
+        tiles, wanted, holds = (replaced(text, names) for text in (limit.tiles, limit.wanted, limit.holds))
+        alike = all(limit in other for other in _all_limits(plan)) and (tiles, holds) == (limit.tiles, limit.holds)
+        found.append(Limit(path, tiles, wanted, holds, () if alike else unless))
+    numbers = own.family.largest(kernel.plan)
+    for mode, text in kernel.parts.largest.items():
+        if own.sizes_of(mode)[1] <= numbers.get(mode, 0) or mode in own.static:
+            continue
+        most = replaced(text, names)
+        path, size = inside_text("schedule.tiler", kernel.number), f'sizes["{mode}"]'
+        found.append(Limit(path, size, f'f"{mode} <= {{{most}}}"', f"tiles <= {most}", unless=unless))
+    return found
+
+
+def _all_limits(plan: CasesPlan) -> list[tuple[Limit, ...]]:
+    return [case.spec.family.kernel_parts(case).limits for case in plan.cases]
+
+
+def _not_taken(plan: CasesPlan, number: int) -> tuple[str, ...]:
+    """Expressions of `sizes` of which each one, if it holds, says that a call is not for the case of that number."""
+    spec, found = plan.spec, []
+
+    def size(mode: str) -> str:
+        return f'sizes["{mode}"]'
+
+    for mode, several in plan.conditions[number].sizes.items():
+        if mode not in spec.static:
+            found += [one.text_of_not(size(mode)) for one in several]
+    for other in plan.conditions[:number]:
+        if other.targets or other.align > 1 or not other.sizes:
+            continue
+        terms = [one.text(size(m)) for m, several in other.sizes.items() for one in several if m not in spec.static]
+        found.append(" & ".join(f"({term})" for term in terms) if len(terms) > 1 else terms[0])
+    return tuple(found)
+
+
+def _parameter(space: Workspace, number: int) -> str:
+    return f"{space.parameter}_{number + 1}"
+
+
+def _workspaces(kernels: Sequence[_Kernel], names: Sequence[Mapping[str, str]]) -> Workspaces | None:
+    """The memory that a call makes for the kernels of all cases, since the host's code chooses one of them later."""
+    each = []
+    for kernel, own in zip(kernels, names, strict=True):
+        for space in kernel.parts.workspaces.each if kernel.parts.workspaces else ():
+            path, memory = inside_text(space.path, kernel.number), replaced(space.memory, own)
+            each.append(replace(space, path=path, parameter=_parameter(space, kernel.number), memory=memory))
+    return Workspaces("schedule", "workspaces.j2", tuple(each)) if each else None

@@ -1,0 +1,124 @@
+"""Several kernels in one module: what they define alike stands there once, what they define differently is numbered.
+
+Each kernel's text is Python: definitions at its top level, with the marks of regions. Constants are definitions, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutegen.codegen.formatting import replaced
+from cutegen.codegen.parts import Constant
+from cutegen.codegen.regions import Region, marked, separate
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function, or a constant: its name, its text without marks, and the regions in that, counted from its start."""
+
+    name: str
+    text: str
+    regions: tuple[Region, ...] = ()
+    constant: Constant | None = None
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names that it uses, its own among them."""
+        names = {node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)}
+        return frozenset({*names, self.name})
+
+
+def definitions(constants: Iterable[Constant], text: str) -> tuple[Definition, ...]:
+    """The definitions of one kernel: its constants, then those of its text, which holds nothing else."""
+    found = [Definition(one.name, f"{one.name} = {one.value}", constant=one) for one in constants]
+    plain, regions = separate(text)
+    lines, last = plain.split("\n"), 0
+    for node in ast.parse(plain).body:
+        if not isinstance(node, ast.FunctionDef):
+            raise ValueError(f"a kernel's text defines functions, and line {node.lineno} does not")
+        end = node.end_lineno or node.lineno
+        first = last + 1
+        while not lines[first - 1].strip():
+            first += 1
+        found.append(Definition(node.name, "\n".join(lines[first - 1 : end]), _inside(regions, first, end)))
+        last = end
+    return tuple(found)
+
+
+def _inside(regions: Iterable[Region], first: int, last: int) -> tuple[Region, ...]:
+    """The parts of regions that lie in some lines, counted from the first of those."""
+    return tuple(
+        replace(r, first_line=max(r.first_line, first) - first + 1, last_line=min(r.last_line, last) - first + 1)
+        for r in regions
+        if r.first_line <= last and r.last_line >= first
+    )
+
+
+def numbered_names(kernels: Sequence[Sequence[Definition]], always: Iterable[str]) -> tuple[dict[str, str], ...]:
+    """For each kernel, what names become in the module of all: those that kernels define differently get the kernel's
+    number, from 1 on, and so do those of `always`, and what uses one of them while another kernel has it too.
+    """
+    texts: dict[str, list[Definition]] = {}
+    for kernel in kernels:
+        for one in kernel:
+            texts.setdefault(one.name, []).append(one)
+    shared = {name: found for name, found in texts.items() if len(found) > 1}
+    different = {name for name, found in shared.items() if len({one.text for one in found}) > 1}
+    different |= {name for name in always if name in texts}
+    while more := {name for name in shared if name not in different and shared[name][0].used & different}:
+        different |= more
+    own = [{one.name for one in kernel} for kernel in kernels]
+    return tuple(
+        {name: f"{name}_{number}" for name in sorted(different & names, key=len, reverse=True)}
+        for number, names in enumerate(own, 1)
+    )
+
+
+def combined(
+    kernels: Sequence[Sequence[Definition]], names: Sequence[Mapping[str, str]]
+) -> tuple[tuple[Constant, ...], tuple[tuple[str, ...], ...]]:
+    """The constants of all kernels, and for each kernel the texts of its functions, with marks: each under its name,
+    and with the first kernel that has it.
+    """
+    constants: dict[str, Constant] = {}
+    functions: list[tuple[str, ...]] = []
+    there: set[str] = set()
+    for kernel, own in zip(kernels, names, strict=True):
+        texts = []
+        for one in kernel:
+            name = own.get(one.name, one.name)
+            if one.constant is not None:
+                constants.setdefault(name, _constant(one.constant, own))
+            elif name not in there:
+                texts.append(marked(replaced_names(one.text, own), one.regions))
+            there.add(name)
+        functions.append(tuple(texts))
+    return tuple(constants.values()), tuple(functions)
+
+
+def _constant(constant: Constant, names: Mapping[str, str]) -> Constant:
+    return constant._replace(name=names.get(constant.name, constant.name), value=replaced(constant.value, names))
+
+
+def replaced_names(text: str, names: Mapping[str, str]) -> str:
+    """The text of definitions in which names are replaced where Python means them: not in attributes, arguments' names,
+    texts or comments.
+
+    Raises ValueError where a function has a variable of its own with one of the names.
+    """
+    lines = text.split("\n")
+    places = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and node.id in names:
+            if not isinstance(node.ctx, ast.Load):
+                raise ValueError(f"`{node.id}` is a variable in line {node.lineno}, and the name of a definition")
+            places.append((node.lineno - 1, node.col_offset, node.id))
+        elif isinstance(node, ast.FunctionDef) and node.name in names:
+            line = lines[node.lineno - 1]
+            places.append((node.lineno - 1, len(line[: line.index(f"def {node.name}") + 4].encode()), node.name))
+    for row, column, name in sorted(places, reverse=True):
+        raw = lines[row].encode()  # columns of Python's trees count bytes
+        lines[row] = (raw[:column] + names[name].encode() + raw[column + len(name) :]).decode()
+    return "\n".join(lines)
