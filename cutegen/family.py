@@ -55,6 +55,10 @@ class Family(ABC, Generic[S, P]):
         """Makes the family known to its class of schedules, from which `spec.family` takes it."""
         self.schedule.family = self
 
+    def op_of(self, spec: KernelSpec[S]) -> Op:
+        """What a spec of the family computes."""
+        return self.op
+
     @property
     def folder(self) -> Traversable:
         """Where the family's files are: `pages` of its rules and `templates` among them."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.proof import Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
+    from cutegen.ops.op import Op
 
 
 class CasesFamily(Family[Cases, CasesPlan]):
@@ -29,6 +30,9 @@ class CasesFamily(Family[Cases, CasesPlan]):
 
     name: ClassVar[str] = "cases"
     schedule = Cases
+
+    def op_of(self, spec: Spec) -> Op:
+        return spec.schedule.cases[0].schedule.family.op
 
     # --------------------------------------------------------------------------------------------------- planning
 

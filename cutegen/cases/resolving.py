@@ -48,7 +48,7 @@ def check_cases(spec: Spec, report: Report) -> None:
         number = taken(conditions, call)
         if number is None:
             help = "add a last case without `for`"
-            report.say("CG208", f"no case is for {call}", "schedule", help=help)
+            report.say("CG295", f"no case is for {call}", "schedule", help=help)
             return
         met.add(number)
     for number, one in enumerate(conditions):
@@ -59,7 +59,7 @@ def check_cases(spec: Spec, report: Report) -> None:
         why = "the cases before it take all that it is for"
         if missing == list(one.targets) and missing:
             why = f"the kernel is for {', '.join(spec.targets)}"
-        report.say("CG209", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
+        report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
 
 
 def _tell(report: Report, reports: Sequence[Report]) -> None:

@@ -67,7 +67,7 @@ def _conditions(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...], n
     for target in targets:
         if target not in known:
             message = f"the case is for {target}, and the kernel is not"
-            ctx.say("CG209", message, *where, "target", help=f"write one of {', '.join(known)}, or add it to `targets`")
+            ctx.say("CG296", message, *where, "target", help=f"write one of {', '.join(known)}, or add it to `targets`")
     sizes: dict[str, tuple[SizeIs, ...]] = {}
     for mode, value in data.items():
         if mode in ("target", "align"):

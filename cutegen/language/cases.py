@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from cutegen.language.kinds import MAX_INT, Choice, Items
+from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Schedule
 
 Relation = Literal["==", "<=", "<", ">=", ">", "%"]
@@ -221,37 +221,3 @@ def left_by(cases: Sequence[Conditions], number: int, mode: str) -> tuple[int, i
         if first <= high <= last:
             high = first - 1
     return low, high
-
-
-def schema_of_case(schedule: Mapping[str, Any], targets: Sequence[str]) -> dict[str, Any]:
-    """The JSON Schema of one case, from that of a schedule."""
-    one = Choice(tuple(targets)).schema("An architecture of CUDA.")
-    several = Items(Choice(tuple(targets)), least=1, different=True).schema("Some of them.")
-    condition = {
-        "description": "A bound on the size of this mode, such as `<= 64` or `== 4096`, or what it is a multiple of, "
-        "`% 8 == 0`; a list of them all hold.",
-        "type": ["string", "integer", "array"],
-        "minimum": 0,
-        "items": {"type": ["string", "integer"]},
-        "minItems": 1,
-    }
-    conditions = {
-        "description": "When this case is taken: all of it must hold, and no case before it. Left out in the case that "
-        "is for the rest.",
-        "type": "object",
-        "minProperties": 1,
-        "properties": {
-            "target": {
-                "description": "Architectures that it is compiled for.",
-                "if": {"type": "array"},
-                "then": several,
-                "else": one,
-            },
-            "align": {
-                "description": "Bytes that every tensor's address and strides are a multiple of: a power of two.",
-                "enum": [2**i for i in range(1, 11)],
-            },
-        },
-        "additionalProperties": condition,
-    }
-    return {**schedule, "properties": {"for": conditions, **schedule.get("properties", {})}}

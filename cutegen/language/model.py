@@ -348,8 +348,8 @@ class KernelSpec(Generic[S]):
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )
     source: Source = field(default=Source(), compare=False, repr=False)
-    within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # the least and the largest size of a mode, of
-    # those that a call can have which gets here, where this is one of several cases
+    within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of one of several cases: the least and the
+    # largest size of a mode that a call has which gets here
 
     @property
     def family(self) -> Family[S, Any]:
@@ -359,9 +359,7 @@ class KernelSpec(Generic[S]):
     @property
     def operation(self) -> Op:
         """What the kernel computes, as the object that knows its reference, its work and its peers."""
-        from cutegen.registry import op_named
-
-        return op_named(self.op)
+        return self.family.op_of(self)
 
     def sizes_of(self, mode: str) -> tuple[int, int]:
         """The least and the largest size of a mode that a call can have."""
@@ -369,10 +367,10 @@ class KernelSpec(Generic[S]):
 
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call can have these sizes, by what the spec says of each mode."""
-        fixed = all(sizes[mode] == size for mode, size in self.static.items() if mode in sizes)
-        divided = all(sizes[mode] % step == 0 for mode, step in self.divisible.items() if mode in sizes)
-        sides = (self.sizes_of(mode) for mode in sizes)
-        return fixed and divided and all(a <= n <= b for n, (a, b) in zip(sizes.values(), sides, strict=True))
+        fixed = all(self.static.get(mode, size) == size for mode, size in sizes.items())
+        divided = all(size % self.divisible.get(mode, 1) == 0 for mode, size in sizes.items())
+        inside = all(size in range(self.sizes_of(m)[0], self.sizes_of(m)[1] + 1) for m, size in sizes.items())
+        return fixed and divided and inside
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -396,9 +394,4 @@ class KernelSpec(Generic[S]):
     @property
     def modes(self) -> tuple[str, ...]:
         """Every mode, in order of first appearance, those of the leading tensor before the others."""
-        return tuple(dict.fromkeys((*self.lead.shape, *self.modes_of_tensors)))
-
-    @property
-    def modes_of_tensors(self) -> tuple[str, ...]:
-        """Every mode, in order of first appearance in the tensors."""
-        return tuple(dict.fromkeys(mode for tensor in self.tensors for mode in tensor.shape))
+        return tuple(dict.fromkeys((*self.lead.shape, *(mode for tensor in self.tensors for mode in tensor.shape))))

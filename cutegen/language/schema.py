@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
-from cutegen.language.cases import schema_of_case
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
+from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
 from cutegen.registry import families, family_of, ops
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _schema_of(of: tuple[Family[Any, Any], ...]) -> Mapping[str, Any]:
         says = inspect.cleandoc(family.schedule.__doc__ or "").partition("\n")[0]
         own_keys = Record(family.schedule).schema(says)
         definitions[definition_name(family)] = own_keys
-        definitions[_case_name(family)] = schema_of_case(own_keys, tuple(TARGETS))
+        definitions[case_name(family)] = schema_of_case(own_keys, tuple(TARGETS))
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": f"cutegen kernel spec, version {LANGUAGE}",
@@ -81,55 +81,9 @@ def _schema_of(of: tuple[Family[Any, Any], ...]) -> Mapping[str, Any]:
         "additionalProperties": False,
         "required": ["cutegen", *(name for name, field in own.items() if field.required)],
         "properties": properties,
-        "allOf": [_of_family(family, of) for family in of],
+        "allOf": [of_family(family, of) for family in of],
         "definitions": definitions,
     }
-
-
-def _of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
-    """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too."""
-    condition: dict[str, Any] = {"properties": {"op": {"const": family.op.name}}, "required": ["op"]}
-    if sum(other.op is family.op for other in of) > 1:
-        mma = {"properties": {"atom": {"enum": list(family.atoms)}}, "required": ["atom"]}
-        condition["properties"]["schedule"] = {"properties": {"mma": mma}, "required": ["mma"]}
-        condition["required"] = ["op", "schedule"]
-    schedule = {
-        "properties": {
-            "schedule": {
-                "if": {"type": "array"},
-                "then": {"items": _case_of(family, of)},
-                "else": {"$ref": f"#/definitions/{definition_name(family)}"},
-            }
-        }
-    }
-    needs = any(field.required for field in keys_of(family.schedule).values())
-    return {"if": condition, "then": {"required": ["schedule"], **schedule} if needs else schedule}
-
-
-def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
-    """What the schema says of one case of a list: that of its mma atom's family, if several have the op."""
-    own = [other for other in of if other.op is family.op]
-    refs = {other.name: {"$ref": f"#/definitions/{_case_name(other)}"} for other in own}
-    if len(own) == 1:
-        return refs[family.name]
-    atoms = {other.name: {"atom": {"enum": list(other.atoms)}} for other in own[1:]}
-    found: dict[str, Any] = refs[own[0].name]
-    for other in own[1:]:
-        mma = {"properties": atoms[other.name], "required": ["atom"]}
-        condition = {"properties": {"mma": mma}, "required": ["mma"]}
-        found = {"if": condition, "then": refs[other.name], "else": found}
-    return found
-
-
-def _case_name(family: Family[Any, Any]) -> str:
-    """The name of the definition of a case with a family's schedule."""
-    return definition_name(family).replace("_schedule", "_case")
-
-
-def definition_name(family: Family[Any, Any]) -> str:
-    """The name of a family's schedule among the schema's definitions: that of the op for the op's first family."""
-    first = next(other for other in families() if other.op is family.op)
-    return f"{family.op.name if family is first else family.name}_schedule"
 
 
 def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:

@@ -122,16 +122,26 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
     of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
-        more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: sizes[mode] + 1})), sizes)
-        if spec.divisible[mode] != kernel.divisible.get(mode, 1) and more[mode] % spec.divisible[mode]:
-            why = "accesses fit all but its end"
-            yield Case(f"{mode} alone does not fit{of}", why, more, "padded", seed=seed, aligned=aligned)
+        for step in _steps(spec.divisible[mode], kernel.divisible.get(mode, 1)):
+            more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: sizes[mode] + step})), sizes)
+            if more[mode] % spec.divisible[mode] == 0:
+                continue
+            why = "accesses fit all but its end" + f", a multiple of {step}" * (step > 1)
+            name = f"{mode} alone does not fit" + f" by {step}" * (step > 1)
+            yield Case(f"{name}{of}", why, more, "padded", seed=seed, aligned=aligned)
     for name in aligned:
         why = "accesses fit all else"
         yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > 1:
             yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)
+
+
+def _steps(divisor: int, known: int) -> list[int]:
+    """What a size that `divisor` divides may differ by from one that only smaller powers of two divide."""
+    if divisor == known:
+        return []
+    return [step for step in (1 << i for i in range(divisor.bit_length())) if step % divisor]
 
 
 def _add(

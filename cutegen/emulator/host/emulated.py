@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
 
+_NUMBER = re.compile(r"_\d+\Z")  # at the end of the name that the compiler makes of a kernel's
 WORKSPACE = "workspace"
 """What faults call a tensor that is not an argument of the public function, before its number."""
 
@@ -27,11 +29,13 @@ WORKSPACE = "workspace"
 class Outcome:
     """What the code for one target has left in the tensors that it may write, as bytes, gaps included.
 
-    `exact` says that PTX gives every bit of it.
+    `exact` says that PTX gives every bit of it, and `kernels` which kernels ran, without the numbers that the compiler
+    gives them: a module may have other ones for another target.
     """
 
     target: str
     exact: bool
+    kernels: tuple[str, ...]
     outputs: tuple[tuple[BoundTensor, bytes], ...]
 
     def restore(self) -> None:
@@ -114,17 +118,19 @@ class Emulated:
         if self.only_launches:
             return
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
-        before = _outcome("", True, outputs)
+        before = _outcome("", True, (), outputs)
         self.outcomes.clear()
         for made in self.builds:
             before.restore()
-            exact = self._run(made, passed, bound)
-            outcome = _outcome(made.target, exact, outputs)
-            _check_same(next((o for o in self.outcomes if o.exact), outcome), outcome)
+            exact, ran = self._run(made, passed, bound)
+            kernels = tuple(_NUMBER.sub("", asked.kernel) for asked in ran)
+            outcome = _outcome(made.target, exact, kernels, outputs)
+            alike = (o for o in self.outcomes if o.exact and o.kernels == kernels)
+            _check_same(next(alike, outcome), outcome)
             self.outcomes.append(outcome)
 
-    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> bool:
-        """Runs the launches of one build on the tensors, and returns whether PTX gives every bit of their results."""
+    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> tuple[bool, list[Launch]]:
+        """Runs the launches of one build on the tensors: whether PTX gives every bit of the results, and which ran."""
         exact = True
         launches = _asked(made, passed)
         given, shared = self._given(launches, bound)
@@ -151,7 +157,7 @@ class Emulated:
             exact &= report.exact
         for tensor in shared:
             _check_whole(tensor, made.target)
-        return exact
+        return exact, launches
 
     def _given(
         self, launches: Sequence[Launch], bound: Sequence[BoundTensor]
@@ -195,9 +201,9 @@ def _words(parameters: bytes) -> set[int]:
     return set(np.frombuffer(parameters[: len(parameters) // 8 * 8], "<u8").tolist())
 
 
-def _outcome(target: str, exact: bool, outputs: Sequence[BoundTensor]) -> Outcome:
+def _outcome(target: str, exact: bool, kernels: tuple[str, ...], outputs: Sequence[BoundTensor]) -> Outcome:
     """The outcome for a target, of what the outputs hold now."""
-    return Outcome(target, exact, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
+    return Outcome(target, exact, kernels, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
 
 
 def _check_whole(tensor: BoundTensor, target: str) -> None:

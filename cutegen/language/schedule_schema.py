@@ -1,0 +1,93 @@
+"""The part of the language's JSON Schema that is about schedules: one, or a list of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cutegen.language.kinds import Choice, Items, keys_of
+from cutegen.registry import families
+
+if TYPE_CHECKING:
+    from cutegen.family import Family
+
+
+def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+    """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too."""
+    condition: dict[str, Any] = {"properties": {"op": {"const": family.op.name}}, "required": ["op"]}
+    if sum(other.op is family.op for other in of) > 1:
+        mma = {"properties": {"atom": {"enum": list(family.atoms)}}, "required": ["atom"]}
+        condition["properties"]["schedule"] = {"properties": {"mma": mma}, "required": ["mma"]}
+        condition["required"] = ["op", "schedule"]
+    schedule = {
+        "properties": {
+            "schedule": {
+                "description": "How the kernel does it: the keys of one schedule, or a list of cases with `for`.",
+                "if": {"type": "array"},
+                "then": {"items": _case_of(family, of)},
+                "else": {"$ref": f"#/definitions/{definition_name(family)}"},
+            }
+        }
+    }
+    needs = any(field.required for field in keys_of(family.schedule).values())
+    return {"if": condition, "then": {"required": ["schedule"], **schedule} if needs else schedule}
+
+
+def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+    """What the schema says of one case of a list: that of its mma atom's family, if several have the op."""
+    own = [other for other in of if other.op is family.op]
+    refs = {other.name: {"$ref": f"#/definitions/{case_name(other)}"} for other in own}
+    if len(own) == 1:
+        return refs[family.name]
+    atoms = {other.name: {"atom": {"enum": list(other.atoms)}} for other in own[1:]}
+    found: dict[str, Any] = refs[own[0].name]
+    for other in own[1:]:
+        mma = {"properties": atoms[other.name], "required": ["atom"]}
+        condition = {"properties": {"mma": mma}, "required": ["mma"]}
+        found = {"if": condition, "then": refs[other.name], "else": found}
+    return found
+
+
+def case_name(family: Family[Any, Any]) -> str:
+    """The name of the definition of a case with a family's schedule."""
+    return definition_name(family).replace("_schedule", "_case")
+
+
+def definition_name(family: Family[Any, Any]) -> str:
+    """The name of a family's schedule among the schema's definitions: that of the op for the op's first family."""
+    first = next(other for other in families() if other.op is family.op)
+    return f"{family.op.name if family is first else family.name}_schedule"
+
+
+def schema_of_case(schedule: Mapping[str, Any], targets: Sequence[str]) -> dict[str, Any]:
+    """The JSON Schema of one case, from that of a schedule."""
+    one = Choice(tuple(targets)).schema("An architecture of CUDA.")
+    several = Items(Choice(tuple(targets)), least=1, different=True).schema("Some of them.")
+    condition = {
+        "description": "A bound on the size of this mode, such as `<= 64` or `== 4096`, or what it is a multiple of, "
+        "`% 8 == 0`; a list of them all hold.",
+        "type": ["string", "integer", "array"],
+        "minimum": 0,
+        "items": {"type": ["string", "integer"]},
+        "minItems": 1,
+    }
+    conditions = {
+        "description": "When this case is taken: all of it must hold, and no case before it. Left out in the case that "
+        "is for the rest.",
+        "type": "object",
+        "minProperties": 1,
+        "properties": {
+            "target": {
+                "description": "The architecture that it is compiled for, or a list of some.",
+                "if": {"type": "array"},
+                "then": several,
+                "else": one,
+            },
+            "align": {
+                "description": "Bytes that every tensor's address and strides are a multiple of: a power of two.",
+                "enum": [2**i for i in range(1, 11)],
+            },
+        },
+        "additionalProperties": condition,
+    }
+    return {**schedule, "properties": {"for": conditions, **schedule.get("properties", {})}}

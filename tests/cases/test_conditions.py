@@ -1,0 +1,141 @@
+"""When a case is taken: conditions, what they leave for each other, and what no case is for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cutegen.language import SpecError, read_specs
+from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
+from cutegen.language.writer import write_spec
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
+
+TEXT = """\
+cutegen: 1
+kernel: twice
+op: elementwise
+tensors:
+  S: {shape: [M, N], dtype: f32}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = 2 * S
+schedule:
+CASES
+targets: [sm_80, sm_90a]
+"""
+
+
+def spec_of(cases: str) -> str:
+    return TEXT.replace("CASES", cases)
+
+
+def said(cases: str) -> list[tuple[str, str]]:
+    """The codes and messages of what is wrong with a list of cases."""
+    try:
+        (spec,) = read_specs(spec_of(cases))
+    except SpecError as error:
+        return [(d.code, d.message) for d in error.diagnostics]
+    report = Report(spec.source)
+    resolve(spec, report)
+    return [(d.code, d.message) for d in report.diagnostics]
+
+
+@pytest.mark.parametrize("relation", ["==", "<=", "<", ">=", ">", "%"])
+def test_a_condition_and_its_texts_say_the_same(relation: str) -> None:
+    one = SizeIs(relation, 8)  # type: ignore[arg-type]
+    low, high = one.within
+    for size in range(0, 40):
+        assert one.holds(size) == eval(one.text(str(size))) == (not eval(one.text_of_not(str(size))))
+        assert low <= size <= high or not one.holds(size)
+
+
+def random_conditions(chance: random.Random) -> Conditions:
+    sizes = {}
+    for mode in chance.sample(["M", "N"], chance.randint(0, 2)):
+        relations = [chance.choice(["==", "<=", "<", ">=", ">", "%"]) for _ in range(chance.randint(1, 2))]
+        sizes[mode] = tuple(SizeIs(r, chance.randint(2, 12)) for r in relations)  # type: ignore[arg-type]
+    targets = tuple(chance.sample(["sm_80", "sm_90a"], chance.choice([0, 0, 1])))
+    return Conditions(targets, sizes, chance.choice([1, 1, 16]))
+
+
+def test_the_calls_that_are_looked_at_stand_for_all() -> None:
+    """Whatever case some call is for, one that is looked at is for the same; and so where there is none."""
+    for seed in range(60):
+        chance = random.Random(seed)
+        cases = [random_conditions(chance) for _ in range(chance.randint(1, 4))]
+        divisible = {"M": chance.choice([1, 1, 3])}
+        found = {taken(cases, call) for call in calls(cases, ("sm_80", "sm_90a"), {}, divisible)}
+        every = set()
+        for target in ("sm_80", "sm_90a"):
+            for m in range(0, 300, divisible["M"]):
+                for n in (*range(0, 30), 132, 1320):
+                    for aligned in (True, False):
+                        every.add(taken(cases, Call(target, {"M": m, "N": n}, aligned)))
+        assert every <= found, (seed, cases)
+
+
+def test_what_earlier_cases_leave_is_all_that_a_case_gets() -> None:
+    cases = [
+        Conditions(sizes={"N": (SizeIs("<=", 64),)}),
+        Conditions(sizes={"N": (SizeIs("<=", 256),)}),
+        Conditions(("sm_90a",), {"N": (SizeIs(">", 1024),)}),
+        Conditions(),
+    ]
+    assert [left_by(cases, number, "N")[0] for number in range(4)] == [0, 65, 1025, 257]
+    assert left_by(cases, 1, "N") == (65, 256)
+    assert left_by(cases, 3, "N")[1] == 2**31 - 1  # on other targets than sm_90a it gets long ones, too
+
+
+def test_a_list_is_written_as_it_is_read() -> None:
+    text = spec_of("""\
+  - for: {target: sm_90a, N: ["<= 64", "% 8 == 0"], align: 16}
+    partition: inner
+    threads: 64
+  - for: {target: [sm_80, sm_90a], M: "== 1"}
+    partition: inner
+    copy: {bits: 32}
+  - {}""")
+    (spec,) = read_specs(text)
+    assert write_spec(spec) == text
+    assert read_specs(text.replace('"== 1"', "1"))[0] == spec
+
+
+@pytest.mark.parametrize(
+    ("cases", "code", "words"),
+    [
+        ('  - for: {N: "<= 64"}\n    threads: 64', "CG295", "sm_80, N = 65"),
+        ("  - for: {target: sm_90a}\n    threads: 64", "CG295", "sm_80"),
+        ("  - for: {align: 16}\n    threads: 64", "CG295", "unaligned"),
+        ("  - threads: 64\n  - threads: 128", "CG296", "all else"),
+        ('  - for: {N: "> 8"}\n  - for: {N: "% 16 == 0", M: "<= 4"}\n  - for: {N: "> 9"}\n  - {}', "CG296", "N > 9"),
+        ("  - for: {target: sm_89}\n  - {}", "CG296", "sm_89"),
+        ('  - for: {N: "~ 8"}\n  - {}', "CG137", "~ 8"),
+        ('  - for: {N: "% 1 == 0"}\n  - {}', "CG137", "not by 1"),
+        ('  - for: {N: "<= 2147483648"}\n  - {}', "CG137", "2**31"),
+        ('  - for: {K: "<= 64"}\n  - {}', "CG116", "`K`"),
+        ("  - for: {align: 12}\n  - {}", "CG104", "12"),
+        ("  - for: {}\n  - {}", "CG105", "schedule.0.for"),
+        ("  - for: {N: 8}\n    thread: 64\n  - {}", "CG101", "`thread` in `schedule.0`"),
+        ("  - for: {N: 8}\n    threads: 0\n  - {}", "CG105", "schedule.0.threads"),
+        ("  - threads: 64\n    for: {N: 8}\n  - partition: thread_value\n    threads: 64", "CG203", "threads"),
+        ("  []", "CG105", "cases"),
+    ],
+)
+def test_what_is_wrong_is_said(cases: str, code: str, words: str) -> None:
+    found = said(cases)
+    assert any(code == one and words in message for one, message in found), found
+
+
+def test_a_misspelt_key_of_a_case_is_told_at_its_place() -> None:
+    with pytest.raises(SpecError) as error:
+        read_specs(spec_of("  - for: {N: 8}\n    treads: 64\n  - {}"))
+    (found,) = error.value.diagnostics
+    assert (found.span.line, found.span.column, found.help) == (10, 5, "did you mean `threads`?")
+
+
+def test_tune_is_refused() -> None:
+    text = spec_of("  - for: {N: 8}\n  - {}") + "tune:\n  schedule.threads: [64]\n"
+    with pytest.raises(SpecError) as error:
+        read_specs(text)
+    assert [d.code for d in error.value.diagnostics] == ["CG203"]
