@@ -48,7 +48,7 @@ def verify_all(
     jobs = [job if on is None else replace(job, on=on) for job in jobs]
     most = max(1, min(workers, len(jobs)))
     reports: dict[int, KernelReport] = {}
-    with Crew(_setup(most, timeout), most) as crew:
+    with Crew(_setup(timeout), most) as crew:
         for index, ending in crew.run([replace(job, module=job.module.resolve()) for job in jobs]):
             reports[index] = _report(jobs[index], ending)
             if done is not None:
@@ -56,14 +56,14 @@ def verify_all(
     return [reports[index] for index in range(len(jobs))]
 
 
-def _setup(workers: int, timeout: float) -> Setup:
-    """Describes workers that verify, `workers` at a time, each with `timeout` seconds for a kernel."""
+def _setup(timeout: float) -> Setup:
+    """Describes workers that verify, each with `timeout` seconds for a kernel."""
 
     def environment(folder: Path) -> dict[str, str]:
-        # torch's threads wait for each other in a busy loop: more of them than cores slow everyone down
-        threads = max(1, (os.cpu_count() or 1) // workers)
+        # torch's threads wait for each other in a busy loop: on tensors of this size, beside anything else that runs,
+        # they do so for several times as long as one thread needs
+        given = {"OMP_NUM_THREADS": "1", **os.environ}
         # The compiler leaves folders where temporary files go: there they end with the worker.
-        given = {"OMP_NUM_THREADS": str(threads), **os.environ}
         return {**given, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
 
     return Setup(worker_command("cutegen.verification.worker"), environment, timeout, start_timeout=timeout)

@@ -19,7 +19,7 @@ from verification_fakes import (
     write_module,
 )
 
-from cutegen.verification import Job, KernelReport, gpu_missing, verify_all
+from cutegen.verification import Job, KernelReport, gpu_missing, pool, verify_all
 from cutegen.verification.executor import make_executor
 from cutegen.workers.worker import Setup, Worker
 
@@ -63,6 +63,12 @@ def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
     assert [report.ok for report in reports] == [True, False, True, True]
     first, second, third, fourth = (path.read_text() for path in pids)
     assert first == second != third == fourth
+
+
+def test_torch_has_one_thread_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would wait for each other, for most of the time of a verification beside anything else that runs."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert pool._setup(60).environment(tmp_path)["OMP_NUM_THREADS"] == "1"
 
 
 def telling(folder: Path, bug: str = "") -> tuple[Job, Path]:

@@ -203,8 +203,8 @@ class Clocks:
         code = (clusters * self.members + members) * self.members + first  # few differ
         _, place, which = np.unique(code, return_index=True, return_inverse=True)
         rows = self._order[clusters[place, None], members[place, None], first[place, None] + span]
-        known = rows[which] > times[:, None]
-        return np.asarray(np.bitwise_or.reduce(np.where(known, np.uint32(1) << span.astype(np.uint32), 0), axis=1))
+        known = np.packbits(rows[which] > times[:, None], axis=1, bitorder="little")
+        return np.asarray(known.view("<u4")[:, 0])
 
     def all_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
         """Whether what all threads of a block did at a time is before, where `first` is its first member.

@@ -113,10 +113,13 @@ class RowPrinter(_Numbered):
         statements, self.statements = [*self.statements, f"{target} = {typed.text}"], []
         return statements
 
+    def with_type(self, node: Expr, printed: Text) -> Text:
+        """A printed value with a type, which Python's own numbers lack."""
+        return self.typed(printed, _of(node)) if is_number(node) else printed
+
     def spread(self, node: Expr, printed: Text) -> str:
-        """A printed value with a type, as both sides of a selection need the same."""
-        text = self.typed(printed, _of(node)) if is_number(node) else printed
-        return self.name(text).text
+        """A variable of a printed value with a type, as both sides of a selection need the same."""
+        return self.name(self.with_type(node, printed)).text
 
     def chosen(self, condition: str, one: str, other: str) -> Text:
         return self.name(Text(f"{one} if {condition} else {other}", COMPARE - 1))
@@ -139,15 +142,17 @@ class RowPrinter(_Numbered):
         return super().call(node, arguments)
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
-        parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
+        pairs = list(zip(node.arguments, arguments, strict=True))
+        if node.function != "where" and not _of(node).is_float:
+            one, other = (self.fit(self.with_type(*pair), 2 * self.width // 3).text for pair in pairs)
+            return Text(f"cutlass.{node.function[:3]}({one}, {other})")
+        parts = [self.spread(*pair) for pair in pairs]
         if node.function == "where":
             return self.chosen(*parts)
         x, y = parts
-        if not _of(node).is_float:
-            return Text(f"cutlass.{node.function[:3]}({x}, {y})")
         takes_y, takes_x = (">", "<=") if node.function == "minimum" else ("<", ">=")
-        other = self.chosen(f"{x} {takes_x} {y}", x, f"{x} + {y}")  # a NaN is on no side, and the sum is one
-        return self.chosen(f"{x} {takes_y} {y}", y, other.text)
+        neither = self.chosen(f"{x} {takes_x} {y}", x, f"{x} + {y}")  # a NaN is on no side, and the sum is one
+        return self.chosen(f"{x} {takes_y} {y}", y, neither.text)
 
     def cast(self, node: Cast, x: Text) -> Text:
         if not is_number(node.x):

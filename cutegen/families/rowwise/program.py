@@ -14,16 +14,18 @@ from typing import Literal
 from cutegen.dtypes import Dtype
 from cutegen.expressions.spans import span
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
+from cutegen.families.rowwise.places import BROUGHT, beside_place, brought, in_32_bits
 
 Function = Literal["sum", "max", "min"]
 
 
 @dataclass(frozen=True)
 class Named:
-    """A value with a name, by which `Local` means it: of each element, or of the row as a whole."""
+    """A value with a name, by which `Local` means it: of each element, or of the row as a whole; `why` is a comment."""
 
     name: str
     value: Expr
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,9 +247,9 @@ class _Planner:
         combine: Function = "max" if function == "max" else "min" if function == "min" else "sum"
         self.items.append(_Item(Column(typed.target, combine, function == "mean", value), self._level(value), True))
 
-    def _name(self, name: str, value: Expr, along: bool) -> Local:
+    def _name(self, name: str, value: Expr, along: bool, why: str = "") -> Local:
         level = self._level(value)
-        self.items.append(_Item(Named(name, value), level, along))
+        self.items.append(_Item(Named(name, value, why), level, along))
         self.levels[name] = level
         local = Local(name, dtype=value.dtype, place=value.place)
         self.spans[name] = frozenset([self.row] if along else [])
@@ -262,10 +264,10 @@ class _Planner:
         if not node.children:
             return node
         if not within_row and not self._along(node) and not _is_constant(node):
-            if node not in self.known:
-                value = self._split(node, within_row=True)
-                self.known[node] = self._name(self._free("row_value"), value, along=False)
-            return self.known[node]
+            return self._once(node, "row_value")
+        number = beside_place(node, self.row, self._along)
+        if number is not None and not _is_constant(number):
+            return in_32_bits(node, self.row, self._once(brought(number), "row_place", BROUGHT))
 
         def part(child: Expr) -> Expr:
             return self._split(child, within_row)
@@ -278,6 +280,13 @@ class _Planner:
             case Call():
                 return replace(node, arguments=tuple(part(argument) for argument in node.arguments))
         raise AssertionError(node)
+
+    def _once(self, node: Expr, wanted: str, why: str = "") -> Local:
+        """The name of what is the same along the row, `wanted` or one like it; `why` is a comment."""
+        if node not in self.known:
+            value = self._split(node, within_row=True)
+            self.known[node] = self._name(self._free(wanted), value, along=False, why=why)
+        return self.known[node]
 
     def _reduced(self, node: Reduce, name: str | None = None) -> Local:
         """The name of a reduction's result: `name`, or a new one. A mean is a sum that is divided by the row's size."""

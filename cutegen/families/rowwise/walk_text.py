@@ -125,7 +125,7 @@ class WalksText:
         """The statements of what is computed or stored of a row as a whole."""
         if isinstance(step, Named):
             variable = self._variable(step.name)
-            lines = self.row_printer.keep(step.value, step.name, variable)
+            lines = [*([f"# {step.why}"] if step.why else []), *self.row_printer.keep(step.value, step.name, variable)]
             self._known(step.name, self.row_printer.locals[step.name])
             self.element_printer.kept[step.name] = step.value
             return lines
