@@ -1,4 +1,8 @@
-"""What contenders run on: sets of the same random arguments, as many as keep them out of the L2 cache."""
+"""What contenders run on: sets of the same random arguments, as many as keep them out of the L2 cache.
+
+They are normally distributed, but for those of a known formula that have a meaning: a library may ask that targets are
+columns, or compute something else of what is no distribution.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
+from cutegen.measuring.formulas import Meaning, recognise
 from cutegen.measuring.model import L2
 from cutegen.verification.cases import compact_allowed, strides_for
 
@@ -41,7 +46,7 @@ class Arguments:
     """Several sets of equal tensors for calls that take turns.
 
     `sets` hold them in the spec's order; `originals` are the first values of tensors that are read and written, by
-    their place in a set.
+    their place in a set. `l2` is the state of the L2 that a call finds where they take turns.
     """
 
     spec: KernelSpec
@@ -49,6 +54,7 @@ class Arguments:
     sets: tuple[tuple[torch.Tensor, ...], ...]
     scalars: Mapping[str, int | float | bool]
     originals: Mapping[int, torch.Tensor]
+    l2: L2 = "cold"
 
     @property
     def output(self) -> int:
@@ -86,18 +92,24 @@ class Arguments:
                     tensors[place].fill_(float("nan") if tensor.dtype.is_float else 77)
 
 
-def make_arguments(spec: KernelSpec, sizes: Mapping[str, int], sets: int, device: str, seed: int = 0) -> Arguments:
-    """Makes `sets` times the same arguments of random normal numbers, rounded for integers.
+def make_arguments(
+    spec: KernelSpec, sizes: Mapping[str, int], sets: int, device: str, seed: int = 0, l2: L2 = "cold"
+) -> Arguments:
+    """Makes `sets` times the same arguments of random normal numbers, rounded for integers; of a known formula, of what
+    they mean there.
 
     Their strides have no gaps where `align` allows that. Raises torch's error where memory does not suffice.
     """
     import torch
 
+    found = recognise(spec)
+    meanings = found.meanings if found else {}
     generator = torch.Generator(device).manual_seed(seed)
-    first = tuple(_tensor(t, spec, sizes, generator) for t in spec.tensors)
+    first = tuple(_tensor(t, spec, sizes, generator, meanings.get(t.name)) for t in spec.tensors)
     copies = [first, *(tuple(map(like, first)) for _ in range(sets - 1))]
     originals = {i: like(first[i]) for i, t in enumerate(spec.tensors) if t.role == "inout"}
-    return Arguments(spec, dict(sizes), tuple(copies), scalars_of(spec), originals)
+    scalars = {**scalars_of(spec), **(found.at if found else {})}
+    return Arguments(spec, dict(sizes), tuple(copies), scalars, originals, l2)
 
 
 def scalars_of(spec: KernelSpec) -> dict[str, int | float | bool]:
@@ -129,15 +141,25 @@ def _strides(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> tupl
     return strides_for(tensor, sizes, "compact" if compact_allowed(spec, sizes) else "padded")
 
 
-def _tensor(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int], generator: torch.Generator) -> torch.Tensor:
+def _tensor(
+    tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int], generator: torch.Generator, meaning: Meaning | None
+) -> torch.Tensor:
     import torch
 
     shape = tuple(sizes[m] for m in tensor.shape)
     dtype, device = getattr(torch, tensor.dtype.torch), generator.device
-    wide = torch.float64 if tensor.dtype is Dtype.f64 else torch.float32
-    values = torch.randn(shape, generator=generator, device=device, dtype=wide)
-    if tensor.dtype is Dtype.bool:
+    if meaning == "coordinates":
+        most = min(sizes[spec.lead.shape[-1]], tensor.dtype.range[1] + 1)
+        values = torch.randint(most, shape, generator=generator, device=device)
+    else:
+        wide = torch.float64 if tensor.dtype is Dtype.f64 else torch.float32
+        values = torch.randn(shape, generator=generator, device=device, dtype=wide)
+    if meaning == "probabilities":
+        values = values.softmax(-1)
+    elif meaning == "log-probabilities":
+        values = values.log_softmax(-1)
+    elif tensor.dtype is Dtype.bool:
         values = values > 0
-    elif tensor.dtype.is_integer:
+    elif tensor.dtype.is_integer and meaning is None:
         values = (values * 16).round().clamp(0 if tensor.dtype.is_unsigned else -64, 64)
     return torch.empty_strided(shape, _strides(tensor, spec, sizes), dtype=dtype, device=device).copy_(values)

@@ -33,11 +33,13 @@ class Contender:
     """Something that is timed. `calls` do the same work on each set of arguments.
 
     `reset` brings the arguments back to what they were; it is called before each replay, outside of what is timed.
+    With `once` a replay makes each call once only: the second one would find what the first one wrote.
     """
 
     name: str
     calls: Sequence[Callable[[], object]]
     reset: Callable[[], object] = nothing
+    once: bool = False
 
 
 R = TypeVar("R")
@@ -67,11 +69,15 @@ class Prepared(Generic[R]):
 
 
 def prepare(contender: Contender, watch: Stopwatch[R], target_us: float = TARGET_US) -> Prepared[R]:
-    """Records as many launches as make `target_us`, each set of arguments equally often. Raises what a call raises."""
+    """Records as many launches as make `target_us`, each set of arguments equally often, or as often as it may be.
+
+    Raises what a call raises.
+    """
     sets = len(contender.calls)
     once = watch.record(contender, sets)
     us = min(watch.time([once] * 3)) / sets
-    passes = max(1, min(ceil(target_us / max(us * sets, 1e-3)), MOST_LAUNCHES // sets))
+    wanted = 1 if contender.once else ceil(target_us / max(us * sets, 1e-3))
+    passes = max(1, min(wanted, MOST_LAUNCHES // sets))
     graph = us < LONG_US
     recording = once if passes == 1 and graph else watch.record(contender, passes * sets, graph)
     return Prepared(contender.name, recording, passes * sets, us)

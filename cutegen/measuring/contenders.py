@@ -88,7 +88,9 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
         case "cublas best":
             yield from _layouts(wanted.name, arguments)
         case "library":
-            yield _candidate(wanted.name, library_calls(wanted, arguments), arguments)
+            found = library_calls(wanted, arguments)
+            restore = found.restore
+            yield _candidate(wanted.name, found.calls, arguments, restore, restore, once=restore is not None)
 
 
 def expression(
@@ -166,6 +168,7 @@ def _candidate(
     arguments: Arguments,
     reset: Callable[[], None] | None = None,
     poison: Callable[[], None] | None = None,
+    once: bool = False,
 ) -> Candidate:
     results: list[Results | None] = [None] * len(calls)
 
@@ -174,7 +177,7 @@ def _candidate(
         results[number] = calls[number]()
 
     wrapped = [functools.partial(call, number) for number in range(len(calls))]
-    return Candidate(Contender(name, wrapped, reset or arguments.reset), poison or arguments.poison, results)
+    return Candidate(Contender(name, wrapped, reset or arguments.reset, once), poison or arguments.poison, results)
 
 
 def _per_set(

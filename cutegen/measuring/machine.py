@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cutegen import __version__
 from cutegen.atoms.targets import TARGETS
-from cutegen.measuring.libraries import PACKAGES
+from cutegen.measuring.given import PACKAGES
 from cutegen.measuring.model import Machine
 
 _DRIVER = Path("/proc/driver/nvidia/version")

@@ -73,7 +73,7 @@ class Reference:
         """The same with room for a few roundings to the narrowest of the spec's types."""
         import torch
 
-        step = max(torch.finfo(getattr(torch, t.dtype.torch)).eps for t in spec.tensors)
+        step = max(torch.finfo(getattr(torch, t.dtype.torch)).eps for t in spec.tensors if t.dtype.is_float)
         return replace(self, share=max(2 * step, LIBRARY_SHARE))
 
     def judge(self, results: Sequence[torch.Tensor]) -> Comparison:
@@ -127,7 +127,7 @@ def measure_shape(
     """
     plan, spec = request.plan, request.plan.spec
     sets, l2 = sets_for(spec, shape, request.l2, bench.l2_bytes)
-    arguments = make_arguments(spec, shape, sets, bench.device)
+    arguments = make_arguments(spec, shape, sets, bench.device, l2=l2)
     reference = _reference(arguments) if request.check else None
     tell("running", spec.kernel)
     found = Field()

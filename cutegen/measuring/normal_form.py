@@ -3,11 +3,15 @@
 An expression is a sum of products: a number for each set of factors with their powers. Factors are names, and what is
 not multiplied out: functions, reductions, comparisons, sums that are divided by. Each is known by a number, so that
 equal factors are one. What earlier statements computed is put in the place of its name.
+
+`where(c, x, y)` is `[c] * x + (1 - [c]) * y`, where `[c]` is 1 if the condition holds and 0 if not. So it is the same
+wherever it stands in a product: `where(c, 0, x) * y` is `where(c, 0, x * y)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from cutegen.expressions.tree import (
@@ -40,7 +44,7 @@ class Forms:
     """Makes forms; those that one object made can be compared with `==`."""
 
     def __init__(self) -> None:
-        self._factors: dict[object, int] = {}
+        self._factors: dict[object, int] = {}  # from 1; those that are 0 or 1, their own squares, are negative
 
     def of(
         self, compute: Compute, names: Mapping[str, Form] | None = None, modes: Mapping[str, str] | None = None
@@ -59,6 +63,10 @@ class Forms:
         """The form of a name alone."""
         return self._factor("name", name)
 
+    def size(self, mode: str) -> Form:
+        """The form of the number of elements along a mode whose size is not known."""
+        return self._factor("size", mode)
+
     def _form(self, node: Expr, known: Mapping[str, Form], modes: Mapping[str, str]) -> Form:
         def form(child: Expr) -> Form:
             return self._form(child, known, modes)
@@ -69,11 +77,11 @@ class Forms:
             case Name() | Local():
                 return known[node.id] if node.id in known else self.name(node.id)
             case Unary(op="-"):
-                return _product(number(-1), form(node.x))
+                return _negative(form(node.x))
             case Binary(op="+"):
                 return _sum((form(node.left), form(node.right)))
             case Binary(op="-"):
-                return _sum((form(node.left), _product(number(-1), form(node.right))))
+                return _sum((form(node.left), _negative(form(node.right))))
             case Binary(op="*"):
                 return _product(form(node.left), form(node.right))
             case Binary(op="/"):
@@ -88,6 +96,9 @@ class Forms:
             case Call(function="silu"):
                 x = form(node.arguments[0])
                 return _product(x, self._factor("sigmoid", x))
+            case Call(function="where"):
+                holds, (x, y) = self._condition(node.arguments[0], form), map(form, node.arguments[1:])
+                return _sum((_product(holds, x), _product(_not(holds), y)))
             case Call():
                 return self._factor(node.function, *map(form, node.arguments))
             case Reduce():
@@ -101,6 +112,18 @@ class Forms:
             case Unary() | Binary():
                 return self._factor(node.op, *map(form, node.children))
 
+    def _condition(self, node: Expr, form: Callable[[Expr], Form]) -> Form:
+        """1 where a condition holds, and 0 where it does not."""
+        match node:
+            case Unary(op="not"):
+                return _not(self._condition(node.x, form))
+            case Binary(op="!="):
+                return _not(self._condition(replace(node, op="=="), form))
+            case Binary(op="=="):
+                return self._truth(node.op, *sorted(map(form, node.children)))
+            case _:
+                return self._truth("holds", form(node))
+
     def _power(self, form: Form, power: Fraction) -> Form:
         """A form to a power that is negative or broken: into a single product, where that is the same for all reals."""
         if len(form) == 1 and power.denominator == 1:
@@ -111,8 +134,11 @@ class Forms:
     def _factor(self, *key: object) -> Form:
         return ((((self._number(*key), Fraction(1)),), Fraction(1)),)
 
+    def _truth(self, *key: object) -> Form:
+        return ((((-self._number("truth", *key), Fraction(1)),), Fraction(1)),)
+
     def _number(self, *key: object) -> int:
-        return self._factors.setdefault(key, len(self._factors))
+        return self._factors.setdefault(key, len(self._factors) + 1)
 
 
 def number(value: float) -> Form:
@@ -122,6 +148,14 @@ def number(value: float) -> Form:
     except (OverflowError, ValueError):
         raise NoForm(f"{value} is no real number") from None
     return (((), exact),) if exact else ()
+
+
+def _negative(form: Form) -> Form:
+    return tuple((term, -factor) for term, factor in form)
+
+
+def _not(form: Form) -> Form:
+    return _sum((ONE, _negative(form)))
 
 
 def _sum(forms: Iterable[Form]) -> Form:
@@ -147,5 +181,6 @@ def _bits(value: Fraction) -> int:
 def _times(left: Term, right: Term) -> Term:
     powers = dict(left)
     for factor, power in right:
-        powers[factor] = powers.get(factor, Fraction(0)) + power
+        power += powers.get(factor, Fraction(0))
+        powers[factor] = power if factor > 0 else max(Fraction(-1), min(power, Fraction(1)))
     return tuple(sorted((factor, power) for factor, power in powers.items() if power))

@@ -46,6 +46,11 @@ def test_a_recording_is_long_enough_and_uses_each_set_equally(us: float, sets: i
     assert ready.launches == sets or (ready.launches - sets) * us < clock.TARGET_US
 
 
+def test_what_overwrites_its_arguments_runs_once_on_each_set() -> None:
+    watch = FakeWatch(steady(a=2.0))
+    assert prepare(Contender("a", [lambda: None] * 5, once=True), watch).launches == 5
+
+
 @pytest.mark.parametrize(("us", "graph"), [(10.0, True), (199.0, True), (201.0, False), (25_000.0, False)])
 def test_long_calls_are_not_put_into_a_graph(us: float, graph: bool) -> None:
     watch = FakeWatch(steady(a=us))

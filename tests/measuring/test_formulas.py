@@ -24,35 +24,47 @@ OF_OURS = {  # specs of this repository, and what of them is a known formula
     "add_rms_norm_bwd": "add_rms_norm_bwd",
     "layer_norm": "layer_norm",
     "layer_norm_bwd": "layer_norm_bwd",
+    "cross_entropy": "smoothed_cross_entropy",
+    "cross_entropy_vocabulary": "cross_entropy",
+    "kl_div": "kl_div",
+    "jsd": "jsd",
     "swiglu": "swiglu",
+    "swiglu_bwd": "swiglu_bwd",
     "geglu": "geglu",
+    "geglu_bwd": "geglu_bwd",
     "rope": "rope",
     "rope_bwd": "rope",
 }
 
 
-def spec(op: str, tensors: str, statements: str, scalars: str = "") -> KernelSpec:
+def spec(op: str, tensors: str, statements: str, scalars: str = "", static: str = "") -> KernelSpec:
     """A spec of statements that are separated by `;`.
 
     `tensors` are names with the modes of rows (`AB`), columns (`B`) or rows alone (`A`): `x:IJ y:IJ>` where `>` is an
-    output, and `<>` is read and written.
+    output, `<>` is read and written, and `#` has whole numbers.
     """
     lines = ""
     for entry in tensors.split():
         name, _, modes = entry.partition(":")
         role = {">": "out", "<>": "inout"}.get(modes.lstrip("IJK"), "in")
-        kept = modes.rstrip("<>")
-        dtype = "bf16" if len(kept) > 1 else "f32"
+        kept = modes.rstrip("<>#")
+        dtype = "i64" if "#" in modes else "bf16" if len(kept) > 1 else "f32"
         lines += f"  {name}: {{shape: [{', '.join(kept)}], dtype: {dtype}, role: {role}}}\n"
     compute = "".join(f"  - {statement.strip()}\n" for statement in statements.split(";"))
     head = f"cutegen: 1\nkernel: mine\nop: {op}\ntensors:\n{lines}"
     tail = f"scalars: {scalars}\n" if scalars else ""
+    tail += f"static: {static}\n" if static else ""
     return made(f"{head}{tail}compute:\n{compute}targets: [sm_90a]\n").spec
 
 
 ROWS = "rowwise"
 EACH = "elementwise"
 EPS = "{tiny: f32}"
+LOSSES = "x:IJ y:I# l:I> d:IJ>"
+SCALARS = "{off: i64, f: f32}"
+SMOOTH = "{off: i64, a: f32, f: f32}"
+SOFTMAX = "z = x - max(x, J); e = exp(z); s = sum(e, J); h = coord(J) == y"
+SMOOTHED = f"{SOFTMAX}; o = log(s) - sum(where(h, z, 0), J); r = where(a > 0, a * (log(s) - mean(z, J)), 0)"
 RENAMED = {  # other names, other orders, other ways to write the same
     "softmax": (ROWS, "p:IJ> q:IJ", "t = q - max(q, J); p = exp(t) / sum(exp(t), J)"),
     "softmax_bwd": (ROWS, "out:IJ g:IJ dq:IJ>", "d = sum(g * out, J); dq = g * out - d * out"),
@@ -85,7 +97,54 @@ RENAMED = {  # other names, other orders, other ways to write the same
         "r:I m:I w:J x:IJ g:IJ dw:J> db:J> dx:IJ>",
         "n = r * (x - m); h = w * g; dx = r * (h - n * mean(h * n, J) - mean(h, J));dw = sum(n * g, I); db = sum(g, I)",
     ),
+    "cross_entropy": (
+        ROWS,
+        LOSSES,
+        f"{SOFTMAX}; l = where(y == off, 0, log(s) - sum(where(h, z, 0), J));"
+        "d = where(off == y, 0, f * (e / s - where(h, 1, 0)))",
+        SCALARS,
+    ),
+    "cross_entropy with the factor first": (
+        ROWS,
+        LOSSES,
+        f"{SOFTMAX}; c = where(y == off, 0, f); o = log(s) - sum(where(h, z, 0), J); l = where(y == off, 0, o);"
+        "d = e * (c / s) - where(h, c, 0)",
+        SCALARS,
+    ),
+    "cross_entropy of targets that are not ignored": (
+        ROWS,
+        LOSSES,
+        f"{SOFTMAX}; l = where(y != -100, log(s) - sum(where(not h, 0, z), J), 0);"
+        "d = where(y == -100, 0, where(h, e / s - 1, e / s))",
+    ),
+    "smoothed_cross_entropy": (
+        ROWS,
+        LOSSES,
+        f"{SMOOTHED}; l = where(y == off, 0, o - a * o + r);"
+        "d = where(y == off, 0, f) * (e / s - a / 1024 - where(h, 1 - a, 0))",
+        SMOOTH,
+        "{J: 1024}",
+    ),
+    "kl_div": (ROWS, "q:IJ p:IJ l:I> d:IJ>", "l = sum(where(p > 0, p * log(p) - p * q, 0), J); d = -f * p", "{f: f32}"),
+    "jsd": (
+        ROWS,
+        "y:IJ x:IJ l:I> d:IJ>",
+        "p = b * exp(y); q = exp(x) - b * exp(x); m = log(maximum(q + p, 1e-37));"
+        "l = sum(p * y + q * x - (p + q) * m, J); d = f * (x * q - m * q)",
+        "{f: f32, b: f32}",
+    ),
     "swiglu": (EACH, "u:IJ g:IJ o:IJ>", "o = u * g * sigmoid(g)"),
+    "swiglu_bwd": (
+        EACH,
+        "u:IJ g:IJ o:IJ a:IJ> b:IJ>",
+        "s = sigmoid(g); b = o * silu(g); a = o * u * (s + g * s - g * s * s)",
+    ),
+    "geglu_bwd": (
+        EACH,
+        "u:IJ g:IJ o:IJ a:IJ> b:IJ>",
+        "s = sigmoid(1.5957691216057308 * g + 0.07135481627260025 * g ** 3); b = g * o * s;"
+        "a = u * o * s * (1 + (1 - s) * (1.5957691216057308 * g + 0.21406444881780076 * g ** 3))",
+    ),
     "geglu": (EACH, "u:IJ g:IJ o:IJ>", "o = u * gelu_tanh(g)"),
     "rope": (
         EACH,
@@ -146,6 +205,52 @@ OTHERS = {  # near to a formula, and none
         "r:I m:I w:J x:IJ g:IJ dw:J> db:J> dx:IJ>",
         "n = r * (x - m); h = w * g; dx = r * (h - n * mean(h * n, J)); dw = sum(n * g, I); db = sum(g, I)",
     ),
+    "cross_entropy of an ignored row that has a gradient": (
+        ROWS,
+        LOSSES,
+        f"{SOFTMAX}; l = where(y == off, 0, log(s) - sum(where(h, z, 0), J)); d = f * (e / s - where(h, 1, 0))",
+        SCALARS,
+    ),
+    "cross_entropy that ignores another row in its gradient": (
+        ROWS,
+        LOSSES,
+        f"{SOFTMAX}; l = where(y == off, 0, log(s) - sum(where(h, z, 0), J));"
+        "d = where(y > off, 0, f * (e / s - where(h, 1, 0)))",
+        SCALARS,
+    ),
+    "cross_entropy of coordinates in floats": (
+        ROWS,
+        "x:IJ y:I l:I> d:IJ>",
+        f"{SOFTMAX}; l = where(y == 2, 0, log(s) - sum(where(h, z, 0), J));"
+        "d = where(y == 2, 0, e / s - where(h, 1, 0))",
+    ),
+    "smoothed_cross_entropy over another number of columns": (
+        ROWS,
+        LOSSES,
+        f"{SMOOTHED}; l = where(y == off, 0, o - a * o + r);"
+        "d = where(y == off, 0, f) * (e / s - a / 1000 - where(h, 1 - a, 0))",
+        SMOOTH,
+        "{J: 1024}",
+    ),
+    "kl_div of everything": (ROWS, "q:IJ p:IJ l:I> d:IJ>", "l = sum(p * (log(p) - q), J); d = -f * p", "{f: f32}"),
+    "kl_div that averages": (ROWS, "q:IJ p:IJ l:I> d:IJ>", "l = mean(where(p > 0, p * log(p) - p * q, 0), J); d = -p"),
+    "jsd of two factors": (
+        ROWS,
+        "y:IJ x:IJ l:I> d:IJ>",
+        "p = b * exp(y); q = c * exp(x); m = log(maximum(q + p, 1e-37));"
+        "l = sum(p * y + q * x - (p + q) * m, J); d = f * (x * q - m * q)",
+        "{f: f32, b: f32, c: f32}",
+    ),
+    "swiglu_bwd of the sigmoid alone": (
+        EACH,
+        "u:IJ g:IJ o:IJ a:IJ> b:IJ>",
+        "s = sigmoid(g); b = o * silu(g); a = o * u * (s + s * g)",
+    ),
+    "geglu_bwd with another number": (
+        EACH,
+        "u:IJ g:IJ o:IJ a:IJ> b:IJ>",
+        "s = sigmoid(1.702 * g); b = g * o * s; a = u * o * s * (1 + (1 - s) * 1.702 * g)",
+    ),
     "swiglu of its own gate": (EACH, "u:IJ g:IJ o:IJ>", "o = u * u * sigmoid(g)"),
     "swiglu with a bias": (EACH, "u:IJ g:IJ b:J o:IJ>", "o = silu(g + b) * u"),
     "geglu of the exact gelu": (EACH, "u:IJ g:IJ o:IJ>", "o = u * gelu(g)"),
@@ -179,6 +284,11 @@ def test_names_are_those_that_play_the_same_part() -> None:
     assert found == Recognised("layer_norm", {"X": "x", "W": "scale", "B": "shift"}, {"Y": "o"}, {"eps": "tiny"})
     found = recognise(spec(*RENAMED["rms_norm with a number"]))
     assert found is not None and found.scalars == {"eps": 1e-6} and found.outputs == {"rstd": "r", "Y": "o"}
+    found = recognise(spec(*RENAMED["smoothed_cross_entropy"]))
+    assert found is not None and found.scalars == {"scale": "f", "smoothing": "a", "ignored": "off"}
+    assert found.meanings == {"y": "coordinates"} and found.at == {"f": 1}
+    found = recognise(spec(*RENAMED["cross_entropy of targets that are not ignored"]))
+    assert found is not None and found.scalars == {"scale": 1, "ignored": -100} and found.at == {}
 
 
 def test_whole_numbers_are_no_reals() -> None:
@@ -219,6 +329,11 @@ def test_what_is_used_twice_in_each_step_is_looked_at_once() -> None:
         ("silu(x)", "sigmoid(x) * x"),
         ("x - -y", "y + x"),
         ("max(x + y, N)", "max(y + x, N)"),
+        ("where(x > y, 0, x) * y", "where(x > y, 0, x * y)"),
+        ("where(x > y, x, y)", "x - where(x > y, 0, x - y)"),
+        ("where(x != y, x, 0)", "where(not y == x, x, 0)"),
+        ("where(x > y, where(x > y, x, y), 0)", "where(x > y, x, 0)"),
+        ("where(x > 0, where(y > 0, 1, 0), 0)", "where(y > 0, 1, 0) * where(x > 0, 1, 0)"),
     ],
 )
 def test_equal_forms(one: str, other: str) -> None:
@@ -243,6 +358,10 @@ def test_equal_forms(one: str, other: str) -> None:
         ("exp(x)", "log(x)"),
         ("x", "y"),
         ("0.1 * x", "0.1000000000000001 * x"),
+        ("where(x > y, x, y)", "where(x > y, y, x)"),
+        ("where(x > y, x, 0)", "where(x >= y, x, 0)"),
+        ("where(x > 0, x, 0) * where(y > 0, x, 0)", "where(x > 0, x * x, 0)"),
+        ("where(x == y, x, 0)", "where(x != y, x, 0)"),
     ],
 )
 def test_other_forms(one: str, other: str) -> None:

@@ -4,6 +4,7 @@ stand-ins.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from measuring_kit import FakeWatch, made, module_of, steady
 
 from cutegen.codegen import Module, generate
-from cutegen.measuring import contenders, machine, worker
+from cutegen.measuring import contenders, libraries, machine, worker
 from cutegen.measuring.arguments import make_arguments
-from cutegen.measuring.libraries import PACKAGES, library_peers, unsettled
+from cutegen.measuring.given import PACKAGES
+from cutegen.measuring.libraries import MOST_COPIES, library_peers, unsettled
 from cutegen.measuring.measure import Bench, Reference, measure_shape
 from cutegen.measuring.model import Failure, Measured, Request
 from cutegen.measuring.peers import choose
@@ -23,7 +25,9 @@ from cutegen.reference.bounds import evaluate
 from cutegen.workers import Last
 
 torch = pytest.importorskip("torch")
-from libraries_kit import install, remove, softmax_fwd  # noqa: E402  (they need torch)
+from libraries_kit import install, remove  # noqa: E402  (they need torch)
+from liger_kit import Launched  # noqa: E402
+from quack_kit import softmax_fwd  # noqa: E402
 
 SPECS = Path(__file__).parents[2] / "specs"
 BOTH = ["quack", "Liger"]
@@ -36,10 +40,16 @@ KERNELS = {
     "add_rms_norm_bwd": BOTH,
     "layer_norm": BOTH,
     "layer_norm_bwd": BOTH,
-    "rope": ["quack"],
-    "rope_bwd": ["quack"],
+    "cross_entropy": ["Liger"],
+    "cross_entropy_vocabulary": BOTH,
+    "kl_div": ["Liger"],
+    "jsd": ["Liger"],
+    "rope": BOTH,
+    "rope_bwd": BOTH,
     "swiglu": ["Liger"],
+    "swiglu_bwd": ["Liger"],
     "geglu": ["Liger"],
+    "geglu_bwd": ["Liger"],
 }
 SHAPE = {"M": 8, "N": 16}
 
@@ -59,11 +69,15 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch, package)
 
 
-def of_ours(name: str, without: str = "") -> Module:
+def of_ours(name: str, *changes: tuple[str, str]) -> Module:
     """A spec of the repository, for rows that are short enough for a CPU, and with weights of f32, as quack wants them
-    for layer_norm."""
-    text = (SPECS / f"{name}.yaml").read_text().replace("static: {N: 4096}", "static: {N: 16}").replace(without, "")
-    return generate(text.replace("[N], dtype: bf16", "[N], dtype: f32"), f"specs/{name}.yaml").modules[0]
+    for layer_norm; then with other texts in the place of some that it has."""
+    text = (SPECS / f"{name}.yaml").read_text().replace("smoothing / 4096", "smoothing / 16")
+    text = re.sub(r"static: {N: \d+}", "static: {N: 16}", text).replace("[N], dtype: bf16", "[N], dtype: f32")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return generate(text, f"specs/{name}.yaml").modules[0]
 
 
 def softmax(dtype: str = "bf16", out: str = "") -> Module:
@@ -207,13 +221,98 @@ def test_only_what_is_wanted_is_stored(installed: None, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         module, "rmsnorm_fwd", lambda *x, **more: asked.append(more["store_rstd"]) or function(*x, **more)
     )
-    for without in ("", "  rstd: {shape: [M], dtype: f32, role: out}\n"):
-        norm = of_ours("rms_norm", without)
+    for without in ((), [("  rstd: {shape: [M], dtype: f32, role: out}\n", "")]):
+        norm = of_ours("rms_norm", *without)
         (candidate,) = contenders.peer(
             library_peers(norm.spec)[0], norm.plan, make_arguments(norm.spec, SHAPE, 1, "cpu")
         )
         candidate.contender.calls[0]()
     assert asked == [True, False]
+
+
+OVERWRITING = ["cross_entropy", "cross_entropy_vocabulary", "rope", "swiglu_bwd", "geglu_bwd"]
+
+
+@pytest.mark.parametrize("name", OVERWRITING)
+def test_one_that_overwrites_what_it_reads_has_a_copy_for_each_call_that_is_timed(name: str, installed: None) -> None:
+    """It is measured on what the kernel is measured on: each replay makes all copies anew, and uses each once."""
+    module = of_ours(name)
+    spec = module.spec
+    sizes = dict(zip(spec.modes, (8, 16, 8), strict=False)) | dict(spec.static)
+    arguments = make_arguments(spec, sizes, 3, "cpu")
+    (candidate,) = contenders.peer(library_peers(spec)[-1], module.plan, arguments)
+    calls = candidate.contender.calls
+    assert candidate.contender.once and len(calls) % 3 == 0 and 3 < len(calls) <= MOST_COPIES
+    reference = Reference(evaluate(spec, arguments.named(0), arguments.scalars)).for_library(spec)
+    for restore in (candidate.contender.reset, candidate.poison):
+        restore()
+        for call in calls:
+            call()
+        for results in candidate.results:
+            assert results is not None and reference.judge(results).ok
+    calls[0]()
+    assert candidate.results[0] is not None and not reference.judge(candidate.results[0]).ok
+
+
+def test_copies_take_no_more_memory_than_is_worth_a_recording(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = of_ours("swiglu_bwd")
+    arguments = make_arguments(module.spec, SHAPE, 1, "cpu")
+    size = 2 * 8 * 16 * 2  # of two operands of 8 x 16, in bf16
+    for bytes_of_copies, count in [(size * 5, 5), (size * 5 - 1, 4), (1, 1)]:
+        monkeypatch.setattr(libraries, "COPIED_BYTES", bytes_of_copies)
+        (candidate,) = contenders.peer(library_peers(module.spec)[0], module.plan, arguments)
+        assert len(candidate.contender.calls) == count
+
+
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(40, 32, 8), (32, 16, 16), (2, 1, 1)])
+def test_the_heads_of_a_token_are_queries_and_keys_that_fill_their_blocks(
+    heads: int, queries: int, keys: int, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = of_ours("rope")
+    arguments = make_arguments(module.spec, {"T": 2, "H": heads, "D": 8}, 1, "cpu")
+    seen: list[tuple[int, ...]] = []
+    kernel = Launched(lambda grid, *x, **more: seen.append(x[11:13]))
+    monkeypatch.setattr(sys.modules["liger_kernel.ops.rope"], "_triton_rope", kernel)
+    (candidate,) = contenders.peer(library_peers(module.spec)[1], module.plan, arguments)
+    candidate.contender.calls[0]()
+    assert seen == [(queries, keys)]
+
+
+def test_what_is_copied_before_each_call_is_not_measured_warm(installed: None) -> None:
+    """As other contenders find their arguments in the L2, and it would not."""
+    module = of_ours("swiglu_bwd")
+    arguments = make_arguments(module.spec, SHAPE, 1, "cpu", l2="warm")
+    with pytest.raises(ValueError, match="overwrites what it reads"):
+        next(contenders.peer(library_peers(module.spec)[0], module.plan, arguments))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        ("layer_norm", [("[N], dtype: f32", "[N], dtype: bf16")], "a bias in f32, and here they are torch.bfloat16"),
+        ("cross_entropy_vocabulary", [("scale: f32, ", ""), ("* scale", "* 0.5")], "is multiplied by 0.5"),
+        ("kl_div", [("scalars: {scale: f32}", ""), ("* scale", "* 0.5")], "is multiplied by 0.5"),
+    ],
+)
+def test_what_a_library_has_no_function_for_is_said(
+    name: str, changes: list[tuple[str, str]], reason: str, installed: None
+) -> None:
+    module = of_ours(name, *changes)
+    arguments = make_arguments(module.spec, SHAPE, 1, "cpu")
+    with pytest.raises((TypeError, ValueError), match=reason):
+        next(contenders.peer(library_peers(module.spec)[0], module.plan, arguments))
+
+
+def test_what_arguments_mean_is_what_they_are_measured_with() -> None:
+    """Targets are columns, probabilities those of a distribution, and gradients are without a factor."""
+    spec = of_ours("cross_entropy").spec
+    arguments = make_arguments(spec, {"M": 4096, "N": 16}, 2, "cpu")
+    for number in range(2):
+        assert arguments.named(number)["target"].unique().tolist() == list(range(16))
+    assert arguments.scalars["scale"] == 1 and 0 < arguments.scalars["smoothing"] < 1
+    named = make_arguments(of_ours("kl_div").spec, SHAPE, 1, "cpu").named(0)
+    assert all(row.float().sum().item() == pytest.approx(1, rel=0.02) for row in (*named["P"], *named["L"].exp()))
+    assert make_arguments(softmax().spec, SHAPE, 1, "cpu").named(0)["p"].min() < -1
 
 
 def test_a_process_with_a_changed_cutedsl_takes_no_other_job(monkeypatch: pytest.MonkeyPatch) -> None:
