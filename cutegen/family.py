@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
+    from cutegen.language.cases import Case
     from cutegen.language.context import Context
     from cutegen.language.kinds import Path
     from cutegen.language.model import Tensor
@@ -74,6 +75,13 @@ class Family(ABC, Generic[S, P]):
         """
 
     # --------------------------------------------------------------------------------------------------- planning
+
+    def cases(self, spec: KernelSpec[S]) -> tuple[Case, ...]:
+        """The cases that a spec gets whose schedule is none; empty where one schedule is for all calls.
+
+        The spec has its targets. Each case is inferred further as one that was written.
+        """
+        return ()
 
     @abstractmethod
     def resolve(self, spec: KernelSpec[S], report: Report) -> KernelSpec[S]:

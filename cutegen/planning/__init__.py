@@ -5,9 +5,13 @@ Both are the family's to know; this room is its driver.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cutegen.language.cases import Cases
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
+from cutegen.planning.targets import infer_targets
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
@@ -15,6 +19,10 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
 
     It is idempotent: the result, written out and read again, resolves to itself.
     """
+    cases = spec.family.cases(infer_targets(spec, Report(spec.source)))
+    if cases:
+        spec = replace(spec, schedule=Cases(cases))
+        report.infer("how long rows are decides", "schedule")
     return spec.family.resolve(spec, report)
 
 
