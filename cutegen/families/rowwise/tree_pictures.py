@@ -43,7 +43,7 @@ def draw_trees(plan: RowwisePlan) -> tuple[Figure, ...]:
         panels += [_memory(plan, tree), _readers(tree)]
     panels.append(_exchanges("What is put together in one exchange", found))
     if plan.longer is not None:
-        title = "What is put together in one exchange, of rows that no block holds"
+        title = "What is put together in one exchange, of longer rows"
         panels.append(_exchanges(title, exchanges_of(plan.longer)))
     panels += [_barriers(barriers)] if barriers else []
     title = "How the threads of a row put together what each has of a reduction"
@@ -77,7 +77,7 @@ def _readers(tree: Tree) -> Grid:
     if tree.reading == "each":
         columns = number_axis("result read last", tree.results, 1, MOST_COLUMNS)
         made = tuple(_cell(one[0], f"once it has read result {i}, any thread", None) for i, one in enumerate(held))
-        title = "Every thread reads all partial results, one after another: which it has"
+        title = "What a thread has as it reads one result after another"
         return Grid(title, Axis("", 1, ("",)), columns, (made[: len(columns.labels)],), ("warps",))
     labels = [f"read {number}" if tree.rounds > 1 else "read" for number in range(tree.rounds)]
     labels += [f"with lane ^ {1 << step}" for step in range(tree.result_steps)]
@@ -121,9 +121,9 @@ def _memory(plan: RowwisePlan, tree: Tree) -> Grid:
     name = "block" if plan.cluster > 1 else "row"
     rows, columns = number_axis(name, alike, 1, MOST_ROWS), number_axis("partial result", tree.results, 1, MOST_COLUMNS)
     cells = tuple(tuple(cell(i, j) for j in range(columns.drawn)) for i in range(rows.drawn))
-    where = "the shared memory of each block" if plan.cluster > 1 else "shared memory"
+    where = "Shared memory of each block" if plan.cluster > 1 else "Shared memory"
     lines = ("warp", "block") if plan.cluster > 1 else ("warp",)
-    return Grid(f"Partial results in {where}: who wrote them", rows, columns, cells, lines)
+    return Grid(f"{where}: who wrote which result", rows, columns, cells, lines)
 
 
 def _exchanges(title: str, found: Sequence[Exchange]) -> Grid:
