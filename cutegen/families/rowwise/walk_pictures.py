@@ -22,10 +22,11 @@ def draw_walks(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 def _draw(plan: RowwisePlan, name: str, title: str) -> Figure:
     tensors = [tensor.name for tensor in plan.spec.tensors]
-    walks = ("walk over the rows", "walk over the row", "wait for the row", "elements", "of the row", "before the rows")
+    walks = ("walk over the rows", "walk over the row", "elements", "of the row", "before the rows")
+    around = ("start of the copies", "wait for the row", "reduction across threads")
     subjects = (
         Subject(("schedule", "pipeline")),
-        *(Subject(name=name) for name in walks),
+        *(Subject(name=name) for name in (*walks, *around)),
         *(Subject(name=f"{what} of {tensor}") for tensor in tensors for what in ("copy", "value", "sums")),
     )
     timeline = timeline_of(plan)

@@ -52,6 +52,7 @@ MADE = {
     "many results": ("{keep: registers, threads_per_row: 256, cluster: {N: 16}}", 131072),
     "walks": ("{keep: reload, threads_per_row: 128, tiler: {N: 2048}, cluster: {N: 4}, online: never}", 50000),
     "long": ("{keep: reload, threads_per_row: 128, tiler: {N: 1024}}", 16384),
+    "turns": ("{keep: reload, threads_per_row: 64, tiler: {N: 1024}, scheduler: {blocks: 100}}", 5000),
     "alone": ("{threads_per_row: 1, tiler: {M: 128}}", 8),
 }
 SPECS = (
@@ -166,6 +167,7 @@ def test_exchanges_and_their_barriers_are_those_of_the_text(name: str) -> None:
     assert [len(told) + len(read)] == ([int(n) for n in allocated] or [0])
     assert all(pair == [plan.cluster * plan.threads // 32, 0] for pair in read)
     assert any("cluster" in label for label, *_ in found) == ("cluster_arrive" in text)
+    assert any(label == "bar.sync, end" for label, *_ in found) == ("before the next rows' partial" in text)
 
 
 # ------------------------------------------------------------------------------------------------------------- pieces
