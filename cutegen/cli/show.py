@@ -51,8 +51,8 @@ def show(
     with --tv it is an element of a tile and holds its thread and value. Two layouts are drawn as the copy from the
     first to the second.
 
-    A kernel's pictures are its tiles on the grid, threads and values, copies, shared-memory banks and pipeline; its
-    page shows them beside the generated code.
+    A kernel's pictures are its tiles on the grid, threads and values, copies, shared-memory banks and pipeline, and of
+    rows the walks over them and the steps of reductions; its page shows them beside the generated code.
 
     JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; of a spec
     with errors also its diagnostics.

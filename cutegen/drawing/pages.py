@@ -12,7 +12,7 @@ from cutegen.analysis.proof import prove
 from cutegen.analysis.report_text import as_lines
 from cutegen.codegen import Module, Region
 from cutegen.drawing.colours import OKABE_ITO, ink_on
-from cutegen.drawing.model import Figure
+from cutegen.drawing.model import Figure, Timeline
 from cutegen.drawing.svg import BARE_ALONE, BARE_HALF, BARE_WIDTH, GAP, arrow_room, fitted, panel_elements, svg_text
 from cutegen.language.writer import write_spec
 
@@ -97,7 +97,8 @@ def places_of(figure: Figure, regions: Sequence[Region]) -> tuple[Place, ...]:
 
 def _picture(figure: Figure, places: tuple[Place, ...]) -> Picture:
     """A picture of the page: its panels are scaled down where there is less room, but stay large enough to be read."""
-    figure = fitted(figure, BARE_WIDTH if len(figure.panels) > 1 else BARE_ALONE, BARE_HALF)
+    alone = BARE_ALONE / LEAST_SCALE if isinstance(figure.panels[0], Timeline) else BARE_ALONE  # ends are not cut off
+    figure = fitted(figure, BARE_WIDTH if len(figure.panels) > 1 else alone, BARE_HALF)
     elements = panel_elements(figure)
     widths = [float(element.get("width", "0")) for element in elements]
     for element, width in zip(elements, widths, strict=True):

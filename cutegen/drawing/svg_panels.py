@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from cutegen.drawing.colours import PAPER, ink_on
 from cutegen.drawing.model import Cell, Grid, Timeline
@@ -54,7 +55,7 @@ class GridBox:
     def width(self) -> float:
         cells = self.cell_width * len(self.grid.columns.labels) + (0 if self.grid.columns.whole else DOTS)
         title = BOLD * text_width(self.grid.title, TITLE) if self.titled else 0
-        return max(self.left + cells, title)
+        return max(self.left + cells, title, text_width(self.grid.columns.heading, LABEL))
 
     @property
     def height(self) -> float:
@@ -67,7 +68,8 @@ class GridBox:
         across, down = wide * len(grid.columns.labels), high * len(grid.rows.labels)
         if self.titled:
             text(parent, x, y + 8, grid.title, TITLE, anchor="start", font_weight="600")
-        text(parent, left + across / 2, top - 26, grid.columns.heading, LABEL, fill=SOFT_INK)
+        middle = max(left + across / 2, x + text_width(grid.columns.heading, LABEL) / 2)  # it may be the wider one
+        text(parent, middle, top - 26, grid.columns.heading, LABEL, fill=SOFT_INK)
         turned = f"rotate(-90 {x + 8:.1f} {top + down / 2:.1f})"
         text(parent, x + 8, top + down / 2, grid.rows.heading, LABEL, fill=SOFT_INK, transform=turned)
         for j, label in enumerate(grid.columns.labels):
@@ -109,10 +111,15 @@ class TimelineBox:
 
     @property
     def tick_width(self) -> float:
-        """The width of a tick in pixels, with which every bar can hold its label."""
+        """The width of a tick in pixels, with which every bar can hold its label, and no two marks meet."""
         bars = max((text_width(b.label, LABEL) + 2 * PADDING) / (b.end - b.start) for b in self.timeline.bars)
         ticks = max(text_width(tick, LABEL) + PADDING for tick in self.timeline.ticks)
-        return max(LEAST_SIDE, bars, ticks)
+        marks = (
+            (text_width(mark.label, LABEL) + 2 * PADDING) / (following.at - mark.at)
+            for mark, following in pairwise(self.timeline.marks)
+            if following.at > mark.at
+        )
+        return max(LEAST_SIDE, bars, ticks, *marks)
 
     @property
     def left(self) -> float:

@@ -24,7 +24,7 @@ from cutegen.drawing.cuts import cut
 from cutegen.drawing.data import as_json
 from cutegen.drawing.files import render
 from cutegen.drawing.kernels import draw_kernel
-from cutegen.drawing.model import Axis, Cell, Figure, Grid, Legend, Swatch, Timeline
+from cutegen.drawing.model import Axis, Bar, Cell, Figure, Grid, Legend, Mark, Swatch, Timeline
 from cutegen.drawing.png import ZOOM, render_png
 from cutegen.drawing.requests import draw_layouts
 from cutegen.drawing.svg import MOST_ROWS, MOST_WIDTH, render_svg
@@ -43,6 +43,13 @@ FIGURES: dict[str, Figure] = {
     "copy": draw_layouts(["(4,8):(8,1)", "(4,8):(1,5)"]),
     "thread copy": draw_layouts(["(8,4):(4,1)", "(8,4):(1,8)"], threads=True, tile="8,4"),
 } | {f"gemm {figure.name}": figure for figure in draw_kernel(module("sgemm", "sgemm_kkm").plan)}
+FIGURES |= {f"row {figure.name}": figure for figure in draw_kernel(module("rms_norm_bwd").plan)}
+FIGURES["row pieces"] = next(f for f in draw_kernel(module("cross_entropy_vocabulary").plan) if f.name == "pieces")
+NARROW = Grid(
+    "a", Axis("", 1, ("",)), Axis("what is wider than its cells", 1, ("0",)), ((Cell(("0",), 0, "0"),),), ("",)
+)
+BUSY = Timeline("b", ("c",), ("0", "1"), 2, (Bar(0, 0, 2, "d", 0, "d"),), (Mark(0, "a long beginning"), Mark(1, "end")))
+FIGURES["long names"] = Figure("names", "Names longer than what they name", (NARROW, BUSY), ("#0072b2",))
 FIGURES["vector copy"] = next(f for f in draw_kernel(module("sgemm_mmajor").plan) if f.name == "copy-a")
 
 
@@ -138,6 +145,27 @@ def test_text_of_an_svg_can_be_read(name: str) -> None:
 def _inside(text: ET.Element, rect: ET.Element) -> bool:
     x, y, w, h = (float(rect.get(key, "")) for key in ("x", "y", "width", "height"))
     return x <= float(text.get("x", "")) <= x + w and y <= float(text.get("y", "")) <= y + h
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_texts_meet_and_none_is_cut_off(name: str) -> None:
+    """Apart from text itself, which may be a little wider than it is drawn, nothing is measured here as it is there."""
+    root, found = svg(name), []
+    for text in root.iter(f"{SVG}text"):
+        size, x, y = (float(text.get(key, "")) for key in ("font-size", "x", "y"))
+        if turned := text.get("transform"):
+            _, x, y = map(float, re.findall(r"-?[\d.]+", turned))
+        wide, middle = 0.95 * text_width(text.text or "", size), y - (0 if turned else 0.365 * size)
+        left = {"middle": x - wide / 2, "end": x - wide}.get(text.get("text-anchor", "start"), x)
+        box = (left, left + wide, middle - 0.365 * size, middle + 0.365 * size)
+        if turned:
+            box = (x - 0.365 * size, x + 0.365 * size, y - wide / 2, y + wide / 2)
+        found.append((text.text, *box))
+    for i, (text_a, left, right, top, bottom) in enumerate(found):
+        assert left >= 0 and right <= float(root.get("width", "")), text_a
+        for text_b, other_left, other_right, other_top, other_bottom in found[:i]:
+            apart = right <= other_left or other_right <= left or bottom <= other_top or other_bottom <= top
+            assert apart, (text_a, text_b)
 
 
 def test_text_is_never_wider_than_thought() -> None:

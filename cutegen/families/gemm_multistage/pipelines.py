@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cutegen.drawing.colours import OKABE_ITO, SHADES, mix
-from cutegen.drawing.model import Bar, Figure, Mark, Subject, Timeline
+from cutegen.drawing.model import Figure, Subject
+from cutegen.drawing.timelines import PALETTE, STORED, Sheet, hue
 from cutegen.families.gemm_multistage.plan import GemmPlan
 
 MOST_TILES = 12  # along k: then it repeats
@@ -17,43 +17,51 @@ def draw_pipeline(plan: GemmPlan) -> Figure:
     stages, ahead = plan.stages, plan.stages - 1
     tiles = plan.k_tiles if plan.k_tiles is not None else stages + 4
     counted = min(tiles, MOST_TILES + ahead)  # those that are on their way when the picture ends, too
-    ticks = [f"copy {i}" for i in range(ahead)] + [f"k={tile}" for tile in range(counted)]
-    marks = [Mark(0, "prologue"), Mark(ahead, "mainloop")]
-    bars = [bar for tile in range(counted) for bar in _bars(plan, tile)]
+    sheet = Sheet()
+    sheet.mark("prologue")
+    for copy in range(ahead):
+        sheet.step(f"copy {copy}")
+    sheet.mark("mainloop")
+    for tile in range(counted):
+        if tile == tiles - ahead > 0:
+            sheet.mark("drain")
+        sheet.step(f"k={tile}")
+        _draw_tile(sheet, plan, tile)
     if counted == tiles:
-        ticks.append("end")
-        marks += [*([Mark(tiles, "drain")] if tiles > ahead else []), Mark(ahead + tiles, "epilogue")]
-        about = f"{plan.spec.output.name} is written"
-        bars.append(Bar(stages, ahead + tiles, ahead + tiles + 1, "store", len(OKABE_ITO) - 1, about))
-    lanes = (*(f"stage {i}" for i in range(stages)), "multiply-add")
-    timeline = Timeline("stages", lanes, tuple(ticks), ahead + tiles + 1, tuple(bars), tuple(marks))
+        sheet.mark("epilogue")
+        end = sheet.step("end")
+        sheet.bar("multiply-add", end, end + 1, "store", STORED, f"{plan.spec.output.name} is written")
+    timeline = sheet.timeline("stages", (*map(_stage, range(stages)), "multiply-add"), ahead + tiles + 1)
     return Figure(
         "pipeline",
         f"{stages} stages of shared memory over time",
         (timeline if tiles <= MOST_TILES else timeline.first(ahead + MOST_TILES),),
-        tuple(mix(hue, SHADES[0]) for hue in OKABE_ITO),
+        PALETTE,
         caption=_caption(plan),
         notes=_notes(plan, tiles),
         subjects=(Subject(("schedule", "pipeline")),),
     )
 
 
-def _bars(plan: GemmPlan, tile: int) -> tuple[Bar, Bar, Bar]:
-    """The bars of a tile along k: on its way to its stage, used there, multiplied.
+def _stage(number: int) -> str:
+    return f"stage {number}"
+
+
+def _draw_tile(sheet: Sheet, plan: GemmPlan, tile: int) -> None:
+    """Draws the bars of a tile along k: on its way to its stage, used there, multiplied.
 
     It is issued `stages` - 1 steps ahead.
     """
-    ahead, stage, colour = plan.stages - 1, tile % plan.stages, tile % (len(OKABE_ITO) - 1)
+    ahead, stage, colour = plan.stages - 1, tile % plan.stages, hue(tile)
     use = ahead + tile
     where = f"in the prologue's copy {tile}" if tile < ahead else f"at the start of k={tile - ahead}"
     waits = "after the prologue" if tile == 0 else f"at the end of k={tile - 1}"
     kind = "in flight" if plan.uses_cp_async else "there"
     way = f"tile {tile} is copied to stage {stage} {where}, and waited for {waits}"
-    return (
-        Bar(stage, tile, use, f"{tile} {kind}", colour, way, faint=True),
-        Bar(stage, use, use + 1, f"use {tile}", colour, f"k={tile}: the multiply-add reads stage {stage}"),
-        Bar(plan.stages, use, use + 1, f"tile {tile}", colour, f"k={tile}: {plan.tile[plan.k]} of {plan.k}"),
-    )
+    read = f"k={tile}: the multiply-add reads stage {stage}"
+    sheet.bar(_stage(stage), tile, use, f"{tile} {kind}", colour, way, faint=True)
+    sheet.bar(_stage(stage), use, use + 1, f"use {tile}", colour, read)
+    sheet.bar("multiply-add", use, use + 1, f"tile {tile}", colour, f"k={tile}: {plan.tile[plan.k]} of {plan.k}")
 
 
 def _caption(plan: GemmPlan) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
-from cutegen.families.rowwise.program import Reduction, Walk
+from cutegen.families.rowwise.program import Reduction
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,6 @@ class AcrossText:
     def bytes(self) -> int:
         """Of all values together."""
         return sum(value.bytes for value in self.values)
-
-
-def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
-    """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
-    goes through shared memory, so that warps wait once; in one warp only those of which one is scaled by another.
-    """
-    if walk.reductions and plan.warps_per_row * plan.cluster > 1:
-        return [walk.reductions]
-    alone = [one for one in walk.reductions if one.above is None]
-    return [(one, *(other for other in walk.reductions if other.above == one.name)) for one in alone]
 
 
 def scale_of(one: Reduction) -> str:

@@ -1,4 +1,4 @@
-"""The pictures of a row kernel: which thread holds what of a row, and how the threads' results become one."""
+"""The pictures of a row kernel: which thread holds what of a row, how the threads' results become one, and when."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from cutegen.drawing.grids import images
 from cutegen.drawing.kernels import draw_threads
 from cutegen.drawing.model import Figure, Subject
 from cutegen.drawing.threads import partition
+from cutegen.families.rowwise.piece_pictures import draw_pieces
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import thread_values
+from cutegen.families.rowwise.tree_pictures import draw_trees
+from cutegen.families.rowwise.walk_pictures import draw_walks
 
 
 def figures(plan: RowwisePlan) -> tuple[Figure, ...]:
     """The pictures of a row kernel, in the order of its page."""
-    return (_threads(plan),)
+    return (_threads(plan), *draw_pieces(plan), *draw_walks(plan), *draw_trees(plan))
 
 
 def _threads(plan: RowwisePlan) -> Figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from math import log2
 from typing import Any
 
 from cutegen.atoms.targets import WARP
@@ -19,6 +18,7 @@ from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.program import Store
 from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
+from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.layouts import show
@@ -164,11 +164,9 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in one.scales)),
         "extremes": texts.extremes,
         "warps": plan.warps_per_row,
-        "warp_steps": int(log2(plan.warps)),
         "tile_sides": python_tuple(["block_rows" if m == plan.beside else "1" for m in modes]),
         "warps_per_row": plan.warps_per_row,
-        "steps": int(log2(min(WARP, plan.threads_per_row))),
-        "cluster_steps": int(log2(min(WARP, plan.warps_per_row * plan.cluster))),
+        "tree": tree_of(plan),
         "starting": -1 if plan.persistent or plan.cluster == 1 else texts.first_across,
         "coordinate": texts.coordinate,
         "value_coordinate": (
@@ -195,7 +193,6 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_warps": COLUMN_WARPS,
         "column_threads": f"{COLUMN_WARPS * WARP}, 1, 1",
         "space_layout": _space_layout(plan),
-        "results": plan.warps_per_row * plan.cluster,
         "results_shape": "WARPS" if plan.fewer_threads else f"({plan.warps_per_row * plan.cluster}, {plan.rows})",
         "meetings": plan.program.meetings,
         "more_parameters": _meeting_parameters(plan),

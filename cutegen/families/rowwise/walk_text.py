@@ -12,9 +12,10 @@ from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Expr, Local, coords
 from cutegen.families.common.pointwise_text import width_name
-from cutegen.families.rowwise.across_text import AcrossText, across_of, meetings_of, name_of, scale_of
+from cutegen.families.rowwise.across_text import AcrossText, across_of, name_of, scale_of
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
+from cutegen.families.rowwise.order import is_backwards, loaded_ahead, loaded_once, loads_of, meetings_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
@@ -156,8 +157,8 @@ class WalksText:
     def _walk(self, number: int, one: Walk) -> WalkText:
         plan, printer = self.plan, self.element_printer
         coordinates = any(node.mode == plan.row for value in one.values for node in coords(value))
-        reads = self._loads(number)
-        there = one.reads if plan.walked else (*one.reads, *(x for i in range(number + 1) for x in self._loads(i)))
+        reads = loads_of(plan, number)
+        there = one.reads if plan.walked else (*one.reads, *(x for i in range(number + 1) for x in loads_of(plan, i)))
         held = [self.operands[name].variable for name in there]
         printer.anchor = next(iter(held), self.coordinate if coordinates else None)
         lines: list[str] = []
@@ -182,24 +183,10 @@ class WalksText:
             stores=stores,
             columns=columns,
             reductions=reductions,
-            backwards=number % 2 == 1 and not plan.kept,
+            backwards=is_backwards(plan, number),
             across=across,
             after=after,
         )
-
-    def _loads(self, number: int) -> tuple[str, ...]:
-        """The tensors along the rows that a walk loads.
-
-        Kept in registers, rows themselves are all under way before the first walk. What broadcasts is near, in a cache:
-        threads of large blocks, who have few registers, load it in the first walk that needs it.
-        """
-        walks = self.plan.program.walks
-        if self.plan.walked:
-            return walks[number].reads
-        whole = {o.tensor.name for o in self.plan.operands if not o.broadcast or self.plan.broadcasts_early}
-        first = {name: next((i for i, one in enumerate(walks) if name in one.reads), -1) for name in self.operands}
-        first = {name: 0 if name in whole and number >= 0 else number for name, number in first.items()}
-        return tuple(name for name, its in first.items() if its == number)
 
     @property
     def early(self) -> dict[str, OperandText]:
@@ -209,15 +196,12 @@ class WalksText:
     @property
     def ahead(self) -> list[OperandText]:
         """Those whose next rows are loaded while a block computes on its own."""
-        whole = {o.tensor.name for o in self.plan.operands if not o.broadcast and o.read}
-        return [o for name, o in self.operands.items() if name in whole and self.plan.ahead]
+        return [self.operands[name] for name in loaded_ahead(self.plan)]
 
     @property
     def fixed(self) -> list[OperandText]:
         """Those that are the same for all rows, and are loaded once."""
-        others = len(self.lead.shape) - 1
-        found = {o.tensor.name for o in self.plan.operands if o.read and len(o.broadcast) == others and others}
-        return [o for name, o in self.operands.items() if name in found and self.plan.ahead]
+        return [self.operands[name] for name in loaded_once(self.plan)]
 
     def _had_coordinates(self, number: int) -> bool:
         walks = self.plan.program.walks[:number]

@@ -1,0 +1,70 @@
+"""What a row kernel does when: what each walk over a row loads, from which end, and what its threads exchange after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.program import Reduction, Walk
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the threads of a row put together at once: some reductions of the walk of that number."""
+
+    walk: int
+    reductions: tuple[Reduction, ...]
+
+
+def exchanges_of(plan: RowwisePlan) -> tuple[Exchange, ...]:
+    """All exchanges of a row, in their order; none where a thread has a row for itself."""
+    walks = plan.program.walks if plan.threads_per_row > 1 else ()
+    return tuple(Exchange(number, met) for number, one in enumerate(walks) for met in meetings_of(plan, one))
+
+
+def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
+    """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
+    goes through shared memory, so that warps wait once; in one warp only those of which one is scaled by another.
+    """
+    if walk.reductions and plan.warps_per_row * plan.cluster > 1:
+        return [walk.reductions]
+    alone = [one for one in walk.reductions if one.above is None]
+    return [(one, *(other for other in walk.reductions if other.above == one.name)) for one in alone]
+
+
+def is_backwards(plan: RowwisePlan, number: int) -> bool:
+    """Whether a walk in pieces begins at the row's end, of which a cache has what the walk before read last."""
+    return plan.walked and number % 2 == 1 and not plan.kept
+
+
+def loads_of(plan: RowwisePlan, number: int) -> tuple[str, ...]:
+    """The tensors along the rows that a walk is the first to have, or in pieces reads.
+
+    Kept in registers, rows themselves are all under way before the first walk. What broadcasts is near, in a cache:
+    threads of large blocks, who have few registers, load it in the first walk that needs it.
+    """
+    walks = plan.program.walks
+    if plan.walked:
+        return walks[number].reads
+    whole = [o.tensor.name for o in plan.operands if not o.broadcast or plan.broadcasts_early]
+    first = {name: min(i for i, one in enumerate(walks) if name in one.reads) for one in walks for name in one.reads}
+    names = (o.tensor.name for o in plan.operands)
+    return tuple(name for name in names if name in first and (0 if name in whole else first[name]) == number)
+
+
+def loaded_ahead(plan: RowwisePlan) -> tuple[str, ...]:
+    """The tensors along the rows whose next rows are loaded while a block computes on its own."""
+    return tuple(o.tensor.name for o in plan.operands if o.read and not o.broadcast and plan.ahead)
+
+
+def loaded_once(plan: RowwisePlan) -> tuple[str, ...]:
+    """The tensors that are the same for all rows, and are loaded before a block walks them."""
+    others = len(plan.spec.lead.shape) - 1
+    fixed = (o.tensor.name for o in plan.operands if o.read and len(o.broadcast) == others)
+    return tuple(fixed) if plan.ahead and others else ()
+
+
+def pieces_of(plan: RowwisePlan, walk: int, block: int, pieces: int) -> tuple[int, ...]:
+    """The pieces that a block has in a walk over a row of so many, in their order: those of a cluster take turns."""
+    own = range(block, pieces, plan.cluster)
+    return tuple(pieces - 1 - i for i in own) if is_backwards(plan, walk) else tuple(own)
