@@ -47,11 +47,6 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return resolve(spec, report)
 
-    def cases(self, spec: Spec) -> tuple[Case, ...]:
-        from cutegen.families.rowwise.case_inference import inferred_cases
-
-        return inferred_cases(spec)
-
     def is_sound(self, spec: Spec) -> bool:
         from cutegen.families.rowwise.rows import is_sound
 
