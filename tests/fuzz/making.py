@@ -10,6 +10,7 @@ from typing import Any
 
 from cutegen.language.document import parse_documents, plain
 from tests.fuzz import fields
+from tests.fuzz.cases import with_cases
 from tests.fuzz.chance import Chance
 from tests.fuzz.elementwise import elementwise
 from tests.fuzz.gemm import gemm
@@ -89,6 +90,8 @@ def make_small(seed: int, number: int) -> Made:
 def _document(chance: Chance, small: bool = False) -> dict[str, Any]:
     op = chance.weighted(OPS)
     data = {"cutegen": 1, "kernel": "trial"} | MAKERS[op](chance, small)
+    if op != "probe" and chance.odds(0.12):
+        data = with_cases(chance, data, small)
     if small:
         return data
     if chance.odds(0.1):

@@ -1,12 +1,14 @@
-"""Rows of any length: which lengths get a kernel of their own where a schedule says nothing at all."""
+"""Which calls get a kernel of their own where a schedule says nothing at all: by target, and by how long rows are."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from cutegen.atoms.targets import TARGETS
+from cutegen.families.rowwise.inference import resolve
 from cutegen.families.rowwise.rows import (
     has_bulk_copies,
+    is_sound,
     kept_in_smem,
     program,
     row_of,
@@ -17,36 +19,54 @@ from cutegen.families.rowwise.rows import (
 from cutegen.families.rowwise.schedule import RowCopy, RowwiseSchedule, Spec
 from cutegen.families.rowwise.smem_inference import IN_SMEM, MOST_IN_SMEM
 from cutegen.language.cases import Case, Conditions, SizeIs
+from cutegen.planning.report import Report
 
 CLUSTERS = (1, 4, 8, 16)  # thread blocks that share the rows of one case, with a bound on their length for each
 HELD = 16384  # bytes of a tensor's row from which on it waits in shared memory: registers are as good for shorter ones
 
 
 def inferred_cases(spec: Spec) -> tuple[Case, ...]:
-    """Cases for rows whose length is not fixed: long ones wait in shared memory, by length with more blocks for each.
+    """The cases of a spec whose schedule says nothing; none if one schedule is best for all that it is for.
 
-    That is for targets that have bulk copies, and rows that those can bring whole; all others have the last case. None
-    where the schedule says anything, or sums go over the rows.
+    Targets from Hopper on have clusters and bulk copies, others have not: where a row of fixed size would do with those
+    what it cannot do without, the former have a case of their own. Long rows whose length is not fixed wait in shared
+    memory, with more blocks for each the longer they are.
+    """
+    modern = tuple(target for target in spec.targets if has_bulk_copies(target))
+    if spec.schedule != RowwiseSchedule() or not modern or not is_sound(spec):
+        return ()
+    only = () if modern == spec.targets else modern
+    found = [Case(Conditions(only, *one), RowwiseSchedule(keep="smem")) for one in _of_long_rows(spec, modern)]
+    if not found and only and _schedule(spec, modern) != _schedule(spec, spec.targets):
+        found = [Case(Conditions(only), RowwiseSchedule())]
+    return (*found, Case(Conditions(), RowwiseSchedule())) if found else ()
+
+
+def _schedule(spec: Spec, targets: tuple[str, ...]) -> RowwiseSchedule:
+    """What is inferred for some targets."""
+    return resolve(replace(spec, targets=targets), Report(spec.source)).schedule
+
+
+def _of_long_rows(spec: Spec, targets: tuple[str, ...]) -> list[tuple[dict[str, tuple[SizeIs, ...]], int]]:
+    """The lengths of rows, and the alignment, for which a kernel brings them to shared memory, on targets that can.
+
+    None where the length is fixed, where sums go over the rows, or where bulk copies would bring only some of the
+    tensors.
     """
     row = row_of(spec)
-    targets = tuple(target for target in spec.targets if has_bulk_copies(target))
-    if spec.schedule != RowwiseSchedule() or row in spec.static or not targets or program(spec).columns:
-        return ()
+    if row in spec.static or program(spec).columns:
+        return []
     vector, widest = widest_vector(spec), widest_tensor(spec)
     copy = RowCopy(bits=vector * widest.dtype.bits)
     kept = [t.dtype.bytes for t in kept_in_smem(replace(spec, schedule=RowwiseSchedule(keep="smem", copy=copy)))]
     if not kept or len(kept) < sum(t.reads for t in whole_tensors(spec)):
-        return ()
+        return []
     share = min(IN_SMEM // max(kept), MOST_IN_SMEM // sum(kept)) // vector * vector
-    low, high = HELD // max(kept), spec.sizes_of(row)[1]
-    found = []
+    low, high, found = HELD // max(kept), spec.sizes_of(row)[1], []
     for blocks in CLUSTERS:
         bound = share * blocks
-        if blocks > min(TARGETS[target].cluster for target in targets) or low >= min(bound, high):
-            continue
-        sizes = [SizeIs(">", low), *([SizeIs("<=", bound)] if bound < high else []), SizeIs("%", vector)]
-        only = () if targets == spec.targets else targets
-        conditions = Conditions(only, {row: tuple(sizes)}, align=16)
-        found.append(Case(conditions, RowwiseSchedule(keep="smem")))
-        low = bound
-    return (*found, Case(Conditions(), RowwiseSchedule())) if found else ()
+        if blocks <= min(TARGETS[target].cluster for target in targets) and low < min(bound, high):
+            limit = [SizeIs("<=", bound)] if bound < high else []
+            found.append(({row: (SizeIs(">", low), *limit, SizeIs("%", vector))}, 16))
+            low = bound
+    return found
