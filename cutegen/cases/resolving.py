@@ -12,6 +12,7 @@ from cutegen.language.model import KernelSpec, Source
 from cutegen.planning.report import Report
 from cutegen.planning.targets import infer_targets
 
+FAR = 2**31 - 2**22  # the largest size that is asked about: larger ones are refused of any kernel
 ROUNDS = 4  # of inference: what one case needs of callers is a promise to all, which may let others need more
 
 
@@ -37,14 +38,21 @@ def resolve(spec: Spec, report: Report) -> Spec:
             break
         spec = more
     cases = [Case(case.conditions, one.schedule) for case, one in zip(spec.schedule.cases, found, strict=True)]
-    return replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
+    resolved = replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
+    check_cases(resolved, report)
+    if not report.failed:
+        check_largest(resolved, report)
+    return resolved
 
 
 def check_cases(spec: Spec, report: Report) -> None:
     """Reports sizes and targets that no case is for, and cases that nothing is left for."""
     conditions = [case.conditions for case in spec.schedule.cases]
     met: set[int] = set()
-    for call in calls(conditions, spec.targets, spec.static, spec.divisible):
+    least = min(t.align or t.dtype.bytes for t in spec.tensors)
+    met_alone: set[int] = set()
+    for call in calls(conditions, spec.targets, spec.static, spec.divisible, least):
+        met_alone |= {i for i, one in enumerate(conditions) if taken([one], call) is not None}
         number = taken(conditions, call)
         if number is None:
             help = "add a last case without `for`"
@@ -55,11 +63,31 @@ def check_cases(spec: Spec, report: Report) -> None:
         if number in met:
             continue
         where = ("schedule", number) if one.always else ("schedule", number, "for")
-        missing = [target for target in one.targets if target not in spec.targets]
         why = "the cases before it take all that it is for"
-        if missing == list(one.targets) and missing:
+        if one.targets and not set(one.targets) & set(spec.targets):
             why = f"the kernel is for {', '.join(spec.targets)}"
+        elif number not in met_alone:
+            promised = {**spec.divisible, **spec.static}
+            known = [f"{m} {'==' if m in spec.static else '%'} {n}" for m, n in promised.items() if m in one.sizes]
+            why = f"no call is so, as {' and '.join(known)} is promised" if known else "no call is so"
         report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
+
+
+def check_largest(spec: Spec, report: Report) -> None:
+    """Reports cases that are for sizes which their own schedule does not take."""
+    for number, case in enumerate(spec.schedule.cases):
+        one = of_case(spec, number)
+        if not one.family.is_finished(one):
+            continue  # the rules say why
+        for mode in (m for m in one.modes if m not in one.static):
+            high, step = one.sizes_of(mode)[1], one.divisible.get(mode, 1)
+            sizes = {m: one.static.get(m, max(1, one.sizes_of(m)[0])) for m in one.modes}
+            refused = one.family.refused(one, {**sizes, mode: min(high, FAR) // step * step})
+            if refused is not None:
+                help = f"add a bound on {mode} to its `for`, and a case for the rest"
+                message = f"the case for {case.conditions} is for sizes that it does not take"
+                report.say("CG297", message, "schedule", number, notes=(refused,), help=help)
+                break
 
 
 def _tell(report: Report, reports: Sequence[Report]) -> None:

@@ -31,14 +31,10 @@ class SizeIs:
 
     def holds(self, size: int) -> bool:
         """Whether a size is as the condition says."""
-        return {
-            "==": size == self.number,
-            "<=": size <= self.number,
-            "<": size < self.number,
-            ">=": size >= self.number,
-            ">": size > self.number,
-            "%": size % self.number == 0,
-        }[self.relation]
+        if self.relation == "%":
+            return size % self.number == 0
+        low, high = self.within
+        return low <= size <= high
 
     @property
     def within(self) -> tuple[int, int]:
@@ -161,39 +157,50 @@ class Call:
 
     target: str
     sizes: Mapping[str, int]
-    aligned: bool  # to as many bytes as any condition asks for
+    align: int  # bytes that the address and strides of every tensor are a multiple of
 
     def __str__(self) -> str:
         sizes = [f"{mode} = {size}" for mode, size in self.sizes.items()]
-        return ", ".join([self.target, *sizes, *([] if self.aligned else ["unaligned"])])
+        return ", ".join([self.target, *sizes, *([f"aligned to {self.align} bytes"] if self.align else [])])
 
 
 def taken(cases: Sequence[Conditions], call: Call) -> int | None:
     """The number of the case that a call is for; None if there is none."""
     for number, one in enumerate(cases):
-        aligned = one.align == 1 or call.aligned
+        aligned = one.align == 1 or one.align <= call.align
         if aligned and one.takes_target(call.target) and one.takes_sizes(call.sizes):
             return number
     return None
 
 
 def calls(
-    cases: Sequence[Conditions], targets: Sequence[str], static: Mapping[str, int], divisible: Mapping[str, int]
+    cases: Sequence[Conditions],
+    targets: Sequence[str],
+    static: Mapping[str, int],
+    divisible: Mapping[str, int],
+    align: int = 1,
 ) -> Iterator[Call]:
-    """Calls of which at least one is like any that there can be, of a kernel with these targets and promises."""
+    """Calls of which at least one is like any that there can be, of a kernel with these targets and promises.
+
+    `align` is what all tensors of any call are aligned to, in bytes.
+    """
     modes = list(dict.fromkeys(mode for one in cases for mode in one.sizes))
     each = [_sizes(cases, mode, static.get(mode), divisible.get(mode, 1)) for mode in modes]
-    aligned = (True, False) if any(one.align > 1 for one in cases) else (True,)
-    for target, sizes, good in itertools.product(targets, itertools.product(*each), aligned):
-        yield Call(target, dict(zip(modes, sizes, strict=True)), good)
+    asked = {one.align for one in cases if one.align > 1}
+    aligned = sorted({max(align, other) for other in (align, *asked)}, reverse=True) if asked else [0]
+    for target, sizes, bytes_ in itertools.product(targets, itertools.product(*each), aligned):
+        yield Call(target, dict(zip(modes, sizes, strict=True)), bytes_)
 
 
 def _sizes(cases: Sequence[Conditions], mode: str, fixed: int | None, step: int) -> list[int]:
-    """Sizes of a mode of which one is like any other: one for each set of conditions that can hold together."""
+    """Sizes of a mode of which one is like any other: one for each set of conditions that can hold together.
+
+    They are 1 at the least: what has no elements is nothing to choose a schedule for.
+    """
     if fixed is not None:
         return [fixed]
     conditions = list(dict.fromkeys(one for case in cases for one in case.sizes.get(mode, ())))
-    bounds = sorted({0, *(low for c in conditions for low in (c.within[0], c.within[1] + 1) if low <= MAX_INT)})
+    bounds = sorted({1, *(low for c in conditions for low in (c.within[0], c.within[1] + 1) if 1 <= low <= MAX_INT)})
     period = math.lcm(step, *(c.number for c in conditions if c.relation == "%"))
     found: dict[tuple[bool, ...], int] = {}
     for low, high in itertools.pairwise([*bounds, MAX_INT + 1]):

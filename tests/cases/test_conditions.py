@@ -26,6 +26,16 @@ targets: [sm_80, sm_90a]
 """
 
 
+# The first case asks multiples of 64 of all calls, as its accesses have no masks
+NEEDS = """\
+  - for: {N: 8}
+    partition: inner_outer
+    tiler: {M: 64, N: 8}
+    predication: {M: none}
+  - for: {M: 7}
+  - {}"""
+
+
 def spec_of(cases: str) -> str:
     return TEXT.replace("CASES", cases)
 
@@ -56,7 +66,7 @@ def random_conditions(chance: random.Random) -> Conditions:
         relations = [chance.choice(["==", "<=", "<", ">=", ">", "%"]) for _ in range(chance.randint(1, 2))]
         sizes[mode] = tuple(SizeIs(r, chance.randint(2, 12)) for r in relations)  # type: ignore[arg-type]
     targets = tuple(chance.sample(["sm_80", "sm_90a"], chance.choice([0, 0, 1])))
-    return Conditions(targets, sizes, chance.choice([1, 1, 16]))
+    return Conditions(targets, sizes, chance.choice([1, 1, 4, 16, 32]))
 
 
 def test_the_calls_that_are_looked_at_stand_for_all() -> None:
@@ -65,13 +75,13 @@ def test_the_calls_that_are_looked_at_stand_for_all() -> None:
         chance = random.Random(seed)
         cases = [random_conditions(chance) for _ in range(chance.randint(1, 4))]
         divisible = {"M": chance.choice([1, 1, 3])}
-        found = {taken(cases, call) for call in calls(cases, ("sm_80", "sm_90a"), {}, divisible)}
+        found = {taken(cases, call) for call in calls(cases, ("sm_80", "sm_90a"), {}, divisible, 4)}
         every = set()
         for target in ("sm_80", "sm_90a"):
-            for m in range(0, 300, divisible["M"]):
-                for n in (*range(0, 30), 132, 1320):
-                    for aligned in (True, False):
-                        every.add(taken(cases, Call(target, {"M": m, "N": n}, aligned)))
+            for m in range(divisible["M"], 300, divisible["M"]):
+                for n in (*range(1, 30), 132, 1320):
+                    for align in (4, 8, 16, 32):
+                        every.add(taken(cases, Call(target, {"M": m, "N": n}, align)))
         assert every <= found, (seed, cases)
 
 
@@ -106,10 +116,14 @@ def test_a_list_is_written_as_it_is_read() -> None:
     [
         ('  - for: {N: "<= 64"}\n    threads: 64', "CG295", "sm_80, N = 65"),
         ("  - for: {target: sm_90a}\n    threads: 64", "CG295", "sm_80"),
-        ("  - for: {align: 16}\n    threads: 64", "CG295", "unaligned"),
+        ("  - for: {align: 16}\n    threads: 64", "CG295", "aligned to 4 bytes"),
         ("  - threads: 64\n  - threads: 128", "CG296", "all else"),
         ('  - for: {N: "> 8"}\n  - for: {N: "% 16 == 0", M: "<= 4"}\n  - for: {N: "> 9"}\n  - {}', "CG296", "N > 9"),
         ("  - for: {target: sm_89}\n  - {}", "CG296", "sm_89"),
+        ("  - for: {align: 16}\n  - for: {align: 32}\n  - {}", "CG296", "32 bytes"),
+        ("  - for: {align: 4}\n  - {}", "CG296", "all else"),
+        ("  - for: {N: 0}\n  - {}", "CG296", "N == 0"),
+        (NEEDS, "CG296", "M == 7"),
         ('  - for: {N: "~ 8"}\n  - {}', "CG137", "~ 8"),
         ('  - for: {N: "% 1 == 0"}\n  - {}', "CG137", "not by 1"),
         ('  - for: {N: "<= 2147483648"}\n  - {}', "CG137", "2**31"),
