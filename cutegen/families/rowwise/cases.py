@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import longest
 from cutegen.verification.wishes import Wish
 
 ROWS = 37  # more than there are kinds of rows
@@ -19,3 +20,8 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     yield Wish("rows", why, {**many, row: part}, data="rows", every_way=True)
     if plan.walked:
         yield Wish("rows of two pieces", why, {**many, row: held + part}, "padded", data="rows", every_way=True)
+    if plan.kept and row not in plan.spec.static:
+        why, whole = "as long as what shared memory has room for", held * plan.cluster
+        yield Wish("the longest rows", why, {row: longest(plan.spec) or held}, data="integers", every_way=True)
+        why = "whole pieces of all blocks, and one element"
+        yield Wish("a piece and one more", why, {row: whole + 1}, every_way=True)

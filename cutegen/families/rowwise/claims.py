@@ -10,7 +10,7 @@ from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode
 from cutegen.analysis.words import count
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import with_threads
-from cutegen.families.rowwise.rows import counts_of_threads, thread_values
+from cutegen.families.rowwise.rows import counts_of_threads, longest, thread_values
 
 
 def claims(plan: RowwisePlan) -> Iterator[Claim]:
@@ -81,7 +81,7 @@ def _whole_row(plan: RowwisePlan) -> Claim:
         because = f"ceil({row} / {held}) pieces, one after the other{whose}"
         reasons, fits = [because], True
         if plan.kept:
-            total, waits = plan.spec.static[row], " and ".join(plan.kept)
+            total, waits = longest(plan.spec) or 0, " and ".join(plan.kept)
             room = f"at most ceil({total} / {held} / {blocks}) = {plan.slots} of a block wait in shared memory"
             reasons, fits = [because, f"{room}, of {waits}"], plan.slots * held * blocks >= total
         text = f"pieces of {held} cover every row, once each"

@@ -21,6 +21,7 @@ from cutegen.families.rowwise.rows import (
     is_fixed_for_all_rows,
     is_sound,
     is_walked,
+    longest,
     program,
     row_of,
     rows_with,
@@ -323,8 +324,10 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
 
 
 def _share(spec: Spec) -> int | None:
-    """What each of the blocks that share a row has of it, where its size is fixed."""
-    size = spec.static.get(row_of(spec))
+    """What each of the blocks that share a row has of it, where its size is fixed; of the longest one that waits in
+    shared memory.
+    """
+    size = longest(spec) if spec.schedule.keep == "smem" else spec.static.get(row_of(spec))
     return None if size is None else -(-size // cluster_of(spec))
 
 

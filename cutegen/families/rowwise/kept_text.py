@@ -11,6 +11,7 @@ from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.operand_text import OperandText
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.walk_text import WalksText
+from cutegen.planning.promises import known_divisor
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,31 @@ class KeptText:
         width, bits = width_name(self.plan.spec), self.operand.tensor.dtype.bits
         return ["cute.nvgpu.CopyUniversalOp()", self.element, f"num_bits_per_copy={width} * {bits}"]
 
-    def bulk(self, piece: str, size: str) -> list[str]:
-        """The arguments of the bulk copy of a piece of so many elements."""
+    def bulk(self, piece: str, size: str, done: str = "") -> list[str]:
+        """The arguments of the bulk copy of so many elements of a piece, once `done` of its elements are copied."""
         axis = self.plan.spec.lead.shape.index(self.plan.row)
-        slot = f"{piece} // CLUSTER" if self.plan.cluster > 1 else piece
-        source = _place(self.plan, f"{piece} * TILER[{axis}]", "tile_{mode}")
-        target = _place(self.plan, f"{slot} * TILER[{axis}]", "0")
+        slot, more = f"{piece} // CLUSTER" if self.plan.cluster > 1 else piece, f" + {done}" if done else ""
+        source = _place(self.plan, f"{piece} * TILER[{axis}]{more}", "tile_{mode}")
+        target = _place(self.plan, f"{slot} * TILER[{axis}]{more}", "0")
         return [
             f"bulk_{self.name}",
             f"neighbours(m{self.name}, {source}, {size})",
             f"neighbours(s{self.name}, {target}, {size})",
             "mbar_ptr=loaded",
         ]
+
+
+@dataclass(frozen=True)
+class PiecesText:
+    """What is copied of a row, as text."""
+
+    setup: list[str]  # the statements by which a kernel finds it of a row of any size
+    pieces: str
+    whole: str  # the number of whole pieces
+    rest: str  # elements of the last piece where that is not whole; nothing where all are
+    owner: str  # the block of a cluster that has it
+    elements: str  # of all whole pieces of a block
+    runs: list[int]  # the sizes of copies that make up the rest, which are fixed; none where that itself is
 
 
 def kept(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
@@ -71,13 +85,14 @@ def kept(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     return {
         "kept": [KeptText(plan, operand) for operand in operands],
         "keep_fit": partial(call, width=WIDTH - 4 * bool(narrows)),
+        "keep_rest_fit": partial(call, width=WIDTH - 4 * bool(narrows) - 4 * (plan.cluster > 1)),
         "keep_parameters": [f"{name}: {type_}" for name, type_ in passed.items()],
         "keep_arguments": list(passed),
         "keep_bytes": sum(o.tensor.dtype.bytes for o in operands),
-        "keep_sizes": _sizes(plan),
+        "keep_sizes": _sizes(plan, operands[0].tensor.name),
         "kept_layout": f"{elements}, stride={_place(plan, '1', '0')}",
         "kept_tile": f"({python_tuple(('None',) * len(lead.shape))}, {_place(plan, slot, '0')})",
-        "tile_text": f"TILER[{lead.shape.index(plan.row)}]",
+        "piece_size": f"TILER[{lead.shape.index(plan.row)}]",
     }
 
 
@@ -87,12 +102,25 @@ def _place(plan: RowwisePlan, along: str, other: str) -> str:
     return at[0] if len(at) == 1 else python_tuple(at)
 
 
-def _sizes(plan: RowwisePlan) -> dict[str, Any]:
-    """Of a row, the numbers of pieces, of whole ones, and of elements of one that is not; which block has that; and
-    the text of how many elements a block has in whole pieces.
-    """
-    whole, tile, blocks = plan.whole_pieces, plan.tile[plan.row], plan.cluster
-    pieces = f"({whole} + CLUSTER - 1 - rank) // CLUSTER" if whole % blocks else str(whole // blocks)
-    elements = str(int(pieces) * tile) if pieces.isdecimal() else f"{pieces} * {tile}"
-    counts = {"pieces": whole + bool(plan.rest), "whole": whole, "rest": plan.rest, "owner": whole % blocks}
-    return {**counts, "elements": elements}
+def _sizes(plan: RowwisePlan, name: str) -> PiecesText:
+    """The pieces of a row of fixed size as numbers, else as what the kernel finds of the tensor `name`."""
+    tile, blocks, size = plan.tile[plan.row], plan.cluster, plan.spec.static.get(plan.row)
+    if size is not None:
+        whole, rest = divmod(size, tile)
+        each = f"({whole} + CLUSTER - 1 - rank) // CLUSTER" if whole % blocks else str(whole // blocks)
+        elements = str(int(each) * tile) if each.isdecimal() else f"{each} * {tile}"
+        rests = str(rest) if rest else ""
+        return PiecesText([], str(whole + bool(rest)), str(whole), rests, str(whole % blocks), elements, [])
+    axis = plan.spec.lead.shape.index(plan.row)
+    extent, piece = f"m{name}.shape[{axis}]", f"TILER[{axis}]"
+    pieces, each = f"cute.ceil_div({extent}, {piece})", "(whole + CLUSTER - 1 - rank) // CLUSTER"
+    elements = f"{each if blocks > 1 else 'whole'} * {tile}"
+    if known_divisor(plan.spec, plan.row) % tile == 0:
+        return PiecesText([f"whole = {extent} // {piece}"], pieces, "whole", "", "", elements, [])
+    setup = [f"whole, rest = {extent} // {piece}, {extent} % {piece}"]
+    return PiecesText(setup, pieces, "whole", "rest", "whole % CLUSTER", elements, _runs(tile, plan.vector))
+
+
+def _runs(tile: int, vector: int) -> list[int]:
+    """The sizes of copies of which some make any part of a tile that is a multiple of `vector`: each twice the next."""
+    return [vector << i for i in reversed(range((tile // vector - 1).bit_length()))]

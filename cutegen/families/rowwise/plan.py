@@ -56,16 +56,6 @@ class RowwisePlan(Plan):
         return self.keep != "registers"
 
     @property
-    def whole_pieces(self) -> int:
-        """Pieces of a row of fixed size that the tile fills."""
-        return self.spec.static[self.row] // self.tile[self.row]
-
-    @property
-    def rest(self) -> int:
-        """Elements of the last piece of such a row, if it is not whole; else 0."""
-        return self.spec.static[self.row] % self.tile[self.row]
-
-    @property
     def warps(self) -> int:
         """Of a block, at most."""
         return -(-self.threads // 32)

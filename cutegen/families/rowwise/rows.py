@@ -13,6 +13,7 @@ from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.rowwise.program import Program, program_of
 from cutegen.families.rowwise.schedule import Spec
+from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
 from cutegen.ops.rowwise import row_mode
 from cutegen.planning.promises import fitting_elements, whole_accesses
@@ -82,10 +83,18 @@ def kept_in_smem(spec: Spec) -> list[Tensor]:
     return [t for t in whole_tensors(spec) if t.reads and vector_of(spec) * t.dtype.bytes % BULK == 0]
 
 
-def slots_of(spec: Spec) -> int:
-    """Pieces of a row of fixed size that a block has at most, which those of its cluster take in turns."""
+def longest(spec: Spec) -> int | None:
+    """The elements of the longest row that a call can have: of fixed size, or as the bound of a case says; None where
+    nothing bounds it.
+    """
     row = row_of(spec)
-    return -(-spec.static.get(row, 0) // ((spec.schedule.tiler or {})[row] * cluster_of(spec)))
+    most = spec.static.get(row, spec.sizes_of(row)[1])
+    return most if most < MAX_INT else None
+
+
+def slots_of(spec: Spec) -> int:
+    """Pieces of the longest row that a block has at most, which those of its cluster take in turns."""
+    return -(-(longest(spec) or 0) // ((spec.schedule.tiler or {})[row_of(spec)] * cluster_of(spec)))
 
 
 def rows_of(spec: Spec) -> int:

@@ -15,6 +15,7 @@ from cutegen.families.rowwise.rows import (
     has_exponentials_above,
     is_fixed_for_all_rows,
     kept_in_smem,
+    longest,
     program,
     row_of,
     vector_of,
@@ -68,7 +69,7 @@ def _kept(spec: Spec) -> list[int]:
 def cluster_in_smem(spec: Spec, report: Report) -> Spec:
     """A row that waits in shared memory has as many blocks as keep a good share of it each."""
     schedule, row, kept = spec.schedule, row_of(spec), _kept(spec)
-    size, most = spec.static.get(row), min(TARGETS[target].cluster for target in spec.targets)
+    size, most = longest(spec), min(TARGETS[target].cluster for target in spec.targets)
     if schedule.cluster is not None or size is None or not kept or row in (schedule.tiler or {}):
         return spec
     blocks, alone = 1, 2 * size * max(kept) <= 3 * IN_SMEM  # one has half as much again, and spares an exchange

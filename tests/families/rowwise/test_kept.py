@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from kept_kit import module_of, problems_of
 
 from cutegen.analysis.claims import claims
-from cutegen.codegen import Module, generate
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.verification.cases import derive_cases
-from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.runner import verify_case
 
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
@@ -83,33 +79,6 @@ CASES = (
 )
 
 
-@lru_cache
-def module_of(name: str) -> Module:
-    (module,) = generate(TEXTS[name], "x.yaml").modules
-    return module
-
-
-def found(name: str, folder: Path, changes: dict[str, str] | None = None) -> list[str]:
-    """What is wrong with a module, with changes to its text."""
-    text = module_of(name).text
-    for old, new in (changes or {}).items():
-        assert old in text, f"{old} is not in the module: adapt the change"
-        text = text.replace(old, new)
-    path = folder / f"{name}.py"
-    path.write_text(text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor()
-    cases = [case for case in derive_cases(module_of(name).plan) if case.name in CASES]
-    assert len(cases) >= 3 and {"rows", "special values"} <= {case.name for case in cases}
-    problems = []
-    for case in cases:
-        report = verify_case(module_of(name).spec, case, loaded, executor)
-        if report.status != "passed":
-            problems.append(f"{report.name}: {report.message}")
-            if changes:
-                break
-    return problems
-
-
 @pytest.mark.parametrize(
     ("name", "kept", "slots", "narrows"),
     [("two_blocks", ("X",), 2, True), ("bytes", ("X", "T"), 3, True), ("sums", ("X", "D"), 2, True),
@@ -118,12 +87,13 @@ def found(name: str, folder: Path, changes: dict[str, str] | None = None) -> lis
 def test_rows_in_shared_memory_are_right(
     name: str, kept: tuple[str, ...], slots: int, narrows: bool, tmp_path: Path
 ) -> None:
-    plan = module_of(name).plan
+    module = module_of(TEXTS[name])
+    plan = module.plan
     assert isinstance(plan, RowwisePlan)
     assert (plan.keep, plan.kept, plan.slots) == ("smem", kept, slots)
-    assert ("keep_row" in module_of(name).text) and plan.spec.schedule.narrows == narrows
+    assert ("keep_row" in module.text) and plan.spec.schedule.narrows == narrows
     assert [claim.text for claim in claims(plan) if not claim.holds] == []
-    assert found(name, tmp_path) == []
+    assert problems_of(TEXTS[name], CASES, tmp_path) == []
 
 
 MUTANTS = [
@@ -151,4 +121,4 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("name", "what", "changes"), MUTANTS, ids=[what for _, what, _ in MUTANTS])
 def test_a_mistake_is_found(name: str, what: str, changes: dict[str, str], tmp_path: Path) -> None:
-    assert found(name, tmp_path, changes), what
+    assert problems_of(TEXTS[name], CASES, tmp_path, changes), what

@@ -17,6 +17,7 @@ from cutegen.families.rowwise.rows import (
     cluster_of,
     has_bulk_copies,
     kept_in_smem,
+    longest,
     program,
     row_of,
     vector_of,
@@ -59,8 +60,8 @@ def held(spec: Spec, say: Say) -> None:
 
 
 def in_shared_memory(spec: Spec, say: Say) -> None:
-    """Rows that wait in shared memory are of one size, each has its thread blocks to itself, and bulk copies, which all
-    targets have, bring what is read of them to a block that has room for it.
+    """Rows that wait in shared memory are of one size, or bounded, each has its thread blocks to itself, and bulk
+    copies, which all targets have, bring what is read of them to a block that has room for it.
     """
     if spec.schedule.keep != "smem":
         return
@@ -73,8 +74,9 @@ def in_shared_memory(spec: Spec, say: Say) -> None:
 def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candidate]]]:
     """Why rows cannot wait in shared memory: in words, with numbers, where it is written, and what would work."""
     schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
-    if row not in spec.static:
-        yield f"what shared memory has room for is fixed, and {row} may be of any length", (), _KEEP, []
+    if (size := longest(spec)) is None:
+        note = f'`static` fixes {row}, and a case of the schedule bounds it: `for: {{{row}: "<= 65536"}}`'
+        yield f"what shared memory has room for is fixed, and {row} may be of any length", (note,), _KEEP, []
         return
     if mode is not None and (several := (schedule.tiler or {})[mode]) > 1:
         message = f"a row in shared memory has its thread blocks to itself, and the tiler has {several} of {mode}"
@@ -101,9 +103,7 @@ def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candi
             (written(f"write `cluster: {{{row}: {count}}}`"), changed(spec, {f"cluster.{row}": count}))
             for count in more
         ]
-        notes = (
-            f"{spec.static[row]} elements of {' and '.join(t.name for t in kept_in_smem(spec))}, {blocks} to share",
-        )
+        notes = (f"{size} elements of {' and '.join(t.name for t in kept_in_smem(spec))}, {blocks} to share",)
         limits = ", ".join(f"{target} has {TARGETS[target].smem_per_block}" for target in small)
         message = f"the kernel needs {needed} bytes of shared memory, and {limits}"
         yield message, notes, first_written(spec, ("schedule", "cluster", row), _KEEP), shared
