@@ -12,6 +12,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 from cutegen.planning.targets import infer_targets
+from cutegen.registry import family_of_cases
 
 
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
@@ -21,6 +22,7 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     """
     cases = spec.family.cases(infer_targets(spec, Report(spec.source)))
     if cases:
+        family_of_cases()
         spec = replace(spec, schedule=Cases(cases))
         report.infer("how long rows are decides", "schedule")
     return spec.family.resolve(spec, report)

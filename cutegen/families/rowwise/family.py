@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
+    from cutegen.language.cases import Case
     from cutegen.language.context import Context
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
@@ -46,6 +47,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         from cutegen.families.rowwise.inference import resolve
 
         return resolve(spec, report)
+
+    def cases(self, spec: Spec) -> tuple[Case, ...]:
+        from cutegen.families.rowwise.case_inference import inferred_cases
+
+        return inferred_cases(spec)
 
     def is_sound(self, spec: Spec) -> bool:
         from cutegen.families.rowwise.rows import is_sound

@@ -10,6 +10,7 @@ from cutegen.drawing.grids import MOST_COLUMNS, NOBODY, number_axis, scale
 from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
 from cutegen.families.rowwise.order import pieces_of
 from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
+from cutegen.families.rowwise.rows import longest
 
 KEPT = ("neighbours along a row", "rows to shared memory", "shared memory", "start of the copies", "wait for the row")
 
@@ -18,14 +19,16 @@ def draw_pieces(plan: RowwisePlan) -> tuple[Figure, ...]:
     """The figure of a row's pieces in shared memory; none where rows wait elsewhere."""
     if not plan.kept:
         return ()
-    pieces = plan.whole_pieces + bool(plan.rest)
+    size = _size(plan)
+    pieces = -(-size // plan.tile[plan.row])
     shares = [pieces_of(plan, 0, block, pieces) for block in range(plan.cluster)]
     steps = min(pieces, MOST_STEPS)
     whose = f"blocks of a cluster of {plan.cluster} take turns" if plan.cluster > 1 else "a block has all"
     return (
         Figure(
             "pieces",
-            f"Which block has which piece of a row of {plan.spec.static[plan.row]} in shared memory",
+            f"Which block has which piece of {'a' if plan.row in plan.spec.static else 'the longest'} row, of {size}, in "
+            "shared memory",
             (_places(plan, shares, steps), _copies(plan, shares)),
             ramp(steps),
             scale("pieces", "first", "last", steps),
@@ -48,7 +51,15 @@ def _notes(plan: RowwisePlan) -> tuple[str, ...]:
 
 
 def _elements(plan: RowwisePlan, piece: int) -> int:
-    return plan.rest if piece == plan.whole_pieces else plan.tile[plan.row]
+    """Those of a piece: the last one may not be whole."""
+    return min(plan.tile[plan.row], _size(plan) - piece * plan.tile[plan.row])
+
+
+def _size(plan: RowwisePlan) -> int:
+    """Elements of a row, or of the longest one that a call can have."""
+    size = longest(plan.spec)
+    assert size is not None
+    return size
 
 
 def _places(plan: RowwisePlan, shares: Sequence[Sequence[int]], steps: int) -> Grid:
