@@ -36,7 +36,8 @@ class Rowwise(Op):
             *("BLOCKS", "THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece"),
             *("pieces", "row_count", "row_tile", "row_tiles", "smallest"),
             *("MOST_THREADS", "WARPS", "clear_values", "load_columns", "load_rows", "registers_of", "row_values"),
-            *("keep_row", "kept_tile", "loaded", "neighbours", "values_of"),
+            *("fixed_tile", "keep_columns", "keep_row", "kept_tile", "loaded", "neighbours", "next_stage", "stage"),
+            "values_of",
             *(f"scale_{dtype}" for dtype in ("f32", "f64")),
             *(f"row_{function}_{dtype}" for function in ("sum", "max", "min") for dtype in ("f32", "f64", "i32")),
         )

@@ -47,12 +47,13 @@ def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
     each reduction.
     """
     extent = plan.slots * plan.tile[plan.row]
-    for operand in plan.operands:
-        if operand.tensor.name in plan.kept:
-            bytes_ = extent * operand.tensor.dtype.bytes
-            yield Buffer(operand.tensor.name, extent, extent, 1, 1, bytes_, "of the block's row")
+    for name in (operand.tensor.name for operand in plan.operands if operand.tensor.name in plan.kept):
+        stages = 1 if name in plan.kept_once else plan.row_stages
+        bytes_, what = extent * stages * plan.spec.tensor(name).dtype.bytes, "of the block's row"
+        yield Buffer(name, extent, extent, 1, stages, bytes_, "of all rows" if name in plan.kept_once else what)
     if plan.kept:
-        yield Buffer("barrier", 1, 1, 1, 1, MBARRIER, "of the block")
+        count = plan.row_stages + bool(plan.kept_once)
+        yield Buffer("barrier" if count == 1 else "barriers", count, count, 1, 1, count * MBARRIER, "of the block")
     warps = plan.warps_per_row * plan.cluster
     for reduction in plan.program.reductions if warps > 1 else ():
         bytes_ = warps * plan.rows * reduction.dtype.bytes

@@ -20,6 +20,9 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     yield Wish("rows", why, {**many, row: part}, data="rows", every_way=True)
     if plan.walked:
         yield Wish("rows of two pieces", why, {**many, row: held + part}, "padded", data="rows", every_way=True)
+    if plan.row_stages > 1 and plan.beside is not None and plan.blocks is not None:
+        rows, why = 2 * plan.row_stages * (plan.blocks // plan.cluster) + 1, "each stage again, and once more"
+        yield Wish("rows in every stage", why, {plan.beside: rows, row: 1}, data="integers", every_way=True)
     if plan.kept and row not in plan.spec.static:
         why, whole = "as long as what shared memory has room for", held * plan.cluster
         yield Wish("the longest rows", why, {row: longest(plan.spec) or held}, data="integers", every_way=True)

@@ -83,7 +83,8 @@ def _whole_row(plan: RowwisePlan) -> Claim:
         if plan.kept:
             total, waits = longest(plan.spec) or 0, " and ".join(plan.kept)
             room = f"at most ceil({total} / {held} / {blocks}) = {plan.slots} of a block wait in shared memory"
-            reasons, fits = [because, f"{room}, of {waits}"], plan.slots * held * blocks >= total
+            twice = "; those of the next row have places of their own" if plan.row_stages > 1 else ""
+            reasons, fits = [because, f"{room}, of {waits}{twice}"], plan.slots * held * blocks >= total
         text = f"pieces of {held} cover every row, once each"
         return Claim("coverage", text, tuple(reasons), fits, ("schedule", "keep"))
     size, whole = plan.spec.static.get(row), plan.row_tile

@@ -37,7 +37,7 @@ from cutegen.planning.sound import MAX_THREADS
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "keep": ("cluster", "threads_per_row", "tiler", "scheduler.kind", "scheduler.blocks", "copy.bits"),
-    "cluster": ("keep", "threads_per_row", "tiler"),
+    "cluster": ("keep", "threads_per_row", "tiler", "scheduler.kind", "scheduler.blocks", "pipeline.stages"),
     "online": ("keep", "longer"),
     "tiler": ("threads_per_row", "keep", "copy.bits", "cluster", "shorter"),
     "threads_per_row": ("keep", "tiler", "copy.bits", "cluster", "shorter"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, call, python_tuple
-from cutegen.families.common.pointwise_text import width_name
+from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.operand_text import OperandText
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.walk_text import WalksText
+from cutegen.families.rowwise.walk_text import WalksText, WalkText
 from cutegen.planning.promises import known_divisor
+
+OF_ROW, OF_ALL_ROWS = "kept_tile", "fixed_tile"
+"""The variables of a piece in shared memory: of a row, and where those have stages, of what is the same for all."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +30,35 @@ class KeptText:
         return self.operand.tensor.name
 
     @property
+    def once(self) -> bool:
+        """Whether it is the same for all rows."""
+        return self.name in self.plan.kept_once
+
+    @property
     def element(self) -> str:
         """Its type in memory."""
         return f"m{self.name}.element_type"
 
     @property
+    def layout(self) -> str:
+        """Shape and strides of its place in shared memory: of a row, or of two, one behind the other."""
+        extent = str(self.plan.slots * self.plan.tile[self.plan.row])
+        stages = self.plan.row_stages if _has_stages(self.plan, self.once) else 0
+        shape = _place(self.plan, extent, "1", [str(stages)] if stages else [])
+        return f"{shape}, stride={_place(self.plan, '1', '0', [extent] if stages else [])}"
+
+    @property
     def copying(self) -> list[str]:
         """The arguments of a copy atom for what a thread brings there itself."""
-        width, bits = width_name(self.plan.spec), self.operand.tensor.dtype.bits
-        return ["cute.nvgpu.CopyUniversalOp()", self.element, f"num_bits_per_copy={width} * {bits}"]
+        bits = f"{self.operand.vector} * {self.operand.tensor.dtype.bits}"
+        return ["cute.nvgpu.CopyUniversalOp()", self.element, f"num_bits_per_copy={bits}"]
 
     def bulk(self, piece: str, size: str, done: str = "") -> list[str]:
         """The arguments of the bulk copy of so many elements of a piece, once `done` of its elements are copied."""
-        axis = self.plan.spec.lead.shape.index(self.plan.row)
-        slot, more = f"{piece} // CLUSTER" if self.plan.cluster > 1 else piece, f" + {done}" if done else ""
-        source = _place(self.plan, f"{piece} * TILER[{axis}]{more}", "tile_{mode}")
-        target = _place(self.plan, f"{slot} * TILER[{axis}]{more}", "0")
+        plan, more = self.plan, f" + {done}" if done else ""
+        extent, slot = f"TILER[{plan.spec.lead.shape.index(plan.row)}]", _slot(plan, piece)
+        source = _place(plan, f"{piece} * {extent}{more}", "0" if self.once else "tile_{mode}")
+        target = _place(plan, f"{slot} * {extent}{more}", "0", _stage(plan, self.once))
         return [
             f"bulk_{self.name}",
             f"neighbours(m{self.name}, {source}, {size})",
@@ -63,46 +80,126 @@ class PiecesText:
     runs: list[int]  # the sizes of copies that make up the rest, which are fixed; none where that itself is
 
 
-def kept(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
-    """What the templates print of it."""
-    if not plan.kept:
+@dataclass(frozen=True)
+class KeeperText:
+    """A function that brings pieces to shared memory: of a row, or of what is the same for all rows."""
+
+    name: str
+    once: bool  # whether it brings what is the same for all rows
+    kept: list[KeptText]
+    parameters: list[str]
+    arguments: list[str]  # of a block's first row, where two have room, else of any
+    next: list[str]  # of the row after the one that is computed on
+    walks: bool  # whether it is told the number of a row, and finds out which that is
+    pieces: PiecesText
+    bytes: int  # of an element of all tensors
+    places: list[str]  # the statements that find a piece in global memory and in shared memory
+    narrow_widths: list[tuple[int, str, str]]  # of accesses of fewer elements than the widest, of these tensors
+
+
+def kept(plan: RowwisePlan, texts: WalksText, block: str, divisors: list[str]) -> dict[str, Any]:
+    """What the templates print of it. `block` is the text of whose rows they are, `divisors` are what counts them."""
+    all_kept = [KeptText(plan, operand) for name, operand in texts.operands.items() if name in plan.kept]
+    if not all_kept:
         return {"kept": []}
-    lead, narrows = plan.spec.lead, plan.spec.schedule.narrows
-    operands = [o for name, o in texts.operands.items() if name in plan.kept]
-    tensors = [o.tensor.name for o in operands]
-    if narrows and plan.masked and lead.name not in tensors:
-        tensors = [lead.name, *tensors]
-    passed = {
-        **{f"m{name}": "cute.Tensor" for name in tensors},
-        **{f"s{o.tensor.name}": "cute.Tensor" for o in operands},
-        "loaded": "cute.Pointer",
-        **{f"tile_{mode}": "cutlass.Int32" for mode in lead.shape if mode != plan.row},
-        **({"rank": "cutlass.Int32"} if plan.cluster > 1 else {}),
-        **({"tv_layout": "cute.Layout", width_name(plan.spec): "cutlass.Constexpr[int]"} if narrows else {}),
-    }
-    slot = "piece // CLUSTER" if plan.cluster > 1 else "piece"
-    elements = _place(plan, str(plan.slots * plan.tile[plan.row]), "1")
+    narrows, stages = plan.spec.schedule.narrows, plan.row_stages
+    rows, fixed = [x for x in all_kept if not x.once], [x for x in all_kept if x.once]
+    waiting = {1: ("loaded", "turn % 2" if plan.persistent else "0"), 2: ("loaded + stage", "turn // 2 % 2")}
     return {
-        "kept": [KeptText(plan, operand) for operand in operands],
+        "kept": all_kept,
         "keep_fit": partial(call, width=WIDTH - 4 * bool(narrows)),
         "keep_rest_fit": partial(call, width=WIDTH - 4 * bool(narrows) - 4 * (plan.cluster > 1)),
-        "keep_parameters": [f"{name}: {type_}" for name, type_ in passed.items()],
-        "keep_arguments": list(passed),
-        "keep_bytes": sum(o.tensor.dtype.bytes for o in operands),
-        "keep_sizes": _sizes(plan, operands[0].tensor.name),
-        "kept_layout": f"{elements}, stride={_place(plan, '1', '0')}",
-        "kept_tile": f"({python_tuple(('None',) * len(lead.shape))}, {_place(plan, slot, '0')})",
-        "piece_size": f"TILER[{lead.shape.index(plan.row)}]",
+        "keep_call": partial(call, width=texts.width + 4),
+        "keep_rows": _keeper(plan, rows, block, divisors),
+        "keep_fixed": _keeper(plan, fixed, block, divisors) if fixed else None,
+        "keep_barriers": stages + bool(fixed),
+        "keep_wait": ", ".join(waiting[stages]),
+        "keep_fixed_wait": f"loaded + {stages}",
+        "kept_tiles": [_tiles(plan, all_kept, walk) for walk in texts.walks],
+        "kept_names": {x.name: _tile_name(plan, x.once) for x in all_kept},
+        "piece_size": f"TILER[{plan.spec.lead.shape.index(plan.row)}]",
     }
 
 
-def _place(plan: RowwisePlan, along: str, other: str) -> str:
-    """A coordinate, or a shape, of the lead's modes: `along` the row, and `other` of all others."""
+def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[str]) -> KeeperText:
+    lead, once = plan.spec.lead, kept[0].once
+    narrows, staged = plan.spec.schedule.narrows, _has_stages(plan, once)
+    names = [x.name for x in kept]
+    tensors = [lead.name, *names] if narrows and plan.masked and lead.name not in names else names
+    passed = {
+        **{f"m{name}": "cute.Tensor" for name in tensors},
+        **{f"s{name}": "cute.Tensor" for name in names},
+        "loaded": "cute.Pointer",
+    }
+    if staged:
+        passed |= {"row_tile": "cutlass.Int32", "stage": "cutlass.Int32"}
+    elif not once:
+        passed |= {f"tile_{mode}": "cutlass.Int32" for mode in lead.shape if mode != plan.row}
+    passed |= {"rank": "cutlass.Int32"} if plan.cluster > 1 else {}
+    passed |= {"tv_layout": "cute.Layout", width_name(plan.spec): "cutlass.Constexpr[int]"} if narrows else {}
+    passed |= dict.fromkeys(divisors, "cute.FastDivmodDivisorV2") if staged else {}
+    first = {"row_tile": block, "stage": "0"}
+    if once:
+        first |= {"loaded": f"loaded + {plan.row_stages}"}
+    after = {"loaded": "loaded + next_stage", "row_tile": "next_tile", "stage": "next_stage"}
+    modes, operands = python_tuple(("None",) * len(lead.shape)), [o for o in plan.operands if o.tensor.name in names]
+    tile = f"({modes}, {_place(plan, 'piece', '0' if once else 'tile_{mode}')})"
+    places = [f"tile, kept_tile = {tile}, {_kept_tile(plan, once)}"]
+    if len(places[0]) > WIDTH - 12:
+        places = [f"tile = {tile}", f"kept_tile = {_kept_tile(plan, once)}"]
+    return KeeperText(
+        name="keep_columns" if once else "keep_row",
+        once=once,
+        kept=kept,
+        parameters=[f"{name}: {type_}" for name, type_ in passed.items()],
+        arguments=[first.get(name, name) for name in passed],
+        next=[after.get(name, name) for name in passed] if staged else [],
+        walks=staged,
+        pieces=_pieces(plan, names[0]),
+        bytes=sum(x.operand.tensor.dtype.bytes for x in kept),
+        places=places,
+        narrow_widths=narrow_widths(plan.spec, operands, plan.vector),
+    )
+
+
+def _tiles(plan: RowwisePlan, kept: list[KeptText], walk: WalkText) -> dict[str, str]:
+    """The places in shared memory of a piece, of what a walk loads: variables and what they are."""
+    names = {operand.tensor.name for operand in walk.loads}
+    return {_tile_name(plan, x.once): _kept_tile(plan, x.once) for x in kept if x.name in names}
+
+
+def _tile_name(plan: RowwisePlan, once: bool) -> str:
+    return OF_ALL_ROWS if once and plan.row_stages > 1 else OF_ROW
+
+
+def _kept_tile(plan: RowwisePlan, once: bool) -> str:
+    """The place of a piece in shared memory, of a row or of what is the same for all."""
+    modes = python_tuple(("None",) * len(plan.spec.lead.shape))
+    return f"({modes}, {_place(plan, _slot(plan, 'piece'), '0', _stage(plan, once))})"
+
+
+def _slot(plan: RowwisePlan, piece: str) -> str:
+    """The number of a piece among those of its block."""
+    return f"{piece} // CLUSTER" if plan.cluster > 1 else piece
+
+
+def _has_stages(plan: RowwisePlan, once: bool) -> bool:
+    """Whether shared memory has two rows, of what may be the same for all and is then there once."""
+    return plan.row_stages > 1 and not once
+
+
+def _stage(plan: RowwisePlan, once: bool) -> list[str]:
+    """The last coordinate of a place in shared memory, where there is one."""
+    return ["stage"] if _has_stages(plan, once) else []
+
+
+def _place(plan: RowwisePlan, along: str, other: str, last: Sequence[str] = ()) -> str:
+    """A coordinate, or a shape, of the lead's modes: `along` the row and `other` of all others; then what is `last`."""
     at = [along if mode == plan.row else other.format(mode=mode) for mode in plan.spec.lead.shape]
-    return at[0] if len(at) == 1 else python_tuple(at)
+    return at[0] if len(at) == 1 and not last else python_tuple([*at, *last])
 
 
-def _sizes(plan: RowwisePlan, name: str) -> PiecesText:
+def _pieces(plan: RowwisePlan, name: str) -> PiecesText:
     """The pieces of a row of fixed size as numbers, else as what the kernel finds of the tensor `name`."""
     tile, blocks, size = plan.tile[plan.row], plan.cluster, plan.spec.static.get(plan.row)
     if size is not None:

@@ -33,9 +33,10 @@ class RowwisePlan(Plan):
     keep: Keep
     kept: tuple[str, ...]  # the tensors whose part of a row waits in shared memory
     slots: int  # pieces of a row that shared memory has room for; 0 without
+    row_stages: int  # rows that shared memory has room for: 2 where the next one is copied there meanwhile
     fewer_threads: bool  # whether a launch gives shorter rows fewer threads, and a block more rows of them
     longer: RowwisePlan | None  # that walks rows which no block holds, if this one leaves them to another kernel
-    ahead: bool  # whether the next rows are loaded while a block computes on its own
+    ahead: bool  # whether the next rows are loaded into registers while a block computes on its own
     tiler: tuple[int, ...]  # of the lead's modes, what one thread block has
     rows: int  # of a block
     threads_per_row: int
@@ -54,6 +55,13 @@ class RowwisePlan(Plan):
     def walked(self) -> bool:
         """Whether a row is walked in pieces."""
         return self.keep != "registers"
+
+    @property
+    def kept_once(self) -> tuple[str, ...]:
+        """Those of `kept` that are the same for all rows, and are brought to shared memory once."""
+        others = len(self.tiler) - 1
+        fixed = {o.tensor.name for o in self.operands if others and len(o.broadcast) == others}
+        return tuple(name for name in self.kept if name in fixed)
 
     @property
     def warps(self) -> int:

@@ -14,12 +14,15 @@ from cutegen.families.rowwise.rows import (
     along,
     beside,
     cluster_of,
+    fixed_for_all_rows,
+    kept_bytes_of,
     kept_in_smem,
     program,
     row_of,
     rows_of,
     rows_with,
     slots_of,
+    stages_of,
     statements_of,
     thread_values,
     threads_of,
@@ -57,9 +60,10 @@ def plan(spec: Spec) -> RowwisePlan:
         keep=schedule.keep,
         kept=kept,
         slots=slots_of(spec) if kept else 0,
+        row_stages=stages_of(spec),
         fewer_threads=schedule.fewer_threads,
         longer=plan(walking(spec)) if schedule.longer == "reload" else None,
-        ahead=schedule.pipeline.stages == 2,
+        ahead=schedule.pipeline.stages == 2 and schedule.keep == "registers",
         tiler=tiler,
         rows=rows_of(spec),
         threads_per_row=schedule.threads_per_row,
@@ -103,8 +107,9 @@ def smem_bytes(spec: Spec) -> int:
 
     Every block of a cluster has those of all its blocks.
     """
-    kept = kept_in_smem(spec)
-    share = kept_bytes(spec) + MBARRIER if kept else 0
+    kept = {tensor.name for tensor in kept_in_smem(spec)}
+    once = kept & {tensor.name for tensor in fixed_for_all_rows(spec)}
+    share = kept_bytes(spec) + (stages_of(spec) + bool(once)) * MBARRIER if kept else 0
     if (spec.schedule.threads_per_row or 1) <= WARP and cluster_of(spec) == 1:
         return share
     planned, blocks = program(spec), cluster_of(spec)
@@ -115,9 +120,8 @@ def smem_bytes(spec: Spec) -> int:
 
 
 def kept_bytes(spec: Spec) -> int:
-    """Shared memory of the part of a row that a block keeps there, of all tensors."""
-    extent = (spec.schedule.tiler or {})[row_of(spec)]
-    return slots_of(spec) * extent * sum(tensor.dtype.bytes for tensor in kept_in_smem(spec))
+    """Shared memory of the part of a row, or of two, that a block keeps there, of all tensors."""
+    return slots_of(spec) * (spec.schedule.tiler or {})[row_of(spec)] * sum(kept_bytes_of(spec).values())
 
 
 def _operand(spec: Spec, name: str, read: bool) -> Operand:

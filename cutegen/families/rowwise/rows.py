@@ -11,6 +11,7 @@ from cutegen.atoms.targets import TARGETS, WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Call, Typed, walk
+from cutegen.families.common.planning import operand
 from cutegen.families.rowwise.program import Program, program_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.language.kinds import MAX_INT
@@ -63,9 +64,20 @@ def vector_of(spec: Spec) -> int:
     return max(1, spec.schedule.copy.bits // widest_tensor(spec).dtype.bits)
 
 
+def fixed_for_all_rows(spec: Spec) -> list[Tensor]:
+    """The tensors that are read and are the same for all rows, which a block that walks them loads once."""
+    return [t for t in spec.tensors if len(spec.lead.shape) > 1 and t.reads and t.shape == (row_of(spec),)]
+
+
 def is_fixed_for_all_rows(spec: Spec) -> bool:
-    """Whether a tensor that is read is the same for all rows, so that a block that walks them loads it once."""
-    return len(spec.lead.shape) > 1 and any(t.reads and t.shape == (row_of(spec),) for t in spec.tensors)
+    """Whether there is such a tensor."""
+    return bool(fixed_for_all_rows(spec))
+
+
+def walks_rows(spec: Spec) -> bool:
+    """Whether a block has many rows, one after the other."""
+    walk = spec.schedule.scheduler
+    return walk.kind == "persistent" or (walk.kind is None and (walk.blocks is not None or bool(program(spec).columns)))
 
 
 def has_bulk_copies(target: str) -> bool:
@@ -74,13 +86,29 @@ def has_bulk_copies(target: str) -> bool:
 
 
 def kept_in_smem(spec: Spec) -> list[Tensor]:
-    """The tensors whose part of a row waits in shared memory: those with all modes whose accesses bulk copies fit.
+    """The tensors whose part of a row waits in shared memory: those with all modes whose accesses bulk copies fit, and
+    beside them, of blocks that walk many rows, what is the same for all.
 
     Others are read from global memory in every walk that needs them.
     """
     if spec.schedule.keep != "smem":
         return []
-    return [t for t in whole_tensors(spec) if t.reads and vector_of(spec) * t.dtype.bytes % BULK == 0]
+    whole = [t for t in whole_tensors(spec) if t.reads and vector_of(spec) * t.dtype.bytes % BULK == 0]
+    if not whole or not walks_rows(spec):
+        return whole
+    fixed = fixed_for_all_rows(spec)
+    return [*whole, *(t for t in fixed if operand(spec, t, vector_of(spec), read=True).bits % (8 * BULK) == 0)]
+
+
+def stages_of(spec: Spec) -> int:
+    """The rows for which shared memory has room at a time: one is computed on, and one may be under way."""
+    return 2 if spec.schedule.keep == "smem" and spec.schedule.pipeline.stages == 2 else 1
+
+
+def kept_bytes_of(spec: Spec) -> dict[str, int]:
+    """The bytes that shared memory has for each element of a row, of each tensor that waits there, by name."""
+    fixed = {t.name for t in fixed_for_all_rows(spec)}
+    return {t.name: t.dtype.bytes * (1 if t.name in fixed else stages_of(spec)) for t in kept_in_smem(spec)}
 
 
 def longest(spec: Spec) -> int | None:

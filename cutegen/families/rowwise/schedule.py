@@ -63,8 +63,8 @@ class RowPipeline:
 
     stages: int | None = key(
         Integer(),
-        "Tiles of rows that a block of a persistent kernel has in registers: 2, where the next rows are loaded while "
-        "it computes on its own, or 1.",
+        "Tiles of rows that a block of a persistent kernel has in registers or in shared memory: 2, where the next "
+        "rows are loaded while it computes on its own, or 1.",
     )
 
 

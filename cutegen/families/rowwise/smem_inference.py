@@ -14,7 +14,7 @@ from cutegen.families.rowwise.rows import (
     has_exponentials,
     has_exponentials_above,
     is_fixed_for_all_rows,
-    kept_in_smem,
+    kept_bytes_of,
     longest,
     program,
     row_of,
@@ -44,7 +44,7 @@ def infer_smem(spec: Spec, report: Report) -> Spec:
         return spec
     if not all(has_bulk_copies(target) for target in spec.targets):
         return spec
-    kept, blocks = _kept(smem), min(TARGETS[target].cluster for target in spec.targets)
+    kept, blocks = kept_bytes_of(smem).values(), min(TARGETS[target].cluster for target in spec.targets)
     if len(kept) < sum(t.reads for t in whole_tensors(spec)) or not kept:
         return spec
     if size * max(kept) > blocks * 2 * IN_SMEM or size * sum(kept) > blocks * 2 * MOST_IN_SMEM:
@@ -61,14 +61,9 @@ def _long(spec: Spec) -> int:
     return LONG_SOFTMAX if softmax and spec.static.get(row_of(spec), 0) % PLAIN == 0 else LONG
 
 
-def _kept(spec: Spec) -> list[int]:
-    """Bytes that shared memory keeps of each element of a row, of each tensor."""
-    return [tensor.dtype.bytes for tensor in kept_in_smem(spec)]
-
-
 def cluster_in_smem(spec: Spec, report: Report) -> Spec:
     """A row that waits in shared memory has as many blocks as keep a good share of it each."""
-    schedule, row, kept = spec.schedule, row_of(spec), _kept(spec)
+    schedule, row, kept = spec.schedule, row_of(spec), kept_bytes_of(spec).values()
     size, most = longest(spec), min(TARGETS[target].cluster for target in spec.targets)
     if schedule.cluster is not None or size is None or not kept or row in (schedule.tiler or {}):
         return spec

@@ -201,7 +201,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
         **_masks(plan, texts),
-        **kept(plan, texts),
+        **kept(plan, texts, _block(plan), _divisors(plan)),
         **_ahead(plan, texts),
     }
 

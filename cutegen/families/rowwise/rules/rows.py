@@ -20,6 +20,7 @@ from cutegen.families.rowwise.rows import (
     longest,
     program,
     row_of,
+    stages_of,
     vector_of,
     whole_tensors,
 )
@@ -103,7 +104,8 @@ def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candi
             (written(f"write `cluster: {{{row}: {count}}}`"), changed(spec, {f"cluster.{row}": count}))
             for count in more
         ]
-        notes = (f"{size} elements of {' and '.join(t.name for t in kept_in_smem(spec))}, {blocks} to share",)
+        rows = f", {stages_of(spec)} rows at a time" if stages_of(spec) > 1 else ""
+        notes = (f"{size} elements of {' and '.join(t.name for t in kept_in_smem(spec))}, {blocks} to share{rows}",)
         limits = ", ".join(f"{target} has {TARGETS[target].smem_per_block}" for target in small)
         message = f"the kernel needs {needed} bytes of shared memory, and {limits}"
         yield message, notes, first_written(spec, ("schedule", "cluster", row), _KEEP), shared
@@ -140,7 +142,7 @@ def whole_accesses(spec: Spec, say: Say) -> None:
 
 
 def ahead(spec: Spec, say: Say) -> None:
-    """The next rows are loaded by blocks that have some, into registers that hold whole rows."""
+    """The next rows are loaded by blocks that have some, to registers or shared memory, which hold whole rows."""
     schedule, path = spec.schedule, ("schedule", "pipeline", "stages")
     stages = schedule.pipeline.stages
     if stages is None or stages == 1:
@@ -148,7 +150,7 @@ def ahead(spec: Spec, say: Say) -> None:
     if stages != 2:
         notes = ("one tile of rows is computed on, and one is under way",)
         say(
-            f"a thread has registers for 1 or 2 tiles of rows, not {stages}",
+            f"a block has room for 1 or 2 tiles of rows, not {stages}",
             *path,
             notes=notes,
             help="write `stages: 2`",
@@ -160,8 +162,8 @@ def ahead(spec: Spec, say: Say) -> None:
         )
         help = partial(first_that_works, say.code, [walking])
         say("a block has one tile of rows, and none to load ahead", *path, help=help)
-    elif schedule.keep != "registers":
-        message = "a row that is walked in pieces is not loaded ahead"
+    elif schedule.keep == "reload":
+        message = "a row that is walked in pieces and read again is not loaded ahead"
         say(message, *path, help="write `stages: 1`, or leave it out")
 
 
