@@ -8,7 +8,7 @@
   kernel from it.
 - `make_inputs(**sizes)`: random arguments; `device` and `seed` may be given too.
 - `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
-- `_new(name, shape, device)`: memory for an argument.
+- `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
 """
 
@@ -76,3 +76,4 @@ def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Call
         return tensor if kind == "cpu" else move(tensor, int(index or 0))
 
     vars(module)["_new"] = made
+    vars(module)["_EMPTY"] = None

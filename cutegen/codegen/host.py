@@ -37,6 +37,7 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
+        "lays_out": any(is_laid_out_by_torch(t) and can_be_made(spec, t) for t in spec.outputs),
         "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t)],
         "scalar_checks": [line for s in spec.scalars for line in _scalar_checks(s)],
         "unchecked": _unchecked(spec),
@@ -125,25 +126,33 @@ def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
         having = next((t for t in inputs if mode in t.shape), None)
         sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
     name = tensor.argument
-    if tensor.major == tensor.shape[-1] and (tensor.align or 1) <= tensor.dtype.bytes:
-        return [f"if {name} is None:", f"    {_as_torch_lays_out(tensor, inputs, sizes)}"]
+    if is_laid_out_by_torch(tensor):
+        return [f"if {name} is None:", *(f"    {line}" for line in _as_torch_lays_out(tensor, inputs, sizes))]
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", 12)
     return [f"if {name} is None:", f"    {made}"]
 
 
-def _as_torch_lays_out(tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> str:
-    """The statement that makes a tensor without padding: by its strides, which is what torch does soonest."""
+def is_laid_out_by_torch(tensor: Tensor) -> bool:
+    """Whether an output has no padding, and its modes in the order in which torch's own tensors have them."""
+    return tensor.major == tensor.shape[-1] and (tensor.align or 1) <= tensor.dtype.bytes
+
+
+def _as_torch_lays_out(tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> list[str]:
+    """The statements that make a tensor without padding.
+
+    The sizes of one that is read and has the same modes are taken at once, since each look at a shape takes time.
+    """
     model = next((t for t in inputs if t.shape == tensor.shape), inputs[0])
-    shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
+    lines = []
     if model.shape == tensor.shape:
-        shape = f"{model.argument}.shape"
+        sizes = list(tensor.shape)
+        lines = [f"{f'({sizes[0]},)' if len(sizes) == 1 else ', '.join(sizes)} = {model.argument}.shape"]
     steps = [" * ".join(sizes[i:]) or "1" for i in range(1, len(sizes) + 1)]
+    shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     strides: Item = ("(", steps, ",)" if len(sizes) == 1 else ")")
-    alike = next((t.argument for t in inputs if t.dtype is tensor.dtype), None)
-    dtype = f"dtype={f'{alike}.dtype' if alike else f'torch.{tensor.dtype.torch}'}"
-    device = f"device={model.argument}.device"
-    return call(f"{tensor.argument} = torch.empty_strided(", [shape, strides, dtype, device], ")", 12)
+    items = [shape, strides, f"torch.{tensor.dtype.torch}", model.argument]
+    return [*lines, call(f"{tensor.argument} = _empty(", items, ")", 12)]
 
 
 def _results(plan: Plan) -> dict[str, Any]:

@@ -70,8 +70,8 @@ MUTANTS = [
     (
         "bytes",
         "an output of another type is made",
-        r"(z = torch\.empty_strided\([^=]*dtype=)[\w.]+",
-        r"\1torch.float64",
+        r"(z = _empty\([^=]*torch\.)[\w]+, x\)",
+        r"\1float64, x)",
         "accepts None",
     ),
     ("product", "gradients are not looked at", r"a.requires_grad or ", "", "wants a gradient"),

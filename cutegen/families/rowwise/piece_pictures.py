@@ -27,7 +27,7 @@ def draw_pieces(plan: RowwisePlan) -> tuple[Figure, ...]:
     return (
         Figure(
             "pieces",
-            f"Which block has which piece of {'a' if plan.row in plan.spec.static else 'the longest'} row, of {size}, in "
+            f"Which block has which piece of {'a' if plan.row in plan.spec.static else 'the longest'} row of {size} in "
             "shared memory",
             (_places(plan, shares, steps), _copies(plan, shares)),
             ramp(steps),
