@@ -58,7 +58,9 @@ def _long(spec: Spec) -> int:
     planned = program(replace(spec, schedule=replace(spec.schedule, keep="registers")))
     few = len(planned.reductions) <= 2 and len(planned.walks) <= 3
     softmax = has_exponentials_above(spec) and few and sum(t.reads for t in whole_tensors(spec)) == 1
-    return LONG_SOFTMAX if softmax and spec.static.get(row_of(spec), 0) % PLAIN == 0 else LONG
+    size = spec.static.get(row_of(spec), 0)
+    plain = size % PLAIN == 0 and not LONG < size < 2 * LONG  # threads of those would have 16 to 32 values
+    return LONG_SOFTMAX if softmax and plain else LONG
 
 
 def cluster_in_smem(spec: Spec, report: Report) -> Spec:
