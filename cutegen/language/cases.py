@@ -31,14 +31,10 @@ class SizeIs:
 
     def holds(self, size: int) -> bool:
         """Whether a size is as the condition says."""
-        return {
-            "==": size == self.number,
-            "<=": size <= self.number,
-            "<": size < self.number,
-            ">=": size >= self.number,
-            ">": size > self.number,
-            "%": size % self.number == 0,
-        }[self.relation]
+        if self.relation == "%":
+            return size % self.number == 0
+        low, high = self.within
+        return low <= size <= high
 
     @property
     def within(self) -> tuple[int, int]:
