@@ -24,7 +24,7 @@ def of_case(spec: Spec, number: int) -> KernelSpec:
     case = spec.schedule.cases[number]
     own, conditions = case.conditions, [one.conditions for one in spec.schedule.cases]
     within = {mode: left_by(conditions, number, mode) for mode in spec.modes}
-    fixed = {mode: low for mode, (low, high) in within.items() if low == high}
+    fixed = {mode: low for mode, (low, high) in within.items() if low == high > 0}
     static = {**spec.static, **fixed}
     divisible = dict(spec.divisible)
     for mode in own.sizes:

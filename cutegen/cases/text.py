@@ -7,27 +7,34 @@ from dataclasses import dataclass, replace
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.cases.splitting import inside
-from cutegen.codegen.formatting import WIDTH, call, python_tuple, replaced, replaced_later
+from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced, replaced_later
 from cutegen.codegen.merging import Definition, combined, definitions, numbered_names
-from cutegen.codegen.parts import Constant, KernelParts, Limit, Workspace, Workspaces
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Workspaces
 from cutegen.codegen.render import kernel_text, workspaces_text
+from cutegen.codegen.variables import Variables
 from cutegen.language.cases import Conditions
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
 
-TARGET = "target: cutlass.Constexpr[str]"
 ALWAYS = ("launch",)  # numbered even where two cases are alike, since the module has a `launch` of its own
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """The kernel of one case: its parts, and the definitions of its device's side and of its host's."""
+    """The kernel of one case: its parts, and the definitions of its device's side and of its host's.
+
+    `launch` is the name of the function that launches it, `holds` that of the variable that tells whether the case is
+    taken, and `spaces` are those of the workspaces, among the parameters and variables of the module's own `launch`.
+    """
 
     number: int
     plan: Plan
     parts: KernelParts
     device: tuple[Definition, ...]
     host: tuple[Definition, ...]
+    launch: str
+    holds: str
+    spaces: tuple[str, ...]
 
     @property
     def all(self) -> tuple[Definition, ...]:
@@ -56,12 +63,15 @@ class TargetText:
 
 def kernel_parts(plan: CasesPlan) -> KernelParts:
     """The parts of a module of several cases."""
-    names = numbered_names([_kernel(i, case, {}).all for i, case in enumerate(plan.cases)], ALWAYS)
-    kernels = [_kernel(i, case, own) for i, (case, own) in enumerate(zip(plan.cases, names, strict=True))]
+    first = [_kernel(i, case, {}, Variables(plan.spec)) for i, case in enumerate(plan.cases)]
+    names = numbered_names([kernel.all for kernel in first], ALWAYS, _outside(plan.spec))
+    variables = Variables(plan.spec)
+    kernels = [_kernel(i, case, own, variables) for i, (case, own) in enumerate(zip(plan.cases, names, strict=True))]
     constants, functions = combined([kernel.device for kernel in kernels], names)
     _, of_host = combined([kernel.host for kernel in kernels], names)
     said = [f"# Case {number}: {one}" for number, one in enumerate(plan.conditions, 1)]
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
+    target = variables.free("target") if by_target else ""
     limits = [limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernel, own)]
     documentation = [(inside_text(path, k.number), said) for k in kernels for path, said in k.parts.documentation]
     return KernelParts(
@@ -69,7 +79,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": list(zip(said, functions, strict=True)),
-            "targets_text": _targets(plan, kernels, by_target),
+            "targets_text": _targets(plan, kernels, target),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
@@ -78,8 +88,13 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
         uses_cpasync=any(kernel.parts.uses_cpasync for kernel in kernels),
-        chosen_by_target=(TARGET, "arch") if by_target else None,
+        chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
+
+
+def _outside(spec: KernelSpec) -> set[str]:
+    """Names that the module has outside of its kernels: its function's, and those of arguments on the host."""
+    return {spec.kernel, *(tensor.argument for tensor in spec.tensors), *(scalar.argument for scalar in spec.scalars)}
 
 
 def inside_text(path: str, number: int) -> str:
@@ -87,13 +102,23 @@ def inside_text(path: str, number: int) -> str:
     return ".".join(map(str, inside(tuple(path.split(".")), number)))
 
 
-def _kernel(number: int, plan: Plan, names: Mapping[str, str]) -> _Kernel:
+def _kernel(number: int, plan: Plan, names: Mapping[str, str], variables: Variables) -> _Kernel:
     """The kernel of the case of that number, laid out for names that are replaced later."""
     with replaced_later(names):
         parts = plan.spec.family.kernel_parts(plan)
         text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
     constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
-    return _Kernel(number, plan, parts, _moved(constants, text, number), _moved([], host, number))
+    spaces = parts.workspaces.each if parts.workspaces else ()
+    return _Kernel(
+        number=number,
+        plan=plan,
+        parts=parts,
+        device=_moved(constants, text, number),
+        host=_moved([], host, number),
+        launch=names.get("launch", "launch"),
+        holds=variables.free(f"is_case_{number + 1}"),
+        spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
+    )
 
 
 def _moved(constants: Sequence[Constant], text: str, number: int) -> tuple[Definition, ...]:
@@ -118,7 +143,8 @@ def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], by_target: bool) -> list[TargetText]:
+def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str) -> list[TargetText]:
+    """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for target in plan.spec.targets:
         groups.setdefault(_of_target(plan, target), []).append(target)
@@ -126,23 +152,23 @@ def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], by_target: bool) -> li
     for i, (numbers, targets) in enumerate(groups.items()):
         quoted = [f'"{target}"' for target in targets]
         one_of = f"== {quoted[0]}" if len(quoted) == 1 else f"in {python_tuple(quoted)}"
-        condition = f"if cutlass.const_expr(target {one_of}):"
-        when = ("" if not by_target else condition if i == 0 else f"el{condition}") if i + 1 < len(groups) else "else:"
-        choices = [_choice(plan, kernels[n], j == 0, n == numbers[-1], by_target) for j, n in enumerate(numbers)]
-        found.append(TargetText(when if by_target else "", choices))
+        condition = f"if cutlass.const_expr({name} {one_of}):"
+        when = "else:" if i + 1 == len(groups) else condition if i == 0 else f"el{condition}"
+        choices = [_choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name)) for j, n in enumerate(numbers)]
+        found.append(TargetText(when if name else "", choices))
     return found
 
 
 def _choice(plan: CasesPlan, kernel: _Kernel, first: bool, last: bool, by_target: bool) -> ChoiceText:
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
-    terms, name = _terms(plan, conditions), f"is_case_{kernel.number + 1}"
+    terms, name = _terms(plan, conditions), kernel.holds
     setup = []
     if len(terms) > 1 and not last:
         setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
     holds = name if setup else terms[0] if terms else ""
     when = ("" if first else "else:") if last else f"{'if' if first else 'elif'} {holds}:"
     width = WIDTH - 4 * by_target  # the cases of one target of several are indented together
-    launched = call(f"launch_{number}(", _arguments(plan, kernel), ")", 8 if when else 4, width)
+    launched = call(f"{kernel.launch}(", _arguments(plan, kernel), ")", 8 if when else 4, width)
     path = f"schedule.{kernel.number}" + ".for" * (not conditions.always)
     return ChoiceText(number, str(conditions), setup, when, launched, path)
 
@@ -169,14 +195,13 @@ def _size(spec: KernelSpec, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
-def _arguments(plan: CasesPlan, kernel: _Kernel) -> list[str]:
+def _arguments(plan: CasesPlan, kernel: _Kernel) -> list[Item]:
     """What the launch of a case is called with."""
     spec, own = plan.spec, kernel.plan.spec
-    spaces = kernel.parts.workspaces.each if kernel.parts.workspaces else ()
     return [
         *(_promised(spec, own, tensor) for tensor in spec.tensors),
         *(scalar.name for scalar in spec.scalars),
-        *(_parameter(space, kernel.number) for space in spaces),
+        *kernel.spaces,
         "stream",
     ]
 
@@ -186,14 +211,15 @@ def _promises(spec: KernelSpec, own: KernelSpec) -> bool:
     return any(_promised(spec, own, tensor) != f"m{tensor.name}" for tensor in spec.tensors)
 
 
-def _promised(spec: KernelSpec, own: KernelSpec, tensor: Tensor) -> str:
+def _promised(spec: KernelSpec, own: KernelSpec, tensor: Tensor) -> Item:
     """A tensor with what its case knows of it."""
     name, align = f"m{tensor.name}", own.tensor(tensor.name).align or 1
     shape = [_extent(spec, own, tensor, mode) for mode in tensor.shape]
     changed = [i for i, extent in enumerate(shape) if extent != f"{name}.shape[{i}]"]
     if not changed and align <= (tensor.align or 1):
         return name
-    return f"_promised({name}, {python_tuple(shape) if changed else f'{name}.shape'}, {align})"
+    sizes: Item = ("(", shape, ",)" if len(shape) == 1 else ")") if changed else f"{name}.shape"
+    return "_promised(", [name, sizes, str(align)], ")"
 
 
 def _extent(spec: KernelSpec, own: KernelSpec, tensor: Tensor, mode: str) -> str:
@@ -216,7 +242,8 @@ def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[
     found = []
     for limit in kernel.parts.limits:
         path = inside_text(limit.path, kernel.number)
-        tiles, wanted, holds = (replaced(text, names) for text in (limit.tiles, limit.wanted, limit.holds))
+        tiles = tuple(replaced(text, names) for text in limit.tiles)
+        wanted, holds = replaced(limit.wanted, names), replaced(limit.holds, names)
         alike = all(limit in other for other in _all_limits(plan)) and (tiles, holds) == (limit.tiles, limit.holds)
         found.append(Limit(path, tiles, wanted, holds, () if alike else unless))
     numbers = own.family.largest(kernel.plan)
@@ -225,7 +252,7 @@ def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[
             continue
         most = replaced(text, names)
         path, size = inside_text("schedule.tiler", kernel.number), f'sizes["{mode}"]'
-        found.append(Limit(path, size, f'f"{mode} <= {{{most}}}"', f"tiles <= {most}", unless=unless))
+        found.append(Limit(path, (size,), f'f"{mode} <= {{{most}}}"', f"tiles <= {most}", unless=unless))
     return found
 
 
@@ -233,33 +260,33 @@ def _all_limits(plan: CasesPlan) -> list[tuple[Limit, ...]]:
     return [case.spec.family.kernel_parts(case).limits for case in plan.cases]
 
 
-def _not_taken(plan: CasesPlan, number: int) -> tuple[str, ...]:
-    """Expressions of `sizes` of which each one, if it holds, says that a call is not for the case of that number."""
-    spec, found = plan.spec, []
+def _not_taken(plan: CasesPlan, number: int) -> tuple[tuple[str, ...], ...]:
+    """Comparisons of `sizes`, some of which stand together: where all of those hold, a call is not for the case of that
+    number.
+    """
+    spec = plan.spec
+    found: list[tuple[str, ...]] = []
 
     def size(mode: str) -> str:
         return f'sizes["{mode}"]'
 
     for mode, several in plan.conditions[number].sizes.items():
         if mode not in spec.static:
-            found += [one.text_of_not(size(mode)) for one in several]
+            found += [(f"({one.text_of_not(size(mode))})",) for one in several]
     for other in plan.conditions[:number]:
         if other.targets or other.align > 1 or not other.sizes:
             continue
-        terms = [one.text(size(m)) for m, several in other.sizes.items() for one in several if m not in spec.static]
-        found.append(" & ".join(f"({term})" for term in terms) if len(terms) > 1 else terms[0])
+        dynamic = [(mode, one) for mode, several in other.sizes.items() if mode not in spec.static for one in several]
+        found.append(tuple(f"({one.text(size(mode))})" for mode, one in dynamic))
     return tuple(found)
-
-
-def _parameter(space: Workspace, number: int) -> str:
-    return f"{space.parameter}_{number + 1}"
 
 
 def _workspaces(kernels: Sequence[_Kernel], names: Sequence[Mapping[str, str]]) -> Workspaces | None:
     """The memory that a call makes for the kernels of all cases, since the host's code chooses one of them later."""
     each = []
     for kernel, own in zip(kernels, names, strict=True):
-        for space in kernel.parts.workspaces.each if kernel.parts.workspaces else ():
+        spaces = kernel.parts.workspaces.each if kernel.parts.workspaces else ()
+        for space, name in zip(spaces, kernel.spaces, strict=True):
             path, memory = inside_text(space.path, kernel.number), replaced(space.memory, own)
-            each.append(replace(space, path=path, parameter=_parameter(space, kernel.number), memory=memory))
+            each.append(replace(space, path=path, parameter=name, memory=memory))
     return Workspaces("schedule", "workspaces.j2", tuple(each)) if each else None

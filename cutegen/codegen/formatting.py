@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeAlias
 
 from tensor_layouts import Layout
 
@@ -54,7 +55,13 @@ def documentation(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-Item = str | tuple[str, Sequence[str], str]  # text, or a bracketed list that may be opened in its turn
+# Text, or a bracketed list that may be opened in its turn
+Item: TypeAlias = "str | tuple[str, Sequence[Item], str]"
+
+
+def _flat(item: Item) -> str:
+    """An item in one line."""
+    return item if isinstance(item, str) else f"{item[0]}{', '.join(map(_flat, item[1]))}{item[2]}"
 
 
 def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH) -> str:
@@ -62,7 +69,7 @@ def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = 
 
     `indent` is the column at which the text starts, `width` how many columns there are.
     """
-    flat_items = [item if isinstance(item, str) else f"{item[0]}{', '.join(item[1])}{item[2]}" for item in items]
+    flat_items = [_flat(item) for item in items]
     flat = f"{head}{', '.join(flat_items)}{tail}"
     if indent + width_of(flat) <= width:
         return flat
@@ -110,17 +117,20 @@ def launch(
     return f"{opened}\n{lines}{' ' * indent})"
 
 
-def chain(head: str, terms: Sequence[str], operator: str, indent: int) -> str:
-    """`head` and the terms joined by an operator; in parentheses where it is too long, in one line or a term a line."""
-    flat = head + operator.join(terms)
+def chain(head: str, terms: Sequence[str], operator: str, indent: int, tail: str = "") -> str:
+    """`head`, the terms joined by an operator, and `tail`.
+
+    Where that is too long, the terms stand in parentheses, in one line or a term a line.
+    """
+    flat = head + operator.join(terms) + tail
     if indent + width_of(flat) <= WIDTH:
         return flat
     pad = " " * (indent + 4)
     inside = pad + operator.join(terms)
     if width_of(inside) <= WIDTH:
-        return f"{head}(\n{inside}\n{' ' * indent})"
+        return f"{head}(\n{inside}\n{' ' * indent}){tail}"
     lines = [f"{pad}{terms[0]}", *(f"{pad}{operator.strip()} {term}" for term in terms[1:])]
-    return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")"
+    return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")" + tail
 
 
 def make_layout(layout: Layout | None) -> str:

@@ -71,8 +71,8 @@ def _summary(spec: KernelSpec) -> str:
 def _row(tensor: Tensor) -> str:
     """A tensor's line in the table of arguments."""
     modes = ", ".join(f'"{mode}"' for mode in tensor.shape) + ("," if len(tensor.shape) == 1 else "")
-    items: list[Item] = [f"torch.{tensor.dtype.torch}", f"cutlass.{tensor.dtype.cutlass}", f"({modes})"]
-    return call(
+    items = [f"torch.{tensor.dtype.torch}", f"cutlass.{tensor.dtype.cutlass}", f"({modes})"]
+    return display(
         f'"{tensor.argument}": (', [*items, f'"{tensor.major}"', str(tensor.align), f'"{tensor.role}"'], "),", 4
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 from cutegen.codegen.formatting import replaced
 from cutegen.codegen.parts import Constant
@@ -28,6 +29,11 @@ class Definition:
         """The names that it uses, its own among them."""
         names = {node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)}
         return frozenset({*names, self.name})
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The names of its arguments, and of those of functions in it."""
+        return frozenset(node.arg for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.arg))
 
 
 def definitions(constants: Iterable[Constant], text: str) -> tuple[Definition, ...]:
@@ -56,9 +62,13 @@ def _inside(regions: Iterable[Region], first: int, last: int) -> tuple[Region, .
     )
 
 
-def numbered_names(kernels: Sequence[Sequence[Definition]], always: Iterable[str]) -> tuple[dict[str, str], ...]:
+def numbered_names(
+    kernels: Sequence[Sequence[Definition]], always: Iterable[str], taken: Iterable[str]
+) -> tuple[dict[str, str], ...]:
     """For each kernel, what names become in the module of all: those that kernels define differently get the kernel's
     number, from 1 on, and so do those of `always`, and what uses one of them while another kernel has it too.
+
+    What becomes of them is not among the names that a kernel uses for something else, nor among those of `taken`.
     """
     texts: dict[str, list[Definition]] = {}
     for kernel in kernels:
@@ -70,10 +80,16 @@ def numbered_names(kernels: Sequence[Sequence[Definition]], always: Iterable[str
     while more := {name for name in shared if name not in different and shared[name][0].used & different}:
         different |= more
     own = [{one.name for one in kernel} for kernel in kernels]
-    return tuple(
-        {name: f"{name}_{number}" for name in sorted(different & names, key=len, reverse=True)}
-        for number, names in enumerate(own, 1)
-    )
+    used = {*taken, *(name for kernel in kernels for one in kernel for name in one.used | one.arguments)}
+    found: tuple[dict[str, str], ...] = tuple({} for _ in kernels)
+    for name in sorted(different, key=len, reverse=True):
+        numbers = [number for number, names in enumerate(own) if name in names]
+        stems = chain([name], (f"{name}_case{'_' * more}" for more in count()))
+        stem = next(stem for stem in stems if not used & {f"{stem}_{number + 1}" for number in numbers})
+        for number in numbers:
+            found[number][name] = f"{stem}_{number + 1}"
+        used |= {found[number][name] for number in numbers}
+    return found
 
 
 def combined(

@@ -23,11 +23,12 @@ class Limit:
     """What the number of tiles must be for the kernel to be launched."""
 
     path: str  # the key of the spec that makes it, dotted
-    tiles: str  # their number: an expression of `sizes["M"]` and its like and of constants, with + - * // only, since
-    # the host and `launch` both evaluate it
+    tiles: tuple[str, ...]  # factors of their number: expressions of `sizes["M"]` and its like and of constants, with
+    # + - * // only, since the host and `launch` both evaluate them
     wanted: str  # Python text of a string that says what is expected
     holds: str  # a comparison of `tiles`
-    unless: tuple[str, ...] = ()  # comparisons of `sizes["M"]` and its like, any of which lifts the limit
+    unless: tuple[tuple[str, ...], ...] = ()  # comparisons of `sizes["M"]` and its like, each in brackets; all of some
+    # that stand together lift the limit
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,12 @@ def test_a_condition_and_its_texts_say_the_same(relation: str) -> None:
         assert low <= size <= high or not one.holds(size)
 
 
+def test_a_case_for_no_elements_is_one_as_others() -> None:
+    """Nothing is known of a size that is 0, which is a multiple of all numbers."""
+    assert said('  - for: {N: 0}\n  - for: {M: "< 1"}\n  - for: {N: ">= 0", M: "> 64"}\n  - {}') == []
+    assert said('  - for: {N: ">= 1"}\n    threads: 64\n  - {}') == []
+
+
 def random_conditions(chance: random.Random) -> Conditions:
     sizes = {}
     for mode in chance.sample(["M", "N"], chance.randint(0, 2)):

@@ -23,8 +23,8 @@ def grid_text(plan: ElementwisePlan) -> str:
     return "cute.ceil_div(cute.size(tiles), THREADS)" if plan.partition == "inner" else "cute.size(tiles)"
 
 
-def tiles_text(plan: ElementwisePlan, down: bool = False) -> str:
-    """The number of tiles, as an expression of the size of each mode.
+def tiles_text(plan: ElementwisePlan, down: bool = False) -> tuple[str, ...]:
+    """The number of tiles along each mode, as expressions of its size.
 
     Counted `down` are whole ones only, along modes that no predicate guards.
     """
@@ -34,7 +34,7 @@ def tiles_text(plan: ElementwisePlan, down: bool = False) -> str:
         guarded = plan.spec.schedule.predication.get(mode) == "mask"
         whole = f"({size} // TILER[{i}])" if down and not guarded else f"-(-{size} // TILER[{i}])"
         counts.append(whole if extent > 1 else size)
-    return " * ".join(counts)
+    return tuple(counts)
 
 
 def most_tiles(spec: Spec, tile: Mapping[str, int], threads: int) -> int | None:

@@ -173,13 +173,13 @@ def _limits(plan: GemmPlan) -> tuple[Limit, ...]:
     return (Limit("schedule.scheduler.swizzle", _tiles(plan), wanted, "tiles <= MOST_TILES"),)
 
 
-def _tiles(plan: GemmPlan) -> str:
-    """The number of tiles in bands, the last one filled up."""
+def _tiles(plan: GemmPlan) -> tuple[str, ...]:
+    """Factors of the number of tiles in bands, the last one filled up."""
     counts = []
     for i, mode in enumerate(plan.spec.output.shape):
         size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", i == plan.tile_order[1]
         if bands:
-            counts.append(f"-(-{size} // ({extent} * SWIZZLE)) * SWIZZLE")
+            counts += [f"-(-{size} // ({extent} * SWIZZLE))", "SWIZZLE"]
         else:
             counts.append(f"-(-{size} // {extent})" if plan.tile[mode] > 1 else size)
-    return " * ".join(counts)
+    return tuple(counts)

@@ -121,7 +121,7 @@ def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
         if mode != plan.row:
             several = extent > 1 and not plan.fewer_threads  # else no more than rows
             counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if several else f'sizes["{mode}"]')
-    return (Limit("schedule.tiler", " * ".join(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+    return (Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
 
 
 def _divisors(plan: RowwisePlan) -> list[str]:
