@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 
 # Tests run side by side, a process a core: threads of torch would only wait for each other there.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that runs the tests in the background has them, and all processes that they start, ignore Ctrl-C, which some
+# tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """The modules of the tests and all that they import are there to the end: what is garbage is not looked for there,
+    as it else is again and again while a kernel compiles."""
+    gc.freeze()

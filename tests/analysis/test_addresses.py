@@ -386,14 +386,14 @@ def modules_of(path: Path) -> dict[str, Module]:
 
 
 def chosen(path: Path) -> list[str]:
-    """Of sgemm.yaml, whose products differ in nothing but majorness, the four in which any two tensors meet in all of
-    theirs. Of row kernels those without sums over the rows, whose memory the recorder does not make, and those whose
-    blocks have rows of their own, of which it runs one."""
+    """Of products that differ in nothing but majorness the four in which any two tensors meet in all of theirs. Of row
+    kernels those without sums over the rows, whose memory the recorder does not make, and those whose blocks have rows
+    of their own, of which it runs one."""
     modules = modules_of(path)
     rows = [m.plan for m in modules.values() if isinstance(m.plan, RowwisePlan)]
     if any(plan.program.columns or plan.cluster > 1 for plan in rows):
         return []
-    if path.name != "sgemm.yaml":
+    if path.name not in ("sgemm.yaml", "gemm_f32_fma.yaml"):
         return list(modules)
     along_last = {name: sum(t.major == t.shape[-1] for t in m.spec.tensors) for name, m in modules.items()}
     four = [name for name, count in along_last.items() if count % 2 == 0]

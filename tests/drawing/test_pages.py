@@ -13,10 +13,13 @@ from drawing_kit import ROOT, module
 from plain_family import plain_plan
 
 from cutegen.drawing.kernels import draw_kernel
-from cutegen.drawing.model import Grid
+from cutegen.drawing.model import Figure, Grid
 from cutegen.drawing.pages import places_of, render_page
 
-SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))
+SPECS = [  # the tests of one have one process, which makes its page once
+    pytest.param(path.stem, marks=pytest.mark.xdist_group(f"page of {path.stem}"))
+    for path in sorted((ROOT / "specs").glob("*.yaml"))
+]
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
@@ -51,9 +54,14 @@ class Page(HTMLParser):
 
 
 @cache
+def figures_of(spec: str) -> tuple[Figure, ...]:
+    return draw_kernel(module(spec).plan)
+
+
+@cache
 def page(spec: str) -> tuple[str, Page]:
     of = module(spec)
-    html = render_page(of, draw_kernel(of.plan))
+    html = render_page(of, figures_of(spec))
     parsed = Page()
     parsed.feed(html)
     parsed.close()
@@ -94,7 +102,7 @@ def test_a_picture_marks_the_lines_that_its_regions_hold(spec: str) -> None:
     of = module(spec)
     _, parsed = page(spec)
     marks = [attributes["data-figures"] for _, attributes in parsed.elements if attributes.get("class") == "line"]
-    figures = draw_kernel(of.plan)
+    figures = figures_of(spec)
     for index, figure in enumerate(figures):
         regions = [
             region
@@ -134,7 +142,7 @@ def test_a_page_says_what_its_pictures_do_not(spec: str) -> None:
     of = module(spec)
     _, parsed = page(spec)
     text = " ".join(parsed.text.split())
-    for figure in draw_kernel(of.plan):
+    for figure in figures_of(spec):
         said = [remark for remark in figure.remarks() if not remark.endswith("are drawn.")]
         assert all(" ".join(remark.split()) in text for remark in (figure.title, *said))
     assert (
@@ -150,7 +158,7 @@ def test_a_page_says_what_its_pictures_cut(spec: str) -> None:
     """A grid's last row and column have tooltips, or the page says beside it up to where it is drawn."""
     html, _ = page(spec)
     text = " ".join(re.sub("<svg.*?</svg>", "", html, flags=re.DOTALL).split())
-    for figure in draw_kernel(module(spec).plan):
+    for figure in figures_of(spec):
         for panel in figure.panels:
             if isinstance(panel, Grid) and escape(panel.cells[-1][-1].about, quote=False) not in html:
                 assert any(re.search(rf"0-\d+ of {axis.size} \({re.escape(axis.name)}\)", text)

@@ -62,6 +62,8 @@ def test_0_divided_by_0_is_nan(text: str, tmp_path: Path) -> None:
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     loaded, executor = load_module(path), EmulatorExecutor()
-    for case in derive_cases(module.plan):
+    cases = [case for case in derive_cases(module.plan) if max(case.sizes.values()) <= 1000]
+    assert len(cases) >= 8
+    for case in cases:
         report = verify_case(module.spec, case, loaded, executor)
         assert report.status == "passed", f"{case.name}: {report.message}"

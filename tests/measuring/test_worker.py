@@ -35,6 +35,7 @@ class Events(list[tuple[str, Any]]):
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> Events:
+    monkeypatch.setattr("gc.collect", lambda: 0)  # which here goes through all that other tests have left
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
     monkeypatch.setattr("cutegen.measuring.machine.this_machine", lambda: replace(MACHINE, clocks={"sm": 1980}))
     monkeypatch.setattr("cutegen.measuring.limits.measure_limits", lambda *given: LIMITS)
@@ -70,9 +71,9 @@ def test_limits_are_measured_once(tmp_path: Path, events: Events, monkeypatch: p
     asked: list[object] = []
     monkeypatch.setattr("cutegen.measuring.limits.measure_limits", lambda *given: asked.append(given) or LIMITS)
     here = worker(events)
-    here.run(job(tmp_path, RIGHT))
-    here.run(job(tmp_path, RIGHT))
-    worker(events).run(job(tmp_path, RIGHT, LIMITS))
+    here.run(job(tmp_path, RIGHT, host=False))
+    here.run(job(tmp_path, RIGHT, host=False))
+    worker(events).run(job(tmp_path, RIGHT, LIMITS, host=False))
     assert len(asked) == 1
     assert all(told["limits"]["copy"] == 4000.0 for told in events.of("machine"))
 
@@ -88,15 +89,15 @@ def test_limits_that_vary_are_noted_and_not_tried_again(
 
     monkeypatch.setattr("cutegen.measuring.limits.measure_limits", vary)
     here = worker(events)
-    here.run(job(tmp_path, RIGHT))
-    here.run(job(tmp_path, RIGHT))
+    here.run(job(tmp_path, RIGHT, host=False))
+    here.run(job(tmp_path, RIGHT, host=False))
     assert len(tried) == 1 and "copy varies by 9.0%" in events.of("note")[0]
     assert events.of("measured")[0]["limit_us"] is None
 
 
 def test_a_wrong_shape_does_not_keep_the_next_one_from_being_measured(tmp_path: Path, events: Events) -> None:
     text = RIGHT.replace("return torch", "if a.shape[0] == 16: return d\n    return torch")
-    worker(events).run(job(tmp_path, text))
+    worker(events).run(job(tmp_path, text, host=False))
     (failure,) = events.of("failure")
     assert failure["kind"] == "wrong" and failure["shape"] == {"M": 16, "N": 24}
     assert [data["shape"] for data in events.of("measured")] == [{"M": 8, "N": 8}]
@@ -109,7 +110,7 @@ def test_a_peer_that_breaks_the_device_is_blamed_and_not_the_kernel(
         raise Refused("crashed", "torch.add broke the device", "torch.add")
 
     monkeypatch.setattr("cutegen.measuring.measure.measure_shape", break_it)
-    worker(events).run(job(tmp_path, RIGHT))
+    worker(events).run(job(tmp_path, RIGHT, host=False))
     assert {(failure["kind"], failure["what"]) for failure in events.of("failure")} == {("crashed", "torch.add")}
 
 

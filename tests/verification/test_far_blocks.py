@@ -141,7 +141,6 @@ ODD = [
     (TILES.replace("2 * X + coord(M)", "coord(N) - X"), "divisible: {M: 3}"),
     (INNER.replace("[M, N]", "[B, M, N]").replace("tiler: {", "tiler: {B: 1, "), "divisible: {N: 12}"),
     (PRODUCT, "static: {N: 64, K: 4096}"),
-    (PRODUCT, "static: {K: 70000}"),
     (PRODUCT.replace("schedule: {", "schedule: {scheduler: {raster: M, swizzle: 4}, "), "divisible: {M: 64}"),
     (PRODUCT.replace("[N, K], dtype: f32", "[N, K], dtype: f32, major: K").replace(
         "schedule: {", "schedule: {workspace: {B: {major: N}}, "), "divisible: {M: 128}"),
@@ -153,6 +152,15 @@ def test_sizes_are_those_that_the_module_takes(text: str, more: str, tmp_path: P
     module = generate(f"{text}{more}\n", "specs/x.yaml").modules[0]
     said, _ = checked(module, module.text, tmp_path)
     assert set(said.values()) <= {""} and len(said) == len(set(module.spec.output.shape) - set(module.spec.static))
+
+
+def test_where_a_few_blocks_take_too_long_fewer_tiles_run(
+    ran: list[tuple[str, int, list[int]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(far_blocks, "_DEAR", 0.04)
+    module = generate(f"{PRODUCT}static: {{K: 4096}}\n", "specs/x.yaml").modules[0]
+    said, _ = checked(module, module.text, tmp_path)
+    assert [*said.values()] == ["", ""] and all(len(blocks) == tiles <= 4 for _, tiles, blocks in ran)
 
 
 @pytest.mark.parametrize(("kernel", "wrong", "pattern", "text"), WRONG, ids=[wrong for _, wrong, *_ in WRONG])

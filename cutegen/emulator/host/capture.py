@@ -172,7 +172,8 @@ class HostCode:
         module = compiled.ir_module
         text = str(module)
         self._entry = _entry_name(text)
-        self._engine = ExecutionEngine(module, opt_level=2, shared_libs=[])
+        # It runs a few dozen times: to make it fast would take longer
+        self._engine = ExecutionEngine(module, opt_level=0, shared_libs=[])
         for name, (result, *arguments) in _SIGNATURES.items():
             callback = ctypes.CFUNCTYPE(result, *arguments)(self._guarded(name, result is _I))
             self._callbacks[name] = callback

@@ -237,8 +237,7 @@ def test_outputs_of_several_types_and_majornesses(partition: str, tmp_path: Path
          lambda x, a: (torch.where((x > a) | (x < 0), x, 2.0), torch.where(x > a, 1.0, x))),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("alpha", [0.5, 1.5])
-def test_local_values(statements: str, right: Callable[..., Any], alpha: float, tmp_path: Path) -> None:
+def test_local_values(statements: str, right: Callable[..., Any], tmp_path: Path) -> None:
     """Numbers, scalars, conditions, and names for what has one already."""
     body = """
 tensors:
@@ -249,9 +248,14 @@ scalars: {alpha: f32}
 compute:
 """
     body += "".join(f"  - {statement}\n" for statement in statements.split("; "))
-    (x, *_), found, expected = run(made("locals_", body), tmp_path, alpha, M=5, N=12)
-    close(found, right(x, alpha))
-    close(found, expected)
+    python = loaded(made("locals_", body), tmp_path)
+    install(python, "locals_", roles={"x": "in", "y": "out", "z": "out"})
+    for alpha in (0.5, 1.5):
+        x, y, z = python.make_inputs(M=5, N=12, device="cpu")[:3]
+        expected = python.reference(x, y, z, alpha)
+        python.locals_(*map(on_device, (x, y, z)), alpha)
+        close((y, z), right(x, alpha))
+        close((y, z), expected)
 
 
 def test_the_host_refuses_outputs_that_share_memory(tmp_path: Path) -> None:
