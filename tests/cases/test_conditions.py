@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cutegen.codegen import generate
 from cutegen.language import SpecError, read_specs
 from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
 from cutegen.language.writer import write_spec
@@ -138,6 +139,14 @@ def test_a_misspelt_key_of_a_case_is_told_at_its_place() -> None:
         read_specs(spec_of("  - for: {N: 8}\n    treads: 64\n  - {}"))
     (found,) = error.value.diagnostics
     assert (found.span.line, found.span.column, found.help) == (10, 5, "did you mean `threads`?")
+
+
+def test_what_follows_from_the_whole_spec_is_told_there() -> None:
+    """A size that `static` fixes is not what a case says of it."""
+    cases = '  - for: {N: "% 8 == 0", M: "> 8"}\n  - partition: inner\n    threads: 64'
+    text = spec_of(cases) + "static: {N: 64}\n"
+    (found,) = (d for d in generate(text, "x.yaml", performance=True).warnings if d.code == "CG273")
+    assert text.splitlines()[found.span.line - 1] == "static: {N: 64}"
 
 
 def test_tune_is_refused() -> None:

@@ -150,6 +150,18 @@ def test_sizes_of_a_verification_case_are_those_of_its_kernel(name: str) -> None
             assert not any(one.takes_sizes(case.sizes) for one in before), (kernel.case, case)
 
 
+def test_of_a_target_those_cases_count_that_it_has() -> None:
+    """The blocks of a multiprocessor are not fewer because of a case for another target."""
+    text = SUMS.replace("{target: sm_90a, N: 64}", "{target: sm_90a, N: 8192}").replace("tiler: {N: 32}", "keep: smem")
+    plan = generate(text.replace("    threads_per_row: 32\n    scheduler: {blocks: 4}\n", ""), "x.yaml").modules[0].plan
+    first, *others = plan.kernels
+    assert first.smem_bytes > max(kernel.smem_bytes for kernel in others)
+    assert plan.smem_on("sm_80") == max(kernel.smem_bytes for kernel in others) < plan.smem_on("sm_90a")
+    assert plan.threads_on("sm_80") == max(kernel.threads for kernel in others)
+    for room in prove(plan).occupancy:
+        assert (room.threads, room.shared_memory) == (plan.threads_on(room.target), plan.smem_on(room.target))
+
+
 def test_what_a_case_needs_is_asked_of_all_calls() -> None:
     """What one schedule cannot do without is a promise of the module, unless it is a condition of the case."""
     assert [tensor.align for tensor in module_of("scale").spec.tensors] == [4, 4, 4]
