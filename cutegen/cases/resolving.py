@@ -56,10 +56,12 @@ def check_cases(spec: Spec, report: Report) -> None:
             continue
         where = ("schedule", number) if one.always else ("schedule", number, "for")
         missing = [target for target in one.targets if target not in spec.targets]
-        why = "the cases before it take all that it is for"
+        why, help = "the cases before it take all that it is for", "remove it, or move it up"
         if missing == list(one.targets) and missing:
-            why = f"the kernel is for {', '.join(spec.targets)}"
-        report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
+            why, help = f"the kernel is for {', '.join(spec.targets)}", "remove it"
+        elif all(taken([one], call) is None for call in calls([one], spec.targets, spec.static, spec.divisible)):
+            why, help = "no size of the kernel is so", "remove it, or change it"
+        report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help=help)
 
 
 def _tell(report: Report, reports: Sequence[Report]) -> None:
