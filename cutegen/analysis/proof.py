@@ -81,15 +81,15 @@ class Proof:
 
 def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
     """Proves a plan, with a roofline for each of `sizes` on each target. Raises KeyError for sizes that miss a mode."""
-    spec, smem = plan.spec, plan.smem_bytes
+    spec = plan.spec
     return Proof(
         kernel=spec.kernel,
         claims=claims(plan),
         rows=tuple(_row(plan, access) for access in accesses(plan)),
         buffers=tuple(spec.family.buffers(plan)),
-        shared_memory=smem,
+        shared_memory=plan.smem_bytes,
         scratch=tuple(spec.family.scratch(plan)),
-        occupancy=tuple(occupancy(target, plan.threads, smem) for target in spec.targets),
+        occupancy=tuple(occupancy(target, plan.threads_on(target), plan.smem_on(target)) for target in spec.targets),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
     )
 

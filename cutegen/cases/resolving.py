@@ -63,14 +63,16 @@ def check_cases(spec: Spec, report: Report) -> None:
         if number in met:
             continue
         where = ("schedule", number) if one.always else ("schedule", number, "for")
-        why = "the cases before it take all that it is for"
+        why, help = "the cases before it take all that it is for", "remove it, or move it up"
         if one.targets and not set(one.targets) & set(spec.targets):
-            why = f"the kernel is for {', '.join(spec.targets)}"
+            why, help = f"the kernel is for {', '.join(spec.targets)}", "remove it"
         elif number not in met_alone:
             promised = {**spec.divisible, **spec.static}
             known = [f"{m} {'==' if m in spec.static else '%'} {n}" for m, n in promised.items() if m in one.sizes]
-            why = f"no call is so, as {' and '.join(known)} is promised" if known else "no call is so"
-        report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help="remove it, or move it up")
+            promises = f", as {' and '.join(known)} is promised" if known else ""
+            why = f"no size of the kernel is so{promises}"
+            help = "remove it, or change it"
+        report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help=help)
 
 
 def check_largest(spec: Spec, report: Report) -> None:

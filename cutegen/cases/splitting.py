@@ -81,9 +81,9 @@ def _source(spec: Spec, number: int) -> Source:
 
     values = moved(source.values)
     conditions = spec.schedule.cases[number].conditions
-    for mode in conditions.sizes:
+    for mode in (mode for mode in conditions.sizes if mode not in spec.static):
         place = source.at(*where, "for", mode)
         values |= {("static", mode): place, ("divisible", mode): place}
-    if conditions.align > 1:
-        values |= {("tensors", t.name, "align"): source.at(*where, "for", "align") for t in spec.tensors}
+    for tensor in (t for t in spec.tensors if (t.align or 1) < conditions.align):
+        values["tensors", tensor.name, "align"] = source.at(*where, "for", "align")
     return Source(source.path, moved(source.keys), values)

@@ -72,7 +72,9 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     said = [f"# Case {number}: {one}" for number, one in enumerate(plan.conditions, 1)]
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
-    limits = [limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernel, own)]
+    limits = [
+        limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernels, kernel, own)
+    ]
     documentation = [(inside_text(path, k.number), said) for k in kernels for path, said in k.parts.documentation]
     return KernelParts(
         template="cases.py.j2",
@@ -236,7 +238,7 @@ def _extent(spec: KernelSpec, own: KernelSpec, tensor: Tensor, mode: str) -> str
 # ------------------------------------------------------------------------------------------ limits and memory of calls
 
 
-def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[Limit]:
+def _limits(plan: CasesPlan, kernels: Sequence[_Kernel], kernel: _Kernel, names: Mapping[str, str]) -> list[Limit]:
     """What a case's kernel limits: for all calls where all kernels do, else for those that the case is for."""
     own, unless = kernel.plan.spec, _not_taken(plan, kernel.number)
     found = []
@@ -244,7 +246,7 @@ def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[
         path = inside_text(limit.path, kernel.number)
         tiles = tuple(replaced(text, names) for text in limit.tiles)
         wanted, holds = replaced(limit.wanted, names), replaced(limit.holds, names)
-        alike = all(limit in other for other in _all_limits(plan)) and (tiles, holds) == (limit.tiles, limit.holds)
+        alike = all(limit in other.parts.limits for other in kernels) and (tiles, holds) == (limit.tiles, limit.holds)
         found.append(Limit(path, tiles, wanted, holds, () if alike else unless))
     numbers = own.family.largest(kernel.plan)
     for mode, text in kernel.parts.largest.items():
@@ -254,10 +256,6 @@ def _limits(plan: CasesPlan, kernel: _Kernel, names: Mapping[str, str]) -> list[
         path, size = inside_text("schedule.tiler", kernel.number), f'sizes["{mode}"]'
         found.append(Limit(path, (size,), f'f"{mode} <= {{{most}}}"', f"tiles <= {most}", unless=unless))
     return found
-
-
-def _all_limits(plan: CasesPlan) -> list[tuple[Limit, ...]]:
-    return [case.spec.family.kernel_parts(case).limits for case in plan.cases]
 
 
 def _not_taken(plan: CasesPlan, number: int) -> tuple[tuple[str, ...], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, count
 
 from cutegen.codegen.formatting import replaced
@@ -24,13 +25,13 @@ class Definition:
     regions: tuple[Region, ...] = ()
     constant: Constant | None = None
 
-    @property
+    @cached_property
     def used(self) -> frozenset[str]:
         """The names that it uses, its own among them."""
         names = {node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)}
         return frozenset({*names, self.name})
 
-    @property
+    @cached_property
     def arguments(self) -> frozenset[str]:
         """The names of its arguments, and of those of functions in it."""
         return frozenset(node.arg for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.arg))

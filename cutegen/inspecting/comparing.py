@@ -153,7 +153,7 @@ def _inspect_spec(
         raise OldError(f"{shown(path)} is for {', '.join(built_for)}, and not for {_either(targets)}", _OTHER_TARGET)
     outcomes = _compiled(list(jobs), shown(path), compile)
     return [
-        inspect(outcome.artefact, unit.module.plan.smem_bytes, None)
+        inspect(outcome.artefact, unit.module.plan.smem_on(outcome.artefact.target), None)
         for outcome, unit in zip(outcomes, jobs.values(), strict=True)
     ]
 

@@ -100,15 +100,18 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
 
 def _as_written(symbol: str, kernel: str) -> str:
     """The name that the module gives a function, to whose symbol the compiler appends the types of its arguments."""
-    found = re.match(rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel)_", symbol)
+    found = re.match(
+        rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel(?:_case_*)?(?:_[0-9]+)?)_", symbol
+    )
     return found[1] if found else symbol
 
 
 def inspect_unit(unit: Unit, outcomes: Mapping[str, Outcome]) -> list[Inspection]:
     """Inspects a unit for each target that it compiled for."""
-    smem, expect = unit.module.plan.smem_bytes, unit.module.spec.expect
-    found = [inspect(o.artefact, smem, expect) for o in outcomes.values() if isinstance(o, Compiled)]
-    return [replace(i, occupancy=_occupancy(i, unit.module.plan.threads)) for i in found]
+    plan, expect = unit.module.plan, unit.module.spec.expect
+    artefacts = [outcome.artefact for outcome in outcomes.values() if isinstance(outcome, Compiled)]
+    found = [inspect(artefact, plan.smem_on(artefact.target), expect) for artefact in artefacts]
+    return [replace(one, occupancy=_occupancy(one, plan.threads_on(one.target))) for one in found]
 
 
 def _occupancy(inspection: Inspection, threads: int) -> Occupancy | None:

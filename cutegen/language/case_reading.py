@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutegen.expressions.tree import Compute
-from cutegen.language.cases import MAX_CASES, MAX_PERIOD, Case, Cases, Conditions, Relation, SizeIs
+from cutegen.language.cases import MAX_CASES, MAX_DIVISOR, Case, Cases, Conditions, Relation, SizeIs
 from cutegen.language.context import Context
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
@@ -18,8 +18,8 @@ from cutegen.registry import family_of, family_of_cases
 if TYPE_CHECKING:
     from cutegen.ops.op import Op
 
-_BOUND = re.compile(r"\s*(==|<=|<|>=|>)?\s*([0-9]{1,10})\s*\Z")
-_MULTIPLE = re.compile(r"\s*%\s*([0-9]{1,10})\s*==\s*0\s*\Z")
+_BOUND = re.compile(r"\s*(==|<=|<|>=|>)?\s*([0-9]+)\s*\Z")
+_MULTIPLE = re.compile(r"\s*%\s*([0-9]+)\s*==\s*0\s*\Z")
 FORMS = "`<= 64`, `> 64`, `== 4096` or `% 8 == 0`"
 
 
@@ -84,7 +84,7 @@ def _conditions(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...], n
 def _size_is(ctx: Context, value: Any, *path: str | int) -> SizeIs | None:
     """One condition on a size; None where, once said, it cannot be read."""
     if isinstance(value, int):
-        return SizeIs("==", value)
+        value = str(value)
     if match := _BOUND.match(value):
         relation: Relation = match[1] or "=="  # type: ignore[assignment]  # one of those in the expression
         if int(match[2]) <= MAX_INT:
@@ -92,9 +92,9 @@ def _size_is(ctx: Context, value: Any, *path: str | int) -> SizeIs | None:
         ctx.say("CG137", f"a size is below 2**31, not {match[2]}", *path)
         return None
     if match := _MULTIPLE.match(value):
-        if 1 < int(match[1]) <= MAX_PERIOD:
+        if 1 < int(match[1]) <= MAX_DIVISOR:
             return SizeIs("%", int(match[1]))
-        message = f"a condition divides by 2 to {MAX_PERIOD}, not by {match[1]}"
+        message = f"a condition divides by 2 to {MAX_DIVISOR}, not by {match[1]}"
         ctx.say("CG137", message, *path)
         return None
     ctx.say("CG137", f"`{shown(value)}` is no condition on a size", *path, help=f"write {FORMS}")

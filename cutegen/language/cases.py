@@ -18,7 +18,7 @@ from cutegen.language.model import Schedule
 Relation = Literal["==", "<=", "<", ">=", ">", "%"]
 RELATIONS = get_args(Relation)
 MAX_CASES = 16
-MAX_PERIOD = 1 << 16  # least common multiple of what one mode's conditions divide by
+MAX_DIVISOR = 1 << 16  # of a size
 OWN_KEYS = ("target", "align")  # of `for`, besides the modes
 
 
@@ -201,12 +201,16 @@ def _sizes(cases: Sequence[Conditions], mode: str, fixed: int | None, step: int)
         return [fixed]
     conditions = list(dict.fromkeys(one for case in cases for one in case.sizes.get(mode, ())))
     bounds = sorted({1, *(low for c in conditions for low in (c.within[0], c.within[1] + 1) if 1 <= low <= MAX_INT)})
-    period = math.lcm(step, *(c.number for c in conditions if c.relation == "%"))
+    divisors = [c.number for c in conditions if c.relation == "%"]
+    multiples = {step}  # what divides a size: a least common multiple of some of the divisors
+    for divisor in divisors:
+        multiples |= {several for one in multiples if (several := math.lcm(one, divisor)) <= MAX_INT}
     found: dict[tuple[bool, ...], int] = {}
-    for low, high in itertools.pairwise([*bounds, MAX_INT + 1]):
-        first = -(-low // step) * step
-        for size in range(first, min(high, first + min(period, MAX_PERIOD) + 1), step):
+    for (low, high), multiple in itertools.product(itertools.pairwise([*bounds, MAX_INT + 1]), sorted(multiples)):
+        for size in range(-(-low // multiple) * multiple, high, multiple):
             found.setdefault(tuple(c.holds(size) for c in conditions), size)
+            if all(size % divisor or multiple % divisor == 0 for divisor in divisors):
+                break  # nothing else divides it: what follows is like it, or like a size of another multiple
     return sorted(found.values())
 
 

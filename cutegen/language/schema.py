@@ -117,7 +117,10 @@ def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnosti
         ]
     found: list[Diagnostic] = []
     for error in _validator(expanded).iter_errors(data):
-        found += _diagnostics(error, source, data=data)
+        for diagnostic in _diagnostics(error, source, data=data):
+            said = [d.span for d in found if d.code == "CG103"]
+            if diagnostic.code != "CG103" or diagnostic.span not in said:  # what has two types lacks both
+                found.append(diagnostic)
     return found
 
 
@@ -327,6 +330,8 @@ def _homes(key: str) -> tuple[tuple[str, str], ...]:
 
 def _foreign(path: Path, key: str, data: Any) -> str | None:
     """Where a key belongs that exists, but not here."""
+    if path == ("schedule",) and key == "for":
+        return "`for` says when a case is taken: write `schedule` as a list of cases, each behind a `-`"
     if path[:1] not in ((), ("schedule",)):
         return None
     kind = data.get("op") if isinstance(data, Mapping) else None
@@ -354,6 +359,8 @@ def _modes(data: Any) -> list[str]:
 
 
 def _type_help(path: Path, value: Any, data: Any) -> str | None:
+    if path[:1] == ("schedule",) and any(isinstance(step, int) for step in path[1:2]):
+        path = ("schedule", *path[2:])  # of a case as of the one schedule
     if help := unquoted(value):
         return help
     if path == ("targets",) and isinstance(value, str):

@@ -27,6 +27,14 @@ class Plan:
         """The kernels of which a call has one, by its target and what it is called with: one, or one for each case."""
         return (self,)
 
+    def threads_on(self, target: str) -> int:
+        """Threads of a block on a target: the most that one of its kernels has."""
+        return max(kernel.threads for kernel in self.kernels if target in kernel.spec.targets)
+
+    def smem_on(self, target: str) -> int:
+        """Bytes of dynamic shared memory of a block on a target: the most that one of its kernels has."""
+        return max(kernel.smem_bytes for kernel in self.kernels if target in kernel.spec.targets)
+
     def own_sizes(self, kernel: Plan, sizes: dict[str, int]) -> dict[str, int] | None:
         """The sizes, changed as little as makes a call get that one of the kernels; None where none were found."""
         return sizes

@@ -12,6 +12,7 @@ from cutegen import __version__
 from cutegen.console import Progress
 from cutegen.errors import CutegenError
 from cutegen.exits import FINDINGS
+from cutegen.language.cases import Cases
 from cutegen.language.diagnostics import Span
 from cutegen.measuring.shapes import parse_sizes, shapes_of
 from cutegen.project.selection import SpecFile
@@ -102,6 +103,10 @@ def prepare(units: Sequence[Unit], only: str | None, sizes: Sequence[str], optio
         raise NoTuning(f"{source.shown} holds {len(documents)} documents, each with a schedule of its own", help)
     if (op := chosen[0].module.spec.operation).unmeasured is not None:
         raise NoTuning(f"{chosen[0].kernel} is a {op.name}: there is no other way to do what it does")
+    if isinstance(chosen[0].module.spec.schedule, Cases):
+        raise NoTuning(
+            f"{chosen[0].kernel} has a schedule of several cases", "tune a spec with the schedule of one case"
+        )
     place = _document(chosen[0])
     text = source.file.read_bytes().decode("utf-8")
     kernels = tuple(unit.kernel for unit in units if _document(unit) == place)

@@ -129,8 +129,11 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
             why = "accesses fit all but its end" + f", a multiple of {step}" * (step > 1)
             name = f"{mode} alone does not fit" + f" by {step}" * (step > 1)
             yield Case(f"{name}{of}", why, more, "padded", seed=seed, aligned=aligned)
-    for name in aligned:
-        why = "accesses fit all else"
+    for name, bytes_ in aligned.items():
+        why, half = "accesses fit all else", bytes_ // 2
+        if half > (kernel.tensor(name).align or 1):
+            at_half = {**aligned, name: half}
+            yield Case(f"{name} alone stands at {half}{of}", why, sizes, "offset", seed=seed, aligned=at_half)
         yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > 1:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cutegen.codegen import generate
 from cutegen.language import SpecError, read_specs
 from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
 from cutegen.language.writer import write_spec
@@ -140,6 +141,9 @@ def test_a_list_is_written_as_it_is_read() -> None:
         ("  - for: {N: 8}\n    threads: 0\n  - {}", "CG105", "schedule.0.threads"),
         ("  - threads: 64\n    for: {N: 8}\n  - partition: thread_value\n    threads: 64", "CG203", "threads"),
         ("  []", "CG105", "cases"),
+        ("  - for: {N: 2147483648}\n  - {}", "CG137", "2**31"),
+        ("  - for: {N: 99999999999999999999}\n  - {}", "CG137", "2**31"),
+        ('  - for: {N: ["> 8", "< 4"]}\n  - {}', "CG296", "N > 8, N < 4"),
     ],
 )
 def test_what_is_wrong_is_said(cases: str, code: str, words: str) -> None:
@@ -147,11 +151,54 @@ def test_what_is_wrong_is_said(cases: str, code: str, words: str) -> None:
     assert any(code == one and words in message for one, message in found), found
 
 
+def test_a_case_for_sizes_that_come_late_is_taken() -> None:
+    """What several conditions divide by together may be far beyond each of them."""
+    assert said('  - for: {N: ["% 65536 == 0", "% 81 == 0", "> 0"]}\n  - {}') == []
+    assert [code for code, _ in said('  - for: {N: ["% 65536 == 0", "% 65535 == 0", "> 0"]}\n  - {}')] == ["CG296"]
+
+
+@pytest.mark.parametrize(
+    ("cases", "note", "help"),
+    [
+        ("  - {}\n  - for: {N: 8}", "the cases before it", "move it up"),
+        ("  - for: {N: '< 0'}\n  - {}", "no size", "change it"),
+    ],
+)
+def test_why_a_case_is_never_taken_is_said(cases: str, note: str, help: str) -> None:
+    with pytest.raises(SpecError) as error:
+        generate(spec_of(cases), "x.yaml")
+    (found,) = error.value.diagnostics
+    assert note in found.notes[0] and found.help is not None and help in found.help
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ("schedule: 8", None),
+        ("schedule:\n  for: {N: 8}\n  threads: 64", "as a list of cases"),
+        ("schedule:\n  - {partition: inner, predication: none}", "predication: {M: none, N: none}"),
+    ],
+)
+def test_a_schedule_of_another_kind_has_one_mistake(schedule: str, said: str | None) -> None:
+    with pytest.raises(SpecError) as error:
+        read_specs(TEXT.replace("schedule:\nCASES", schedule))
+    (found,) = error.value.diagnostics
+    assert said is None or found.help is not None and said in found.help
+
+
 def test_a_misspelt_key_of_a_case_is_told_at_its_place() -> None:
     with pytest.raises(SpecError) as error:
         read_specs(spec_of("  - for: {N: 8}\n    treads: 64\n  - {}"))
     (found,) = error.value.diagnostics
     assert (found.span.line, found.span.column, found.help) == (10, 5, "did you mean `threads`?")
+
+
+def test_what_follows_from_the_whole_spec_is_told_there() -> None:
+    """A size that `static` fixes is not what a case says of it."""
+    cases = '  - for: {N: "% 8 == 0", M: "> 8"}\n  - partition: inner\n    threads: 64'
+    text = spec_of(cases) + "static: {N: 64}\n"
+    (found,) = (d for d in generate(text, "x.yaml", performance=True).warnings if d.code == "CG273")
+    assert text.splitlines()[found.span.line - 1] == "static: {N: 64}"
 
 
 def test_tune_is_refused() -> None:

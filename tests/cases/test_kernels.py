@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.host import host_checks
 from cutegen.verification.report import CaseReport
 from cutegen.verification.runner import verify_case
+from cutegen.verification.tensors import make_tensors
 
 SCALE = """\
 cutegen: 1
@@ -150,6 +152,18 @@ def test_sizes_of_a_verification_case_are_those_of_its_kernel(name: str) -> None
             assert not any(one.takes_sizes(case.sizes) for one in before), (kernel.case, case)
 
 
+def test_of_a_target_those_cases_count_that_it_has() -> None:
+    """The blocks of a multiprocessor are not fewer because of a case for another target."""
+    text = SUMS.replace("{target: sm_90a, N: 64}", "{target: sm_90a, N: 8192}").replace("tiler: {N: 32}", "keep: smem")
+    plan = generate(text.replace("    threads_per_row: 32\n    scheduler: {blocks: 4}\n", ""), "x.yaml").modules[0].plan
+    first, *others = plan.kernels
+    assert first.smem_bytes > max(kernel.smem_bytes for kernel in others)
+    assert plan.smem_on("sm_80") == max(kernel.smem_bytes for kernel in others) < plan.smem_on("sm_90a")
+    assert plan.threads_on("sm_80") == max(kernel.threads for kernel in others)
+    for room in prove(plan).occupancy:
+        assert (room.threads, room.shared_memory) == (plan.threads_on(room.target), plan.smem_on(room.target))
+
+
 def test_what_a_case_needs_is_asked_of_all_calls() -> None:
     """What one schedule cannot do without is a promise of the module, unless it is a condition of the case."""
     assert [tensor.align for tensor in module_of("scale").spec.tensors] == [4, 4, 4]
@@ -157,6 +171,16 @@ def test_what_a_case_needs_is_asked_of_all_calls() -> None:
     (module,) = generate(needs.replace("(4,1)\n", "(4,1)\n    copy: {fallback: refuse}\n"), "x.yaml").modules
     assert [tensor.align for tensor in module.spec.tensors] == [16, 16, 16]
     assert module.spec.divisible == {"N": 4} and ("divisible", "N") in module.inferred
+
+
+def test_each_tensor_stands_at_half_of_what_a_case_asks_for() -> None:
+    """Then a case that asks for less than its accesses need is taken wrongly."""
+    kernels = [case for case in derive_cases(module_of("scale").plan) if "alone stands at 8" in case.name]
+    assert [case.name[0] for case in kernels] == ["X", "B", "Y"]
+    for case in kernels:
+        for guarded in make_tensors(module_of("scale").spec, case, "cpu"):
+            bytes_ = 4 * math.gcd(guarded.view.data_ptr() // 4, *(s for s in guarded.view.stride() if s > 1))
+            assert (bytes_ % 16 == 8) == (guarded.tensor.name == case.name[0])
 
 
 TELLING = ("tile", "all one more", "primes", "all one less", "special values", "rows", "padded residue")

@@ -217,6 +217,25 @@ def test_wrong_use(spec: Path, arguments: list[str], words: str) -> None:
     assert done.exit_code == 2 and words in done.stderr
 
 
+def test_a_schedule_of_several_cases_is_refused(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.yaml"
+    text = """\
+cutegen: 1
+kernel: twice
+op: elementwise
+tensors:
+  S: {shape: [N], dtype: f32}
+  D: {shape: [N], dtype: f32, role: out}
+compute: D = 2 * S
+schedule:
+  - for: {N: "<= 64"}
+  - {}
+"""
+    cases.write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(cli, ["tune", str(cases), "--dry-run"])
+    assert done.exit_code == 2 and "several cases" in done.stderr
+
+
 def test_folders_broken_specs_and_probes_are_refused(spec: Path) -> None:
     assert CliRunner().invoke(cli, ["tune", "specs"]).exit_code == 2
     spec.write_text(TUNED.replace("tiler:", "tilr:"))

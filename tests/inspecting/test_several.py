@@ -19,6 +19,8 @@ def test_kernels_go_by_the_names_that_the_module_gives_them() -> None:
     assert _as_written(f"kernel_cutlass_mm_kernel_{types}", "mm") == "mm_kernel"
     assert _as_written(f"kernel_cutlass_my_kernel_x_kernel_{types}", "my_kernel_x") == "my_kernel_x_kernel"
     assert _as_written(f"kernel_cutlass_mm_workspace_B_kernel_{types}", "mm") == "mm_workspace_B_kernel"
+    assert _as_written(f"kernel_cutlass_mm_kernel_2_{types}", "mm") == "mm_kernel_2"
+    assert _as_written(f"kernel_cutlass_mm_kernel_case_2_{types}", "mm") == "mm_kernel_case_2"
     assert _as_written("something_else", "mm") == "something_else"
 
 

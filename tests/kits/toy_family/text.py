@@ -29,7 +29,7 @@ def kernel_parts(plan: FillPlan) -> KernelParts:
         limits=(
             Limit(
                 "schedule.threads",
-                _BLOCKS.format(*plan.spec.output.shape),
+                (_BLOCKS.format(*plan.spec.output.shape),),
                 'f"at most {2**31 - 1} blocks"',
                 "tiles < 2**31",
             ),
