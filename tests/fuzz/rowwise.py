@@ -26,7 +26,8 @@ def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
         document["schedule"] = schedule
     document |= {key: value for key, value in promised.items() if value}
     document |= declare.targets(chance, small) | declare.shapes(chance, modes, promised, small)
-    if "cluster" in document.get("schedule", {}) and chance.odds(0.7):
+    written = document.get("schedule", {})
+    if ("cluster" in written or written.get("keep") == "smem") and chance.odds(0.7):
         document["targets"] = ["sm_90a"]
     if not small and chance.odds(0.1):
         document |= declare.expect(chance)
@@ -156,4 +157,20 @@ def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[
     if chance.odds(0.6):
         divisible.pop(row, None)
         fixed[row] = chance.choice([1, 3, 16, 41, 64, 100, 128, 200, 512] + ([] if small else [4096, 50000]))
+    if chance.odds(0.15):
+        _keep_in_smem(chance, schedule, beside)
+        divisible.pop(row, None)
+        fixed[row] = chance.choice([16, 128, 208, 512, 1040] + ([] if small else [4096, 50000]))
     return schedule, {"divisible": divisible, "static": fixed}
+
+
+def _keep_in_smem(chance: Chance, schedule: dict[str, Any], beside: str | None) -> None:
+    """Has rows wait in shared memory, of which a block has one at a time, or the next one besides."""
+    schedule["keep"] = "smem"
+    schedule.get("tiler", {}).pop(beside, None)
+    for key in ("tiler", "shorter", "longer", "pipeline"):
+        if key != "tiler" or not schedule.get(key):
+            schedule.pop(key, None)
+    if chance.odds(0.6):
+        schedule["scheduler"] = {"kind": "persistent", "blocks": chance.choice([1, 3, 8])}
+        schedule["pipeline"] = {"stages": chance.choice([1, 2, 2])}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import lcm
 from typing import Any
 
-from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.operand_text import OperandText
 from cutegen.families.rowwise.plan import RowwisePlan
@@ -53,7 +54,7 @@ class KeptText:
         bits = f"{self.operand.vector} * {self.operand.tensor.dtype.bits}"
         return ["cute.nvgpu.CopyUniversalOp()", self.element, f"num_bits_per_copy={bits}"]
 
-    def bulk(self, piece: str, size: str, done: str = "") -> list[str]:
+    def bulk(self, piece: str, size: str, done: str = "") -> list[Item]:
         """The arguments of the bulk copy of so many elements of a piece, once `done` of its elements are copied."""
         plan, more = self.plan, f" + {done}" if done else ""
         extent, slot = f"TILER[{plan.spec.lead.shape.index(plan.row)}]", _slot(plan, piece)
@@ -61,8 +62,8 @@ class KeptText:
         target = _place(plan, f"{slot} * {extent}{more}", "0", _stage(plan, self.once))
         return [
             f"bulk_{self.name}",
-            f"neighbours(m{self.name}, {source}, {size})",
-            f"neighbours(s{self.name}, {target}, {size})",
+            ("neighbours(", [f"m{self.name}", source, size], ")"),
+            ("neighbours(", [f"s{self.name}", target, size], ")"),
             "mbar_ptr=loaded",
         ]
 
@@ -212,7 +213,7 @@ def _pieces(plan: RowwisePlan, name: str) -> PiecesText:
     extent, piece = f"m{name}.shape[{axis}]", f"TILER[{axis}]"
     pieces, each = f"cute.ceil_div({extent}, {piece})", "(whole + CLUSTER - 1 - rank) // CLUSTER"
     elements = f"{each if blocks > 1 else 'whole'} * {tile}"
-    if known_divisor(plan.spec, plan.row) % tile == 0:
+    if lcm(known_divisor(plan.spec, plan.row), plan.vector) % tile == 0:
         return PiecesText([f"whole = {extent} // {piece}"], pieces, "whole", "", "", elements, [])
     setup = [f"whole, rest = {extent} // {piece}, {extent} % {piece}"]
     return PiecesText(setup, pieces, "whole", "rest", "whole % CLUSTER", elements, _runs(tile, plan.vector))

@@ -69,6 +69,11 @@ def test_rows_up_to_a_bound_are_right(name: str, slots: int, runs: bool, tmp_pat
     assert problems_of(TEXTS[name], CASES, tmp_path) == []
 
 
+def test_a_piece_of_one_access_leaves_no_rest() -> None:
+    one = SHARED.replace("threads_per_row: 32, tiler: {N: 256}, cluster: {N: 2}", "threads_per_row: 1, tiler: {N: 8}")
+    assert "rest" in module_of(SHARED).text and "rest" not in module_of(one).text.partition("@cute.kernel")[0]
+
+
 MUTANTS = [
     ("shared", "the rest is copied nowhere", {"if (rest & run) != 0:": "if (rest & run) < 0:"}),
     ("shared", "the rest is not counted", {"elements = elements + rest": "pass"}),
