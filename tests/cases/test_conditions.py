@@ -61,10 +61,15 @@ def test_a_condition_and_its_texts_say_the_same(relation: str) -> None:
         assert low <= size <= high or not one.holds(size)
 
 
-def test_a_case_for_no_elements_is_one_as_others() -> None:
-    """Nothing is known of a size that is 0, which is a multiple of all numbers."""
-    assert said('  - for: {N: 0}\n  - for: {M: "< 1"}\n  - for: {N: ">= 0", M: "> 64"}\n  - {}') == []
-    assert said('  - for: {N: ">= 1"}\n    threads: 64\n  - {}') == []
+def test_no_case_is_for_what_has_no_elements() -> None:
+    """Nothing is launched for it, so a case that gets nothing else is never taken."""
+    for cases in (
+        "  - for: {N: 0}\n  - {}",
+        '  - for: {M: "< 1"}\n  - {}',
+        '  - for: {N: ">= 1"}\n    threads: 64\n  - {}',
+    ):
+        assert [code for code, _ in said(cases)] == ["CG296"]
+    assert said('  - for: {N: ">= 0", M: "> 64"}\n  - {}') == []
 
 
 def random_conditions(chance: random.Random) -> Conditions:
