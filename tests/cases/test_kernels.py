@@ -186,6 +186,13 @@ def test_each_tensor_stands_at_half_of_what_a_case_asks_for() -> None:
             assert (bytes_ % 16 == 8) == (guarded.tensor.name == case.name[0])
 
 
+def test_what_every_case_takes_is_the_least_of_them() -> None:
+    """Of the whole kernel sizes are tried that any case must take, whichever one they get to."""
+    plan = module_of("product").plan
+    assert plan.spec.family.covered(plan) == {"M": 16, "K": 8, "N": 16}
+    assert plan.spec.family.largest(plan) == {"N": 65535 * 16}
+
+
 def test_the_memory_of_a_call_is_that_of_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """So checks that run a case on much of a mode do not make more of it for another case than there is."""
     text = PRODUCT.replace("copies: {A: {atom: universal, bits: 128}}", "workspace: {B: {major: N}}")
