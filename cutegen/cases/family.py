@@ -81,6 +81,14 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def scratch(self, plan: CasesPlan) -> Iterator[Scratch]:
         return (one for case in plan.cases for one in case.spec.family.scratch(case))
 
+    def largest(self, plan: CasesPlan) -> Mapping[str, int]:
+        """The largest sizes that every case takes."""
+        found: dict[str, int] = {}
+        for case in plan.cases:
+            for mode, most in case.spec.family.largest(case).items():
+                found[mode] = min(most, found.get(mode, most))
+        return found
+
     def blocks(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
         case = plan.taken(sizes)
         return case.spec.family.blocks(case, sizes)
@@ -105,7 +113,9 @@ class CasesFamily(Family[Cases, CasesPlan]):
         return min((dtype for dtype in found if dtype is not None), key=lambda dtype: dtype.bits, default=None)
 
     def covered(self, plan: CasesPlan) -> dict[str, int]:
-        return plan.cases[0].spec.family.covered(plan.cases[0])
+        """The least along each mode that a block of any case covers: no call has more blocks than follow from that."""
+        found = [case.spec.family.covered(case) for case in plan.cases]
+        return {mode: min(one[mode] for one in found) for mode in plan.spec.modes}
 
     def reached(self, plan: CasesPlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         case = plan.taken(sizes)

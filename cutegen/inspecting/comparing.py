@@ -16,7 +16,7 @@ from cutegen.compiling import Compiled, Job, Outcome
 from cutegen.console import print_table
 from cutegen.errors import CutegenError
 from cutegen.exits import FINDINGS
-from cutegen.inspecting.inspection import Code, Inspection, inspect, inspection_from_json, longest_loop
+from cutegen.inspecting.inspection import NUMBER, Code, Inspection, inspect, inspection_from_json, longest_loop
 from cutegen.project.paths import shown
 from cutegen.project.selection import SUFFIXES, SpecFile
 from cutegen.project.sources import Unit
@@ -110,12 +110,12 @@ def _inspect_module(text: str, name: str, targets: Sequence[str], compile: Compi
         raise OldError(f"{name} is no Python: line {error.lineno}: {error.msg}") from None
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions}
-    kernels = [  # of which one has the name of the public function; the others fill workspaces
+    kernels = {  # of which one has the name of the public function, in each case; the others fill workspaces
         kernel
         for node in functions
         if any(ast.unparse(d) == "cute.kernel" for d in node.decorator_list)
-        and (kernel := node.name.removesuffix("_kernel")) in names
-    ]
+        and (kernel := re.sub(rf"_kernel{NUMBER}\Z", "", node.name)) in names
+    }
     built_for = [
         element.value
         for node in body
@@ -127,7 +127,7 @@ def _inspect_module(text: str, name: str, targets: Sequence[str], compile: Compi
     ]
     if len(kernels) != 1 or not built_for:
         raise OldError(f"{name} has no kernel and TARGETS as a generated module has", "was it edited?")
-    jobs = [Job(text, kernels[0], target) for target in targets if target in built_for]
+    jobs = [Job(text, kernel, target) for kernel in kernels for target in targets if target in built_for]
     if not jobs:
         raise OldError(f"{name} is for {', '.join(built_for)}, and not for {_either(targets)}", _OTHER_TARGET)
     # What dynamic shared memory it asks for is only known to the plan that it was made from

@@ -15,6 +15,7 @@ from cutegen.console import Progress, print_table
 from cutegen.language.model import Expect
 from cutegen.project.sources import Unit
 
+NUMBER = r"(?:_case_*)?(?:_[0-9]+)?"  # of a case, behind the name of its kernel
 _PTX_VERSION = re.compile(r"^\s*\.version\s+(\S+)", re.MULTILINE)
 
 Kinds = Mapping[str, Mapping[str, int]]  # kind -> mnemonic -> how many
@@ -100,9 +101,7 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
 
 def _as_written(symbol: str, kernel: str) -> str:
     """The name that the module gives a function, to whose symbol the compiler appends the types of its arguments."""
-    found = re.match(
-        rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel(?:_case_*)?(?:_[0-9]+)?)_", symbol
-    )
+    found = re.match(rf"kernel_cutlass_({re.escape(kernel)}(?:_workspace_\w+?)?_kernel{NUMBER})_", symbol)
     return found[1] if found else symbol
 
 

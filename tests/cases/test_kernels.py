@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,9 +17,11 @@ from cutegen.codegen import Module, generate
 from cutegen.codegen.formatting import WIDTH
 from cutegen.drawing.kernels import draw_kernel
 from cutegen.language.writer import write_spec
-from cutegen.verification.cases import derive_cases
+from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.host import host_checks
+from cutegen.verification.host.checks import _checks
+from cutegen.verification.host.judging import Host
 from cutegen.verification.report import CaseReport
 from cutegen.verification.runner import verify_case
 from cutegen.verification.tensors import make_tensors
@@ -181,6 +184,26 @@ def test_each_tensor_stands_at_half_of_what_a_case_asks_for() -> None:
         for guarded in make_tensors(module_of("scale").spec, case, "cpu"):
             bytes_ = 4 * math.gcd(guarded.view.data_ptr() // 4, *(s for s in guarded.view.stride() if s > 1))
             assert (bytes_ % 16 == 8) == (guarded.tensor.name == case.name[0])
+
+
+def test_what_every_case_takes_is_the_least_of_them() -> None:
+    """Of the whole kernel sizes are tried that any case must take, whichever one they get to."""
+    plan = module_of("product").plan
+    assert plan.spec.family.covered(plan) == {"M": 16, "K": 8, "N": 16}
+    assert plan.spec.family.largest(plan) == {"N": 65535 * 16}
+
+
+def test_the_memory_of_a_call_is_that_of_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So checks that run a case on much of a mode do not make more of it for another case than there is."""
+    text = PRODUCT.replace("copies: {A: {atom: universal, bits: 128}}", "workspace: {B: {major: N}}")
+    plan = generate(text, "x.yaml").modules[0].plan
+    hosts: list[Host] = []
+    monkeypatch.setattr("cutegen.verification.host.long_sums.checks", lambda host: hosts.append(host) or ())
+    case = Case("small", "", {"M": 4, "N": 4, "K": 4})
+    tensors = make_tensors(plan.spec, case, "cpu")
+    assert list(_checks(Host(plan, ModuleType("x"), EmulatorExecutor(), case, tensors)))
+    assert [len(list(kernel.spec.family.scratch(kernel))) for kernel in plan.kernels] == [0, 1, 0]
+    assert [len(host.scratch) for host in hosts] == [1, 1, 1]
 
 
 TELLING = ("tile", "all one more", "primes", "all one less", "special values", "rows", "padded residue")

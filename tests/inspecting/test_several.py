@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cutegen.codegen import generate
 from cutegen.compiling import Failed, Job, Outcome
 from cutegen.inspecting.comparing import OldError, _inspect_module
 from cutegen.inspecting.inspection import _as_written
@@ -24,8 +25,30 @@ def test_kernels_go_by_the_names_that_the_module_gives_them() -> None:
     assert _as_written("something_else", "mm") == "something_else"
 
 
-def test_a_module_of_two_kernels_is_compared_by_the_one_that_is_called() -> None:
-    text = (ROOT / "generated/gemm_f32_fma_workspace_kkn.py").read_text(encoding="utf-8")
+CASES = """\
+cutegen: 1
+kernel: twice
+op: elementwise
+tensors:
+  S: {shape: [N], dtype: f32}
+  D: {shape: [N], dtype: f32, role: out}
+compute: D = 2 * S
+schedule:
+  - for: {N: "<= 64"}
+    threads: 32
+  - {}
+targets: [sm_90a]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gemm_f32_fma_workspace_kkn", (ROOT / "generated/gemm_f32_fma_workspace_kkn.py").read_text(encoding="utf-8")),
+        ("twice", generate(CASES, "x.yaml").modules[0].text),
+    ],
+)
+def test_a_module_of_several_kernels_is_compared_by_the_one_that_is_called(name: str, text: str) -> None:
     asked: list[Job] = []
 
     def compile(jobs: Sequence[Job]) -> Sequence[Outcome]:
@@ -34,4 +57,4 @@ def test_a_module_of_two_kernels_is_compared_by_the_one_that_is_called() -> None
 
     with pytest.raises(OldError, match="enough"):
         _inspect_module(text, "old.py", ["sm_90a"], compile)
-    assert [(job.kernel, job.target) for job in asked] == [("gemm_f32_fma_workspace_kkn", "sm_90a")]
+    assert [(job.kernel, job.target) for job in asked] == [(name, "sm_90a")]

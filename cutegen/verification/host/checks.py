@@ -44,7 +44,7 @@ def _checks(host: Host) -> Iterator[Check]:
         yield from wrong_tensors.checks(host, number)
     yield from sizes.checks(host)
     for kernel in host.plan.kernels:
-        usual = replace(host, plan=kernel.spec.family.variants(kernel)[0])
+        usual = replace(host, plan=kernel.spec.family.variants(kernel)[0], whole=host.plan)
         for check in (*far_blocks.checks(usual), *long_sums.checks(usual)):
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
     yield from memory.checks(host)

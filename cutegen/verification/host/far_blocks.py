@@ -117,7 +117,7 @@ def _all(host: Host, mode: str, tiles: int) -> _Call:
 
 def _order(host: Host, mode: str) -> Order | None:
     """In which order blocks take tiles, as a small grid shows; None where it shows none."""
-    if any(True for _ in host.spec.family.scratch(host.plan)):
+    if host.scratch:
         return None  # blocks read there what others have written
     call = _call(host, mode, _SMALL, [1, _SMALL // 2, _SMALL - 1])
     if _affordable(host, call) and _launched(host, call) == call.tiles * call.others:

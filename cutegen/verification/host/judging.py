@@ -18,6 +18,7 @@ from cutegen.verification.executor import CannotRun, Executor
 if TYPE_CHECKING:
     import torch
 
+    from cutegen.analysis.proof import Scratch
     from cutegen.verification.tensors import Guarded
 
 
@@ -34,7 +35,8 @@ class Check:
 class Host:
     """A module and the arguments of a call with nothing wrong, from which checks make others.
 
-    `case` says their sizes; `tensors` are in the spec's order, and so are `scalars`, by name.
+    `case` says their sizes; `tensors` are in the spec's order, and so are `scalars`, by name. `whole` is the plan of
+    the module where `plan` is that of one of its kernels, None where they are the same.
     """
 
     plan: Plan
@@ -43,6 +45,13 @@ class Host:
     case: Case
     tensors: tuple[Guarded, ...]
     scalars: Mapping[str, object] = field(default_factory=dict)
+    whole: Plan | None = None
+
+    @property
+    def scratch(self) -> tuple[Scratch, ...]:
+        """The memory that a call makes besides its outputs, for whichever kernel."""
+        plan = self.whole or self.plan
+        return tuple(plan.spec.family.scratch(plan))
 
     @property
     def spec(self) -> KernelSpec:

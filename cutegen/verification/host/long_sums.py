@@ -24,6 +24,8 @@ def checks(host: Host) -> Iterator[Check]:
     the loop over them are not alike, there are fewer tiles, which run in full.
     """
     spec = host.spec
+    if any(spec.sizes_of(mode)[1] == 0 for mode in spec.modes):
+        return  # a case for no elements, of which no sums are taken
     for mode in (m for m in spec.operation.contracted(spec) if m not in spec.static):
         if _all(host, mode, 1).seconds(host) <= _DEAR:
             what = f"accepts as many tiles of {mode} as can be run"
@@ -34,7 +36,7 @@ def _wrong_with_many(host: Host, mode: str) -> str:
     """What is wrong with as many tiles of a mode as can be run."""
     if not host.executor.chooses_blocks:
         return wrong(host, _all(host, mode, _MORE))
-    if not any(True for _ in host.spec.family.scratch(host.plan)):  # which is as long as the mode
+    if not host.scratch:  # which is as long as the mode
         for tiles in _TRIED:
             call = _some(host, mode, tiles)
             with suppress(CannotRun):  # the rounds of some loop are not alike

@@ -184,7 +184,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         return
     if taken is False and accepted != dict(sizes):
         accepted = dict(sizes)  # it is to be refused
-    if sum(scratch.bytes(accepted) for scratch in spec.family.scratch(host.plan)) > _SCRATCH:
+    if sum(scratch.bytes(accepted) for scratch in host.scratch) > _SCRATCH:
         return
     made = {}
     for tensor in spec.tensors:
