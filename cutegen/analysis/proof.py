@@ -62,16 +62,24 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What one of a module's kernels accesses and needs; `case` says which calls it is for, empty for the only one."""
+
+    case: str
+    rows: tuple[Row, ...]
+    buffers: tuple[Buffer, ...]
+    shared_memory: int  # bytes a block
+    occupancy: tuple[Occupancy, ...]  # on each target that it is for
+
+
+@dataclass(frozen=True)
 class Proof:
     """Everything that is known of a kernel before it is compiled, of the plan that it is printed from."""
 
     kernel: str
     claims: tuple[Claim, ...]
-    rows: tuple[Row, ...]
-    buffers: tuple[Buffer, ...]
-    shared_memory: int
+    parts: tuple[Part, ...]
     scratch: tuple[Scratch, ...]
-    occupancy: tuple[Occupancy, ...]
     rooflines: tuple[Roofline, ...]
 
     @property
@@ -85,12 +93,20 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
     return Proof(
         kernel=spec.kernel,
         claims=claims(plan),
+        parts=tuple(_part(kernel) for kernel in plan.kernels),
+        scratch=tuple(spec.family.scratch(plan)),
+        rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
+    )
+
+
+def _part(plan: Plan) -> Part:
+    spec = plan.spec
+    return Part(
+        case=plan.case,
         rows=tuple(_row(plan, access) for access in accesses(plan)),
         buffers=tuple(spec.family.buffers(plan)),
         shared_memory=plan.smem_bytes,
-        scratch=tuple(spec.family.scratch(plan)),
         occupancy=tuple(occupancy(target, plan.threads_on(target), plan.smem_on(target)) for target in spec.targets),
-        rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
     )
 
 

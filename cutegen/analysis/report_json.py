@@ -7,25 +7,30 @@ from dataclasses import asdict
 from typing import Any
 
 from cutegen.analysis.occupancy import as_json as occupancy_json
-from cutegen.analysis.proof import Proof, Row
+from cutegen.analysis.proof import Part, Proof, Row
 from cutegen.layouts import format_layout
 
 
 def as_json(proof: Proof) -> dict[str, Any]:
     """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, workspaces, occupancy, roofline}`.
 
-    Units are seconds and bytes.
+    Units are seconds and bytes. Of a kernel of several cases accesses, buffers and occupancy each say of which `case`;
+    `shared_memory.bytes` is the most that one of them has.
     """
+    parts = proof.parts
     return {
         "holds": proof.holds,
         "claims": [{**asdict(claim), "path": list(claim.path)} for claim in proof.claims],
-        "accesses": [_access_json(row) for row in proof.rows],
-        "shared_memory": {"bytes": proof.shared_memory, "buffers": [asdict(b) for b in proof.buffers]},
+        "accesses": [_access_json(row) | _case(part) for part in parts for row in part.rows],
+        "shared_memory": {
+            "bytes": max(part.shared_memory for part in parts),
+            "buffers": [asdict(b) | _case(part) for part in parts for b in part.buffers],
+        },
         "workspaces": [
             {**asdict(x), "sizes": [{"sizes": dict(s), "bytes": x.bytes(s)} for s in _sizes(proof)]}
             for x in proof.scratch
         ],
-        "occupancy": [occupancy_json(o) for o in proof.occupancy],
+        "occupancy": [occupancy_json(o) | _case(part) for part in parts for o in part.occupancy],
         "roofline": [
             {**asdict(r), "intensity": r.intensity, "bound": r.bound, "seconds": r.seconds, "waves": r.waves}
             for r in proof.rooflines
@@ -36,6 +41,10 @@ def as_json(proof: Proof) -> dict[str, Any]:
 def _sizes(proof: Proof) -> list[Mapping[str, int]]:
     """The sizes that were asked for, each once."""
     return list({tuple(r.sizes.items()): r.sizes for r in proof.rooflines}.values())
+
+
+def _case(part: Part) -> dict[str, Any]:
+    return {"case": part.case} if part.case else {}
 
 
 def _access_json(row: Row) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cutegen.analysis.claims import Claim
 from cutegen.analysis.occupancy import Occupancy, most_registers
-from cutegen.analysis.proof import Proof, Row
+from cutegen.analysis.proof import Part, Proof, Row
 from cutegen.analysis.roofline import Roofline
 from cutegen.analysis.words import count, duration
 
@@ -24,13 +24,18 @@ def as_lines(proof: Proof) -> list[str]:
         found = [claim for claim in proof.claims if claim.kind == kind]
         if found:
             lines += ["", f"  {title}", *(line for claim in found for line in _claim(claim))]
-    if proof.rows:
-        lines += ["", "  accesses, one instruction of one warp", *_table([_cells(row) for row in proof.rows]), _ASSUMED]
-    if proof.buffers:
-        lines += ["", "  shared memory", *_shared(proof)]
+    assumed = [_ASSUMED]
+    for part in proof.parts:
+        of_case = f" of {part.case}" if part.case else ""
+        if part.rows:
+            table = _table([_cells(row) for row in part.rows])
+            lines += ["", f"  accesses{of_case}, one instruction of one warp", *table, *assumed]
+            assumed = []
+        if part.buffers:
+            lines += ["", f"  shared memory{of_case}", *_shared(part)]
+        lines += ["", f"  occupancy{of_case}", *(f"    {_occupied(o)}" for o in part.occupancy)]
     if proof.scratch:
         lines += ["", "  workspaces, memory of a call's own that passes on what one kernel wrote", *_scratch(proof)]
-    lines += ["", "  occupancy", *(f"    {_occupied(o)}" for o in proof.occupancy)]
     if proof.rooflines:
         lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]
     return lines
@@ -57,12 +62,12 @@ def _cells(row: Row) -> list[str]:
     return cells
 
 
-def _shared(proof: Proof) -> Iterator[str]:
-    for b in proof.buffers:
+def _shared(part: Part) -> Iterator[str]:
+    for b in part.buffers:
         padded = f" + {b.stride - b.rows}" if b.stride > b.rows else ""
         stages, size = count(b.stages, "stage"), count(b.bytes, "byte")
         yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} {b.what} * {stages}, {size}"
-    yield f"    together {count(proof.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
+    yield f"    together {count(part.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
 
 
 def _scratch(proof: Proof) -> Iterator[str]:

@@ -144,7 +144,7 @@ class CasesFamily(Family[Cases, CasesPlan]):
                     replace(s, path=inside(s.path, number) if s.path else ("schedule", number)) for s in figure.subjects
                 )
                 title = f"{figure.title}, {case.case}"
-                found.append(replace(figure, name=f"{figure.name}_{number + 1}", title=title, subjects=subjects))
+                found.append(replace(figure, name=f"{figure.name}-{number + 1}", title=title, subjects=subjects))
         return tuple(found)
 
     def facts(self, plan: CasesPlan) -> list[tuple[str, str]]:

@@ -388,8 +388,8 @@ def modules_of(path: Path) -> dict[str, Module]:
 def chosen(path: Path) -> list[str]:
     """Of products that differ in nothing but majorness the four in which any two tensors meet in all of theirs. Of row
     kernels those without sums over the rows, whose memory the recorder does not make, and those whose blocks have rows
-    of their own, of which it runs one."""
-    modules = modules_of(path)
+    of their own, of which it runs one; of kernels of several cases none, each being one of those."""
+    modules = {name: m for name, m in modules_of(path).items() if len(m.plan.kernels) == 1}
     rows = [m.plan for m in modules.values() if isinstance(m.plan, RowwisePlan)]
     if any(plan.program.columns or plan.cluster > 1 for plan in rows):
         return []

@@ -20,7 +20,8 @@ def test_a_plan_without_accesses_is_proved() -> None:
     plan = plain_plan()
     proof = prove(plan, [SIZES])
     assert proof.holds and [claim.text for claim in proof.claims] == ["tiles are whole"]
-    assert accesses(plan) == () == proof.rows == proof.buffers
+    (part,) = proof.parts
+    assert accesses(plan) == () == part.rows == part.buffers
     lines = as_lines(proof)
     assert "    holds: tiles are whole" in lines and not any("accesses" in line for line in lines)
     assert as_json(proof)["accesses"] == [] and as_json(proof)["holds"]

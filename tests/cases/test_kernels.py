@@ -138,7 +138,7 @@ def test_every_case_is_proved_drawn_and_told_apart_in_the_regions(name: str) -> 
     assert proof.holds
     for number in (1, 2, 3):
         assert any(claim.text.startswith(f"case {number} (") for claim in proof.claims)
-        assert any(figure.name.endswith(f"_{number}") for figure in draw_kernel(module.plan))
+        assert any(figure.name.endswith(f"-{number}") for figure in draw_kernel(module.plan))
         assert any(region.path[:2] == ("schedule", number - 1) for region in module.regions)
 
 
@@ -163,8 +163,10 @@ def test_of_a_target_those_cases_count_that_it_has() -> None:
     assert first.smem_bytes > max(kernel.smem_bytes for kernel in others)
     assert plan.smem_on("sm_80") == max(kernel.smem_bytes for kernel in others) < plan.smem_on("sm_90a")
     assert plan.threads_on("sm_80") == max(kernel.threads for kernel in others)
-    for room in prove(plan).occupancy:
-        assert (room.threads, room.shared_memory) == (plan.threads_on(room.target), plan.smem_on(room.target))
+    for part, kernel in zip(prove(plan).parts, plan.kernels, strict=True):
+        assert [room.target for room in part.occupancy] == list(kernel.spec.targets)
+        for room in part.occupancy:
+            assert (room.threads, room.shared_memory) == (kernel.threads, kernel.smem_bytes)
 
 
 def test_what_a_case_needs_is_asked_of_all_calls() -> None:

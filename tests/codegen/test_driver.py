@@ -102,7 +102,7 @@ class Toy(Family[ToySchedule, Plan]):
             context={"source": "X"},
             parameters=("last: cutlass.Int32",),
             launched={"last": "mY.shape[0] - 1"},
-            limits=(Limit("schedule", 'sizes["N"]', '"at most as many elements as threads"', "tiles <= THREADS"),),
+            limits=(Limit("schedule", ('sizes["N"]',), '"at most as many elements as threads"', "tiles <= THREADS"),),
         )
 
 

@@ -171,7 +171,7 @@ KEPT = "static: {Zzn: 3072}\nschedule: {keep: smem, cluster: {Zzn: 2}}"
 
 
 @pytest.mark.parametrize(
-    ("compute", "more"), [(SOFTMAX, ""), ("Zzd = Zza * mean(Zza, Zzn) * Zzb", AHEAD), (SOFTMAX, KEPT)]
+    ("compute", "more"), [(SOFTMAX, "targets: [sm_80]"), ("Zzd = Zza * mean(Zza, Zzn) * Zzb", AHEAD), (SOFTMAX, KEPT)]
 )
 def test_names_of_a_row_kernels_module_are_reserved(compute: str, more: str) -> None:
     """But for those of functions for several reductions at once, which name them all."""

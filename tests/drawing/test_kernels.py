@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -32,7 +33,7 @@ def test_every_kernel_has_pictures_that_all_renderers_draw(spec: str) -> None:
     assert figures and len({drawn.name for drawn in figures}) == len(figures)
     for drawn in figures:
         assert re.fullmatch(r"[a-z0-9-]+", drawn.name)
-        assert drawn.title in " ".join(render_svg(drawn).split()) or "'" in drawn.title
+        assert escape(drawn.title) in " ".join(render_svg(drawn).split()) or "'" in drawn.title
         assert render_text(drawn, 100)[0].plain.startswith(drawn.title[:20])
         for grid in grids(drawn):
             assert all(cell.colour is None or cell.colour < len(drawn.palette) for _, _, cell in cells(grid))

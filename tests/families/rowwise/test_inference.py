@@ -33,9 +33,13 @@ compute: Y = X * rsqrt(sum(X * X, N))
 """
 
 
+ANY = "targets: [sm_80]\n"  # one that has neither clusters nor bulk copies
+HOPPER = "targets: [sm_90a]\n"
+
+
 def inferred(text: str) -> RowwisePlan:
-    """The plan of a spec that has nothing to complain about."""
-    found = generate(text, "x.yaml")
+    """The plan of a spec that has nothing to complain about, and one schedule; for sm_80 where it does not say."""
+    found = generate(text if "targets:" in text else text + ANY, "x.yaml")
     assert found.warnings == ()
     (module,) = found.modules
     assert isinstance(module.plan, RowwisePlan)
@@ -70,7 +74,6 @@ def test_a_row_of_fixed_size_is_held_by_few_threads_and_loaded_once(
     assert ("N" in plan.masked) == (extent != size) and ("M" in plan.masked) == (rows > 1)
 
 
-HOPPER = "targets: [sm_90a]\n"
 SOFTMAX = """\
 cutegen: 1
 kernel: softmax
@@ -341,6 +344,7 @@ def specs(draw: st.DrawFn) -> str:
             st.booleans())}  # fmt: skip
     if draw(st.booleans()) and "N" not in more.get("static", {}):
         more["divisible"] = {"N": draw(st.sampled_from([1, 2, 3, 6, 8, 24, 512]))}
+    more["targets"] = draw(st.sampled_from([["sm_80"], ["sm_90a"], ["sm_80", "sm_90a"]]))
     return document("rowwise", tensors, compute, schedule, **more)  # type: ignore[arg-type]
 
 
@@ -363,11 +367,15 @@ def test_what_is_inferred_is_right_and_proved(text: str) -> None:
     if report.failed:
         event("too many threads")
         return
-    plan = make_plan(spec)
-    assert isinstance(plan, RowwisePlan) and not failing(plan), failing(plan)
-    event(plan.keep)
-    assert plan.threads == plan.rows * plan.threads_per_row <= 1024 or plan.fewer_threads
-    assert plan.walked or plan.longer or plan.tile["N"] >= spec.static["N"]
+    kernels = spec.family.kernels(spec, report)
+    event(f"{len(kernels)} kernels")
+    for one, _ in kernels:
+        plan = make_plan(one)
+        assert isinstance(plan, RowwisePlan) and not failing(plan), failing(plan)
+        event(plan.keep)
+        assert plan.threads == plan.rows * plan.threads_per_row <= 1024 or plan.fewer_threads
+        longest = one.static.get("N", one.sizes_of("N")[1])
+        assert plan.walked or plan.longer or max(plan.slots, 1) * plan.row_tile >= longest
 
 
 @quick
@@ -387,10 +395,12 @@ def test_everything_that_was_inferred_says_why(text: str) -> None:
     spec, report = resolved(text)
     if report.failed:
         return
-    for field in ("keep", "threads_per_row"):
-        assert (("schedule", field) in report.inferred) == (field not in text)
     assert all(report.inferred.values())
-    assert set(spec.schedule.tiler or {}) == set(spec.lead.shape)
+    whole = ("schedule",) in report.inferred  # with its cases, and where each keeps its rows
+    for one, told in spec.family.kernels(spec, report):
+        for field in ("keep", "threads_per_row"):
+            assert whole or (("schedule", field) in told.inferred) == (field not in text)
+        assert set(one.schedule.tiler or {}) == set(one.lead.shape)
 
 
 def test_a_schedule_that_is_not_sound_is_left_to_lint() -> None:
