@@ -116,6 +116,13 @@ STORED["schedule"]["copies"]["A"]["atom"] = "universal"
 TURNED: Spec = copy.deepcopy(GEMM)
 TURNED["tensors"]["B"]["major"] = "K"
 TURNED["schedule"]["workspace"] = {"B": {"major": "N", "thread_layout": "(16,16):(1,16)"}}
+OF_CASES: Spec = ELEMENTWISE | {
+    "schedule": [
+        {"for": {"N": "% 8 == 0", "target": "sm_80", "align": 32}, **ELEMENTWISE["schedule"]},
+        ELEMENTWISE["schedule"],
+    ],
+    "targets": ["sm_80", "sm_90a"],
+}
 PROBE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -307,6 +314,16 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (ROWWISE, "schedule.scheduler", {"raster": "N"}, REFUSED),
         (ROWWISE, "schedule.scheduler", {"raster": "K"}, REFUSED),
     ],
+    "case.for": [
+        (OF_CASES, "schedule.0.for", {"N": "% 8 == 0"}, TEXT),
+        (OF_CASES, "schedule.0.for.N", "<= 512", TEXT),
+        (OF_CASES, "schedule.0.for.N", "< -1", REFUSED),
+    ],
+    "case.for.target": [
+        (OF_CASES, "schedule.0.for.target", "sm_90a", TEXT),
+        (OF_CASES, "schedule.0.for.target", "sm_100a", REFUSED),
+    ],
+    "case.for.align": [(OF_CASES, "schedule.0.for.align", 64, TEXT), (OF_CASES, "schedule.0.for.align", 3, REFUSED)],
     "probe_schedule.tv_layout": [(PROBE, "schedule.tv_layout", "((2,2),(3,2)):((2,12),(4,1))", TEXT)],
     "probe_schedule.tiler": [(PROBE, "schedule.tiler", {"M": 12, "N": 2}, TEXT)],
 }
@@ -325,8 +342,14 @@ def fields(node: Mapping[str, Any], prefix: str) -> Iterator[str]:
 def test_every_field_of_the_schema_is_perturbed() -> None:
     schema = json.loads(schema_text())
     found = set(fields(schema, ""))
-    for name, definition in schema["definitions"].items():
-        found |= set(fields(definition, f"{name}."))
+    definitions = schema["definitions"]
+    for name, definition in definitions.items():
+        if not name.endswith("_case"):
+            found |= set(fields(definition, f"{name}."))
+            continue
+        own, schedule = set(fields(definition, "")), set(fields(definitions[name.replace("_case", "_schedule")], ""))
+        assert schedule == {field for field in own if field.split(".")[0] != "for"}
+        found |= {f"case.{field}" for field in own - schedule}
     assert found == set(PERTURBED)
 
 
@@ -339,7 +362,7 @@ def changed(spec: Spec, path: str, value: Any) -> Spec:
     *parents, last = path.split(".")
     node = result
     for step in parents:
-        node = node[step]
+        node = node[int(step) if step.isdigit() else step]
     node[last] = value
     return result
 

@@ -52,6 +52,8 @@ def test_a_bool_is_0_or_1(dtype: str, compute: str, partition: str, bits: int | 
         "Y": {"shape": ["M", "N"], "dtype": "bool", "role": "out"},
     }
     schedule: dict[str, Any] = {"partition": partition} | ({} if bits is None else {"copy": {"bits": bits}})
+    if partition == "inner":
+        schedule["threads"] = 32
     verified(module_of(document("elementwise", tensors, compute, schedule, targets=["sm_90a"])), tmp_path)
 
 
