@@ -9,7 +9,7 @@ from math import prod
 from cutegen.expressions.tree import Call, walk
 from cutegen.planning.plan import Plan
 
-LARGEST_TENSOR = (1 << 22) + (1 << 16)
+LARGEST_TENSOR = 10 << 20
 """Elements of the largest tensor that the emulator takes."""
 # Seconds, measured on one core of a server. Of data and what guards them, of the reference, of the emulator.
 _ELEMENT, _NODE = 50e-9, 15e-9

@@ -154,7 +154,9 @@ def _telling_rows(
 ) -> torch.Tensor:
     """`values` whose rows along `summed` take turns in what reductions treat apart, the first at a random one.
 
-    Without such modes they are ordinary numbers: what scales rows should not hide them.
+    Each time all kinds have had their turn the next is passed over, so that rows which are a fixed distance apart, as
+    those that one block walks, are of different kinds. Without modes that are summed over they are ordinary numbers:
+    what scales rows should not hide them.
     """
     import torch
 
@@ -169,7 +171,7 @@ def _telling_rows(
     start = int(torch.randint(len(_ROWS), (), generator=generator))
     places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
     for number, (row, place) in enumerate(zip(rows, places, strict=True)):
-        match _ROWS[(number + start) % len(_ROWS)]:
+        match _ROWS[(number + number // len(_ROWS) + start) % len(_ROWS)]:
             case "equal":
                 row.fill_(row[0].item())
             case "lowest":
@@ -188,6 +190,8 @@ def _telling_rows(
                 row.fill_(torch.finfo(getattr(torch, kept.torch)).max if kept.is_float else largest)
             case "large":
                 row.fill_(_large(kept))
+            case "far below zero" if kept.is_float:  # where a maximum that starts at 0 leaves nothing of exponentials
+                row.copy_(-30 * row.abs() - (1000 if kept is Dtype.f64 else 200))
             case "cancelling":
                 row[1::2] = 0 if kept.is_unsigned else -row[: len(row) // 2 * 2 : 2]
             case "zero but one":
@@ -209,7 +213,9 @@ _ROWS = (
     "zero but one",
     "largest",
     "lowest from there on",
+    "far below zero",
 )
+KINDS_OF_ROWS = len(_ROWS)
 
 
 def _rows(

@@ -179,6 +179,7 @@ def _write(
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
     log.check_fenced(access)
+    lanes.team.mbarriers.check_shown(uses)
     start_writes(lanes, access, uses, len(data), seen)
     store_shared(lanes.shared, access, data, lost)
 

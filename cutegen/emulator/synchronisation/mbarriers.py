@@ -185,6 +185,26 @@ class Mbarriers:
         for _ in self._each(uses):
             pass
 
+    def check_shown(self, uses: Uses) -> None:
+        """Raises Stop for an mbarrier that no fence has shown to the async proxy, for a copy that is to count at it.
+
+        That is a fence.mbarrier_init of the thread that has initialised it, or a proxy fence after that. Waiting for
+        the thread does not do: its store to the mbarrier is of the generic proxy (PTX ISA 9.1, section 9.7.13.4).
+        """
+        clocks = self.clocks
+        clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
+        for index, mbarrier in self._each(uses):
+            if mbarrier.published:
+                continue
+            maker, made = np.asarray(mbarrier.maker), np.asarray(mbarrier.made)
+            shown = clocks.covered(clusters[index], members[index], maker, made)
+            if not shown.all():
+                text = f"the mbarrier at byte {mbarrier.offset} of shared memory was initialised (PTX line "
+                text += (
+                    f"{mbarrier.line}) with no fence.mbarrier_init or fence.proxy.async before a bulk copy counts there"
+                )
+                raise self._stop(text, uses, int(index[int((~shown).argmax())]), mbarrier)
+
     def test(self, uses: Uses, wanted: Array, *, parity: bool, relaxed: bool) -> Array:
         """Which of the lanes find that the phase has ended that they ask for; these then know what that orders.
 

@@ -96,6 +96,7 @@ def test_rows_in_shared_memory_are_right(
     assert problems_of(TEXTS[name], CASES, tmp_path) == []
 
 
+BARRIER = "mbarrier_init(loaded, 1)\n        cute.arch.mbarrier_init_fence()"
 MUTANTS = [
     ("two_blocks", "nothing is waited for", {"cute.arch.mbarrier_wait(loaded, 0)": "pass"}),
     ("two_blocks", "less is waited for", {"(loaded, elements * 2)": "(loaded, elements)"}),
@@ -112,6 +113,17 @@ MUTANTS = [
         "a barrier that nobody has made yet",
         {"cute.arch.sync_threads()\n    # Partial": "pass\n    # Partial"},
     ),
+    (
+        "two_blocks",
+        "the largest begins at 0",
+        {'row_max = cutlass.Float32(float("-inf"))': "row_max = cutlass.Float32(0.0)"},
+    ),
+    (
+        "two_blocks",
+        "what is beyond the row is a 0 among the largest",
+        {'x1, cute.full_like(x1, float("-inf"))': "x1, cute.full_like(x1, 0.0)"},
+    ),
+    ("bytes", "a barrier that copies do not see", {BARRIER: BARRIER.split("\n")[0]}),
     ("bytes", "the next row is copied over this one", {"cute.arch.sync_threads()  # before the next row": "pass  #"}),
     ("bytes", "the phase of the first row", {"(loaded, turn % 2)": "(loaded, 0 * turn)"}),
     ("bytes", "one of two tensors is counted", {"elements * 2": "elements"}),
@@ -119,6 +131,6 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "what", "changes"), MUTANTS, ids=[what for _, what, _ in MUTANTS])
+@pytest.mark.parametrize(("name", "what", "changes"), MUTANTS, ids=[f"{name}: {what}" for name, what, _ in MUTANTS])
 def test_a_mistake_is_found(name: str, what: str, changes: dict[str, str], tmp_path: Path) -> None:
     assert problems_of(TEXTS[name], CASES, tmp_path, changes), what

@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.dtypes import Dtype
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.language.model import Tensor
 from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.costs import LARGEST_TENSOR, seconds
+from cutegen.verification.data import KINDS_OF_ROWS, data_for
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.report import CaseReport
 from cutegen.verification.runner import verify_case, verify_kernel
 
 pytest.importorskip("cutlass")
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 LANES = """\
 cutegen: 1
@@ -445,3 +450,40 @@ def test_a_plausible_mistake_is_found(name: str, what: str, changes: dict[str, s
     failed = next((r for r in written(name, tmp_path, changes).reports() if r.status == "failed"), None)
     assert failed is not None, f"{what}: all cases pass"
     assert "raised" not in failed.message or "FaultError" in failed.message, failed.message
+
+
+LONG_ROWS = """\
+cutegen: 1
+kernel: norm
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - x = X - mean(X, N)
+  - Y = x * rsqrt(mean(x * x, N)) * W
+schedule: {keep: registers, scheduler: {kind: persistent}}
+targets: [sm_90a]
+"""
+
+
+@pytest.mark.parametrize(("size", "tiles"), [(64, 3), (4096, 3), (8192, 2), (65536, 2), (262144, 2)])
+def test_blocks_that_stay_walk_several_rows(size: int, tiles: int) -> None:
+    """Even where they are many and rows long: what blocks do after their first rows is a part of the kernel, too."""
+    plan = generate(LONG_ROWS + f"static: {{N: {size}}}\n", "x.yaml").modules[0].plan
+    assert isinstance(plan, RowwisePlan) and plan.blocks is not None and plan.blocks > 100
+    case = next(case for case in derive_cases(plan) if case.name == "several rows a block")
+    assert case.sizes["M"] > (tiles - 1) * plan.rows * plan.blocks // plan.cluster
+    assert case.sizes["M"] * size <= LARGEST_TENSOR and seconds(plan, case.sizes) < 100
+
+
+def test_rows_of_a_block_are_of_different_kinds_however_many_there_are() -> None:
+    """A largest that is not begun anew shows where a row of small numbers comes after one of large ones."""
+    x = Tensor("X", ("M", "N"), Dtype.f32, "N", 4)
+    for distance in (KINDS_OF_ROWS, 11 * KINDS_OF_ROWS, 66):
+        rows = data_for(x, (2 * distance + 1, 64), "rows", 5, (1,))
+        same = [torch.equal(rows[i].isnan(), rows[i + distance].isnan()) for i in range(distance + 1)]
+        assert not all(same)
+    least = rows.amax(1)
+    assert (least < -200).any() and rows[least < -200].isfinite().any(), "far below zero"
