@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cutegen.differentiation.algebra import Sum, inside, named, of, total_over
+from cutegen.differentiation.algebra import Atom, Sum, inside, named, of, total_over
 from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reading import sum_of
@@ -20,6 +20,7 @@ from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
 from cutegen.registry import families
 
 SUFFIX = "_bwd"
+AFTER = "_after"  # ends the name of what the forward left in a tensor that it also read
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class _Forward:
         for statement, annotated in zip(spec.compute.statements, typed, strict=True):
             target = statement.target
             meaning = sum_of(statement.value, meanings)
-            name = f"{target}_after" if target in meanings else target
+            name = f"{target}{AFTER}" if target in meanings else target
             self.texts[name] = renamed(statement.value, after)
             after[target] = name
             meanings[target] = meaning
@@ -117,6 +118,18 @@ class _Forward:
         """The outputs that a backward can read: with all modes of what they hold, and no others."""
         shapes = {tensor.name: frozenset(tensor.shape) for tensor in self.spec.tensors if tensor.role == "out"}
         return [value for value in self.outputs if shapes.get(value.name) == value.meaning.modes]
+
+    @property
+    def overwritten(self) -> dict[Atom, Value]:
+        """What was left in the place of inputs, by what these were; where no name that there is stands in the way."""
+        spec, found = self.spec, {}
+        taken = {*spec.compute.names(), *spec.compute.targets, *spec.modes}
+        for value in self.outputs:
+            tensor, name = spec.tensor(value.name), f"{value.name}{AFTER}"
+            free = name not in taken and len(name) <= MAX_NAME
+            if tensor.reads and free and value.meaning.modes == frozenset(tensor.shape):
+                found[named(tensor.name, tensor.shape)] = replace(value, name=name)
+        return found
 
 
 def _is_element_of(meaning: Sum, tensor: Tensor, tensors: Mapping[str, Tensor]) -> bool:
@@ -159,8 +172,9 @@ class _Backward:
             raise DifferentiationError(message, help)
         widest = max(len(tensor.shape) for tensor in self.spec.tensors)
         read = {t.name: t.dtype.bytes for t in self.spec.tensors if len(t.shape) == widest}
+        read |= {f"{name}{AFTER}": size for name, size in read.items()}
         results = {self.made_of[name]: x for name, x in found.items()}
-        chosen = choose(results, self.forward.values, self.forward.kept, read)
+        chosen = choose(results, self.forward.values, self.forward.kept, self.forward.overwritten, read)
         lines = self._lines(chosen)
         return Backward(self._spec(chosen, lines), without)
 
@@ -196,6 +210,9 @@ class _Backward:
                 product = renamed(presenter.plain(meaning), own)
                 own[atom.name] = names.of(product)
                 values[own[atom.name]] = product
+            elif meaning.atom is not None and meaning.atom.name in ("max", "min"):
+                # Elements are compared with it, and must be computed as they were for it, to the last bit
+                values[atom.name] = with_ways(renamed(presenter.plain(meaning), own), chosen.ways)
         results = {name: renamed(presenter.gradient(x), own) for name, x in chosen.gradients.items()}
         return statements(results, values, names, forward.texts)
 
@@ -251,6 +268,8 @@ class _Backward:
         for tensor in self.spec.tensors:
             if tensor.name in used and (tensor.reads or tensor.name in chosen.kept):
                 yield replace(tensor, role="in")
+            if (after := f"{tensor.name}{AFTER}") in chosen.kept:
+                yield replace(tensor, name=after, role="in")
         for name, gradient in self.made_of.items():
             if gradient in chosen.gradients:
                 yield replace(tensors[name], name=gradient, role="out")

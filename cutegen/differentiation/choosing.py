@@ -60,16 +60,27 @@ class Chosen:
 
 
 def choose(
-    gradients: Mapping[str, Sum], values: Sequence[Value], outputs: Sequence[Value], bytes_read: Mapping[str, int]
+    gradients: Mapping[str, Sum],
+    values: Sequence[Value],
+    outputs: Sequence[Value],
+    overwritten: Mapping[Atom, Value],
+    bytes_read: Mapping[str, int],
 ) -> Chosen:
     """The gradients with names for what has one.
 
-    `values` are the forward's locals in their order, `outputs` what it wrote; `bytes_read` says how many bytes of each
-    tensor are read for one element of the widest.
+    `values` are the forward's locals in their order, `outputs` what it wrote beside its inputs, and `overwritten` what
+    it left in the place of some of those; `bytes_read` says how many bytes of each tensor are read for one element of
+    the widest.
     """
     chosen, change, ways = _other_ways(Chosen(gradients))
-    chosen = _with_outputs(replace(chosen, ways=ways), _changed(outputs, change), bytes_read)
-    return _with_products(_with_locals(chosen, _changed(values, change)))
+    chosen = replace(chosen, ways=ways)
+    outputs, values = _changed(outputs, change), _changed(values, change)
+    for before, value in overwritten.items():
+        found = _with_what_was_left(chosen, before, replace(value, meaning=change(value.meaning)))
+        if found is not None:
+            chosen, again = found
+            outputs, values = _changed(outputs, again), _changed(values, again)
+    return _with_products(_with_locals(_with_outputs(chosen, outputs, bytes_read), values))
 
 
 def _changed(values: Sequence[Value], change: Change) -> list[Value]:
@@ -118,6 +129,20 @@ def _with_outputs(chosen: Chosen, outputs: Sequence[Value], bytes_read: Mapping[
         _, name, best = min(found, key=lambda each: each[:2])
         chosen = replace(best, kept=(*best.kept, name))
         left = [value for value in left if value.name != name]
+
+
+def _with_what_was_left(chosen: Chosen, before: Atom, value: Value) -> tuple[Chosen, Change] | None:
+    """What the forward left in an input's place, where it says all that was needed of the input: that is gone.
+
+    In as many bits as the tensor has, as torch keeps it for what was computed from it in place.
+    """
+    if all(before not in inside(x) for x in chosen.gradients.values()):
+        return None
+    for change, rest in changes(value.atom, value.meaning):
+        changed = None if rest.terms else _checked(chosen, value.atom, change, rest)
+        if changed is not None and all(before not in inside(x) for x in changed.gradients.values()):
+            return replace(changed, kept=(*changed.kept, value.name)), change
+    return None
 
 
 def _with_locals(chosen: Chosen, values: Sequence[Value]) -> Chosen:

@@ -126,6 +126,21 @@ LAYERS: dict[str, tuple[str, dict[str, str], list[str], str, Sequence[str], list
         "elementwise", {"P": "N f32 inout", "G": "N bf16"}, ["P = P - lr * sigmoid(P) * G"], "{lr: f32}", (),
         ["s = sigmoid(P)", "dP_before = dP * (1 - G * s * (1 - s) * lr)", "dG = -dP * s * lr"],
     ),
+    "add in place and rms_norm": (
+        "rowwise", {**NORM, "R": "M,N bf16 inout", "rstd": "M f32 out"},
+        ["R = R + X", "rstd = rsqrt(mean(R * R, N) + eps)", "Y = R * rstd * W"], "{eps: f32}", ("R", "Y"),
+        [
+            "g = dY * W",
+            "x = R_after * rstd",
+            "dX = dR + rstd * (g - x * mean(g * x, N))",
+            "dW = sum(dY * x, M)",
+            "dR_before = dX",
+        ],
+    ),
+    "in place, and what was there is still needed": (
+        "elementwise", {"R": "N f32 inout", "X": "N f32", "Y": "N f32 out"}, ["Y = sigmoid(R)", "R = R + X * Y"], "",
+        (), None,
+    ),
 }  # fmt: skip
 
 

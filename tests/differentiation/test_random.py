@@ -35,6 +35,8 @@ def hold(op: str, statements: list[str], seed: int, whole: bool = False) -> None
     outputs = {"Y": "M,N f32 out"}
     if "H =" in text:
         outputs["H"] = "M,N f32 out"
+    if "R =" in text:
+        outputs["R"] = "M,N bf16 inout"
     scalars = "{a: f32}" if "a" in _words(text) else ""
     try:
         spec = spec_of(op, {**used, **outputs}, statements, scalars)
@@ -78,6 +80,18 @@ def test_values_that_are_equal(tree: str, reduction: str, seed: int) -> None:
 @given(trees(REDUCED), trees(REDUCED, (*LEAVES, "H", "H")), st.integers(0, 3))
 def test_an_output_that_is_used_again(first: str, second: str, seed: int) -> None:
     hold("rowwise", [f"H = X + sigmoid({first})", f"Y = H * sum(H, N) + {second}"], seed)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(trees(REDUCED), trees(REDUCED, (*LEAVES, "R", "R")), st.sampled_from(("", " + R * R")), st.integers(0, 3))
+def test_an_input_that_is_overwritten(first: str, second: str, more: str, seed: int) -> None:
+    """What is left of it is read where that says all of it, what it was where not."""
+    hold("rowwise", [f"q = {first}{more}", f"R = R + q * {first}", f"Y = R * sum(R, N) + {second}"], seed)
+
+
+def test_what_is_compared_with_an_extreme_is_computed_as_it_was_for_that() -> None:
+    """`h` is Z but for its rounding, which no element of a row may differ by."""
+    hold("rowwise", ["h = X + (Z - X)", "r = min(h * X, N)", "Y = h * r + X"], 0)
 
 
 @pytest.mark.parametrize("function", ("maximum", "minimum"))

@@ -146,6 +146,7 @@ def check(
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         grads = dict(zip(leaves, found, strict=True))
     given = {**values, **{name: x.detach() for name, x in outputs.items() if spec.tensor(name).role == "out"}}
+    given |= {f"{name}_after": x.detach() for name, x in outputs.items() if spec.tensor(name).role == "inout"}
     given |= {made_name(made.spec, name): x for name, x in cotangents.items()}
     results = run(made.spec, given, sizes)
     wanted = {name: grad for name, grad in grads.items() if made_name(made.spec, name, out=True)}
