@@ -17,6 +17,9 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import Compute, Expr, Reduce, walk
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
+from cutegen.lint import check
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
 from cutegen.registry import families
 
 SUFFIX = "_bwd"
@@ -139,6 +142,19 @@ def _is_element_of(meaning: Sum, tensor: Tensor, tensors: Mapping[str, Tensor]) 
     return argument is not None and argument.name in tensors and tensors[argument.name].dtype is tensor.dtype
 
 
+def _as_the_forward(made: KernelSpec, forward: KernelSpec) -> KernelSpec:
+    """A backward that walks tensors of the same modes, element by element, with the schedule of its forward.
+
+    Without it where there is none, or where it does not fit the backward's tensors: inference then has one.
+    """
+    if made.op != forward.op or made.operation.has_reductions or made.lead.shape != forward.lead.shape:
+        return made
+    candidate: KernelSpec = replace(made, schedule=forward.schedule)
+    report = Report(candidate.source)
+    check(resolve(candidate, report), report, advise=False)
+    return made if report.failed else candidate
+
+
 class _Backward:
     def __init__(self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool) -> None:
         """`asked`: a gradient that there is not is an error."""
@@ -240,7 +256,7 @@ class _Backward:
         modes = {mode for tensor in tensors for mode in tensor.shape}
         made = " and ".join(chosen.gradients)
         given = ", ".join(tensor.name for tensor in tensors if tensor.name in self.given.values())
-        return replace(
+        made_spec: KernelSpec = replace(
             spec,
             kernel=f"{spec.kernel}{SUFFIX}",
             summary=f"Backward pass of {spec.kernel}, {made} from {given}.",
@@ -257,6 +273,7 @@ class _Backward:
             expect=Expect(),
             source=Source(),
         )
+        return _as_the_forward(made_spec, spec)
 
     def _tensors(self, chosen: Chosen, compute: Compute) -> Iterator[Tensor]:
         """What the statements use: gradients that are given, what the forward read and wrote; and what is made."""

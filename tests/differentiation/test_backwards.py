@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from differentiation_kit import SIZES, check, inputs, lines, made_name, run, spe
 from cutegen.differentiation import DifferentiationError, backward
 from cutegen.expressions.tree import reductions
 from cutegen.language import read_specs, write_spec
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
 from cutegen.reference.bounds import evaluate
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
@@ -179,6 +182,39 @@ def test_ropes_backward_turns_back() -> None:
     assert lines(made.spec) == ["dX1 = dY1 * COS + dY2 * SIN", "dX2 = dY2 * COS - dY1 * SIN"]
     assert [tensor.name for tensor in made.spec.tensors] == ["dY1", "dY2", "COS", "SIN", "dX1", "dX2"]
     check(rope, made)
+
+
+BY_HAND: dict[str, tuple[Sequence[str], Sequence[str]]] = {  # which gradients, of which outputs
+    "softmax": ((), ()),
+    "rms_norm": ((), ("Y",)),
+    "layer_norm": ((), ("Y",)),
+    "add_rms_norm": (("X", "W"), ("R", "Y")),
+    "swiglu": ((), ()),
+    "geglu": ((), ()),
+    "rope": (("X1", "X2"), ()),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_backward_runs_as_the_one_that_a_person_wrote(name: str) -> None:
+    """On the tensors that it has, with the schedule that it has where both are for a GPU with clusters."""
+    wrt, given = BY_HAND[name]
+    folder = SPECS[0].parent
+    forward = read_specs((folder / f"{name}.yaml").read_text(encoding="utf-8"))[0]
+    hand = read_specs((folder / f"{name}_bwd.yaml").read_text(encoding="utf-8"))[0]
+    made = replace(backward(forward, wrt, given).spec, static=hand.static, targets=hand.targets)
+    known = {tensor.name: tensor for tensor in hand.tensors}
+    for tensor in made.tensors:
+        assert tensor.shape == known[tensor.name.removesuffix("_after")].shape
+    assert len(made.tensors) == len(hand.tensors)
+    assert [len(list(reductions(value))) for value in made.compute.values if list(reductions(value))] == [
+        len(list(reductions(value))) for value in hand.compute.values if list(reductions(value))
+    ]
+    ours, theirs = (resolve(spec, Report(spec.source)).schedule for spec in (made, hand))
+    if name == "geglu":  # whose forward and backward have tiles of other sides, of as many values
+        assert (ours.partition, ours.value_layout, ours.copy) == (theirs.partition, theirs.value_layout, theirs.copy)
+    else:
+        assert ours == theirs
 
 
 def test_gradients_of_gradients() -> None:
