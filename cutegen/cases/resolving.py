@@ -22,7 +22,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     What a case needs of its callers beyond its own conditions, a size's divisor or an alignment, the host asks of all
     calls, since which case is taken is not what a caller should have to know.
     """
-    spec = infer_targets(spec, report)
+    spec = _known_targets(infer_targets(spec, report)) if not spec.targets else spec
     check_cases(spec, report)
     if report.failed:
         return spec
@@ -43,6 +43,16 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not report.failed:
         check_largest(resolved, report)
     return resolved
+
+
+def _known_targets(spec: Spec) -> Spec:
+    """The spec, whose targets are inferred, with cases for some of these: what is written for others is left out."""
+    cases = []
+    for case in spec.schedule.cases:
+        targets = tuple(target for target in case.conditions.targets if target in spec.targets)
+        conditions = replace(case.conditions, targets=targets) if targets else case.conditions
+        cases.append(replace(case, conditions=conditions))
+    return replace(spec, schedule=Cases(tuple(cases)))
 
 
 def check_cases(spec: Spec, report: Report) -> None:

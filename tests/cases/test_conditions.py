@@ -211,3 +211,18 @@ def test_tune_is_refused() -> None:
     with pytest.raises(SpecError) as error:
         read_specs(text)
     assert [d.code for d in error.value.diagnostics] == ["CG203"]
+
+
+def test_a_target_that_is_not_inferred_is_left_out_of_the_case() -> None:
+    """So that what explain writes, with the targets, is what was read."""
+    text = TEXT.replace("targets: [sm_80, sm_90a]\n", "").replace(
+        "D: {shape: [M, N], dtype: f32", "D: {shape: [M, N], dtype: f8e5m2"
+    )
+    text = text.replace("D = 2 * S", "D = S").replace("CASES", "  - for: {target: [sm_80, sm_90a]}\n  - {}")
+    (module,) = generate(text, "x.yaml").modules
+    assert module.spec.schedule.cases[0].conditions.targets == ("sm_90a",)
+    (again,) = generate(write_spec(module.spec), "x.yaml").modules
+    assert again.text == module.text
+    with pytest.raises(SpecError) as error:
+        generate(text.replace("[sm_80, sm_90a]", "sm_80"), "x.yaml")
+    assert [d.code for d in error.value.diagnostics] == ["CG296"]

@@ -35,6 +35,7 @@ from cutegen.drawing.pages import render_page
 from cutegen.drawing.text import render_text
 from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.language import SpecError, write_spec
+from cutegen.language.cases import Cases
 from cutegen.language.diagnostics import Diagnostic, as_json
 from cutegen.language.document import LINE_BREAK
 from cutegen.language.reader import read_text
@@ -214,7 +215,7 @@ def _tune(raw: bytes, modules: Sequence[Module]) -> None:
     """The space of schedules is found, and some of them are written into the spec's own text and looked at."""
     spec = modules[0].spec
     documents = {module.spec.source.values[()] for module in modules}
-    if spec.operation.unmeasured is not None or len(documents) > 1:
+    if spec.operation.unmeasured is not None or len(documents) > 1 or isinstance(spec.schedule, Cases):
         return
     sheet = Sheet(raw.decode())
     sieve = Sieve(sheet, NAME, tuple(module.spec.kernel for module in modules))

@@ -122,6 +122,8 @@ CASES = [
     (DEEP, {"align: 16": "major: «P"}, "CG282", "X is contiguous along P", "major: P", "major: N"),
     (UNIT, {"tiler": "keep: registers\n  tiler", "512": "«512", "compute:": "static: {N: 513}\ncompute:"}, "CG283",
      "513 > 512", "keep: registers", "keep: reload"),
+    (UNIT, {"tiler": "keep: registers\n  tiler", "512": "«512", "compute:": "divisible: {N: 1024}\ncompute:"}, "CG283",
+     "1024 > 512", "keep: registers", "keep: reload"),
     (UNIT, {"N: 512": "N: «500"}, "CG284", "500 = 15 * 32 + 20", "N: 500", "N: 512"),
     (UNIT, {"N: 512": "N: «1056", "tiler": "copy: {bits: 128}\n  tiler"}, "CG284", "1056 = 8 * 128 + 32", "N: 1056",
      "N: 1152"),

@@ -46,13 +46,14 @@ def contiguous(spec: Spec, say: Say) -> None:
 
 
 def held(spec: Spec, say: Say) -> None:
-    """A row that is kept in registers fits the tile."""
+    """A row that is kept in registers fits the tile; of several lengths the shortest that has elements."""
     row, tiler = row_of(spec), spec.schedule.tiler or {}
-    size = spec.static.get(row)
+    least = 0 if spec.schedule.longer == "reload" else spec.divisible.get(row, 1)
+    size = spec.static.get(row, least)
     blocks = cluster_of(spec)
-    if spec.schedule.keep != "registers" or size is None or size <= (held := tiler[row] * blocks):
+    if spec.schedule.keep != "registers" or size <= (held := tiler[row] * blocks):
         return
-    message = f"a row has {size} elements, and its threads hold {held}"
+    message = f"a row has {size} elements{'' if row in spec.static else ' or more'}, and its threads hold {held}"
     again = (written("write `keep: reload`"), changed(spec, {"keep": "reload"}))
     whole = (written(f"leave `{row}` out of the tiler"), changed(spec, {f"tiler.{row}": None}))
     help = partial(first_that_works, say.code, [again, whole])
