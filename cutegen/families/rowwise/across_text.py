@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
+from cutegen.codegen.formatting import WIDTH
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
 from cutegen.families.rowwise.program import Reduction
@@ -33,6 +35,14 @@ class AcrossText:
     nan: str  # what becomes of a NaN
     values: tuple[ValueText, ...]
     shared: bool  # whether warps exchange what they have in shared memory
+    where: str  # how far apart the threads are, in words
+    squares: bool  # whether some are squares around a mean, which takes more words than a line has
+
+    @property
+    def documentation(self) -> list[str]:
+        """The lines of its docstring."""
+        text = f'"""The {self.what} over all threads of a row{self.where.format(nan=self.nan)}."""'
+        return textwrap.wrap(text, WIDTH - 4, break_on_hyphens=False) if self.squares else [text]
 
     @property
     def parameters(self) -> list[str]:
@@ -62,11 +72,21 @@ def scale_of(one: Reduction) -> str:
     return f"scale_{one.dtype.value}"
 
 
+def apart_of(one: Reduction) -> str:
+    """The name of the function that says what squares around the means of two parts are short of those around both."""
+    return f"apart_{one.dtype.value}"
+
+
 def name_of(met: tuple[Reduction, ...]) -> str:
     """The name of the function that reduces over a row's threads what belongs to one group."""
     largest = [one.name for one in met if one.function == "max"]
+    counts = {one.around[1] for one in met if one.around is not None}
 
     def word(one: Reduction) -> str:
+        if one.around is not None:
+            return "squares"
+        if one.name in counts:
+            return "count"
         if one.above is None:
             return one.function
         return "sum_exp" + str(largest.index(one.above)) * (len(largest) > 1)
@@ -84,10 +104,16 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
         x, other, both = f"x{number}", f"other{number}", f"both{number}"
         text = combined(one, x, other)
         what = f"{words[one.function]} of {x}"
+        if any(other.around is not None and other.around[1] == one.name for other in met):
+            what = f"count {x} of values"
         if one.above is not None:
             own = above[one.above]
             scaled = (f"{y} * {scale_of(one)}({z}{own}, both{own})" for y, z in ((x, "x"), (other, "other")))
             text = " + ".join(scaled)
+        if one.around is not None:
+            parts = (f"{y}{above[name]}" for y in ("x", "other") for name in one.around)
+            text = f"{x} + {other} + {apart_of(one)}({', '.join(parts)})"
+            what = f"squares {x} around their mean"
         own_type = f"cutlass.{one.dtype.cutlass}"
         size = "Int64" if one.dtype.bytes == 8 else "Int32"
         bits = x if one.dtype.is_integer else f"{x}.bitcast(cutlass.{size})"
@@ -97,4 +123,14 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
         whats.append(what)
     extreme = any(one.function != "sum" and one.dtype.is_float for one in met)
     nan, shared = ", NaN if one is" if extreme else "", plan.warps_per_row * plan.cluster > 1
-    return AcrossText(name_of(met), " and the ".join(whats), nan, tuple(values), shared)
+    squares = any(one.around is not None for one in met)
+    what = " and the ".join([", the ".join(whats[:-1]), whats[-1]] if squares else whats)
+    return AcrossText(name_of(met), what, nan, tuple(values), shared, _where(plan), squares)
+
+
+def _where(plan: RowwisePlan) -> str:
+    if plan.fewer_threads and plan.warps_per_row > 1:
+        return "{nan}: lanes of one warp, or whole warps"
+    if plan.warps_per_row * plan.cluster == 1:
+        return ", lanes of one warp{nan}"
+    return "{nan}: in each warp, then of " + ("all warps of a cluster" if plan.cluster > 1 else "its warps")

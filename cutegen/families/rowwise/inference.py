@@ -18,6 +18,7 @@ from cutegen.families.rowwise.rows import (
     cluster_of,
     has_exponentials,
     has_exponentials_above,
+    has_squares_around,
     is_fixed_for_all_rows,
     is_sound,
     is_walked,
@@ -150,12 +151,19 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
 
 
 def _infer_online(spec: Spec, report: Report) -> Spec:
-    """Sums of exponentials come with the largest values where rows are walked, which spares a walk."""
+    """Sums of exponentials come with the largest values where rows are walked, which spares a walk.
+
+    So do squares around a mean, of which each part of a row has its own: where a block has whole rows in its shared
+    memory a further walk is as cheap as that.
+    """
     schedule = spec.schedule
-    if schedule.online is None and is_walked(spec) and has_exponentials_above(spec):
-        schedule = replace(schedule, online="walked")
-        report.infer("a walk over the row is spared", "schedule", "online")
-    return replace(spec, schedule=schedule)
+    near = schedule.keep == "smem" and cluster_of(spec) == 1
+    if schedule.online is not None or not is_walked(spec):
+        return spec
+    if not has_exponentials_above(spec) and (near or not has_squares_around(spec)):
+        return spec
+    report.infer("a walk over the row is spared", "schedule", "online")
+    return replace(spec, schedule=replace(schedule, online="walked"))
 
 
 def _infer_math(spec: Spec, report: Report) -> Spec:

@@ -24,12 +24,21 @@ def exchanges_of(plan: RowwisePlan) -> tuple[Exchange, ...]:
 
 def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
     """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
-    goes through shared memory, so that warps wait once; in one warp only those of which one is scaled by another.
+    goes through shared memory, so that warps wait once; in one warp only those of which one depends on others.
     """
     if walk.reductions and plan.warps_per_row * plan.cluster > 1:
         return [walk.reductions]
-    alone = [one for one in walk.reductions if one.above is None]
-    return [(one, *(other for other in walk.reductions if other.above == one.name)) for one in alone]
+    counts = {one.around[1] for one in walk.reductions if one.around is not None}
+    alone = [one for one in walk.reductions if one.above is None and one.around is None and one.name not in counts]
+    return [(one, *(other for other in walk.reductions if one.name in depends_on(other, walk))) for one in alone]
+
+
+def depends_on(reduction: Reduction, walk: Walk) -> tuple[str, ...]:
+    """The reductions of the same walk that one is found with: of a count those of the squares that need it."""
+    if reduction.above is not None:
+        return (reduction.above,)
+    others = (one.around for one in walk.reductions if one.around is not None)
+    return reduction.around or next((around for around in others if around[1] == reduction.name), ())
 
 
 def is_backwards(plan: RowwisePlan, number: int) -> bool:

@@ -35,12 +35,17 @@ class Reduction:
     With `above`, the name of a largest value that is found in the same walk, it is the sum of exponentials of what the
     values are above that: the sum so far is scaled whenever a larger one turns up, as Milakov and Gimelshein (2018),
     "Online normalizer calculation for softmax", have it.
+
+    With `around`, the names of a sum and of a count that are found in the same walk, it is the sum of the squares of
+    what the values differ by from their mean: of two parts of a row it is that of each, and what is between their
+    means, as Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", have it.
     """
 
     name: str
     function: Function
     value: Expr
     above: str | None = None
+    around: tuple[str, str] | None = None
 
     @property
     def dtype(self) -> Dtype:
@@ -131,7 +136,7 @@ def program_of(
 
     `shapes` has the modes of each tensor. With `once` each element's values stay where they were computed first; else
     every walk computes again what it needs of them. With `online` a sum of exponentials above a row's largest value is
-    found in the walk that finds that value.
+    found in the walk that finds that value, and a sum of squares around a row's mean in the walk that finds the mean.
     """
     return _Planner(statements, shapes, row, size, online).program(once)
 
@@ -308,6 +313,9 @@ class _Planner:
         reduction = Reduction(name, function, value)
         if self.online and function == "sum" and (largest := self._largest_below(value)) is not None:
             reduction, level = Reduction(name, function, largest.value, largest.name), self.levels[largest.name] - 1
+        elif self.online and function == "sum" and (summed := self._mean_below(value)) is not None:
+            around = summed.name, self._count_of(summed)
+            reduction, level = Reduction(name, function, summed.value, around=around), self.levels[summed.name] - 1
         self.items.append(_Item(reduction, level, along=False))
         self.levels[name] = level + 1
         self.spans[name] = frozenset()
@@ -325,6 +333,55 @@ class _Planner:
             if isinstance(step, Reduction) and step.name == difference.right.id and step.function == "max":
                 return step if self._meant(step.value) == self._meant(difference.left) else None
         return None
+
+    def _mean_below(self, value: Expr) -> Reduction | None:
+        """The sum of the values around whose mean `value` is squared: that of A, of `(A - mean(A)) ** 2`."""
+        value = self._meant(value)
+        if not isinstance(value, Binary):
+            return None
+        squared = value.op == "**" and isinstance(value.right, Literal_) and value.right.value == 2
+        if not squared and not (value.op == "*" and self._meant(value.left) == self._meant(value.right)):
+            return None
+        difference = self._meant(value.left)
+        if not isinstance(difference, Binary) or difference.op != "-" or not isinstance(difference.right, Local):
+            return None
+        rows = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and not i.along}
+        mean = rows.get(difference.right.id)
+        while isinstance(mean, Local):
+            mean = rows.get(mean.id)
+        if (
+            not isinstance(mean, Binary)
+            or mean.op != "/"
+            or not isinstance(mean.left, Local)
+            or not self._is_size(mean)
+        ):
+            return None
+        sums = (i.step for i in self.items if isinstance(i.step, Reduction) and i.step.name == mean.left.id)
+        total = next(sums, None)
+        if total is None or total.function != "sum" or total.above or total.around:
+            return None
+        alike = total.dtype is value.dtype and self._meant(total.value) == self._meant(difference.left)
+        return total if alike else None
+
+    def _is_size(self, mean: Binary) -> bool:
+        """Whether a sum is divided by the number of a row's elements."""
+        size = mean.right
+        if isinstance(size, Literal_):
+            return self.size is not None and size.value == self.size
+        return isinstance(size, Cast) and isinstance(size.x, Name) and size.x.id == self.row
+
+    def _count_of(self, total: Reduction) -> str:
+        """The name of how many values a sum is of, as far as it has come."""
+        for item in self.items:
+            if isinstance(item.step, Reduction) and item.step.around is not None and item.step.around[0] == total.name:
+                return item.step.around[1]
+        name = self._free("counted")
+        self.items.append(
+            _Item(Reduction(name, "sum", Literal_(1.0, dtype=total.dtype)), self.levels[total.name] - 1, False)
+        )
+        self.levels[name] = self.levels[total.name]
+        self.spans[name] = frozenset()
+        return name
 
     def _meant(self, value: Expr) -> Expr:
         """What a name stands for that an earlier statement gave to values of each element; else the value itself."""

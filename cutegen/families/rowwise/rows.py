@@ -193,7 +193,7 @@ def statements_of(spec: Spec) -> tuple[Typed, ...]:
 
 
 def is_online(spec: Spec) -> bool:
-    """Whether sums of exponentials above a row's largest value are found in the walk that finds that value."""
+    """Whether sums that depend on a row's largest value, or on its mean, are found in the walk that finds that."""
     return spec.schedule.online == "walked" and spec.schedule.keep in WALKED
 
 
@@ -204,8 +204,17 @@ def is_walked(spec: Spec) -> bool:
 
 def has_exponentials_above(spec: Spec) -> bool:
     """Whether there is a sum of exponentials above a row's largest value."""
-    schedule = replace(spec.schedule, keep="reload", online="walked")
-    return any(one.above is not None for one in program(replace(spec, schedule=schedule)).reductions)
+    return any(one.above is not None for one in _online(spec).reductions)
+
+
+def has_squares_around(spec: Spec) -> bool:
+    """Whether there is a sum of squares around a row's mean."""
+    return any(one.around is not None for one in _online(spec).reductions)
+
+
+def _online(spec: Spec) -> Program:
+    """The walks in which all is found together that can be."""
+    return program(replace(spec, schedule=replace(spec.schedule, keep="reload", online="walked")))
 
 
 def has_exponentials(spec: Spec) -> bool:

@@ -102,8 +102,9 @@ class RowwiseSchedule(Schedule):
     online: Online | None = key(
         Choice(get_args(Online)),
         "When a sum of exponentials above a row's largest value, `sum(exp(x - max(x, N)), N)`, is found together with "
-        "that value, and scaled whenever a larger one turns up: `walked`: where a row is walked in pieces, which "
-        "spares a walk; `never`: it always has a walk of its own.",
+        "that value, and scaled whenever a larger one turns up, and one of squares around a row's mean with that mean, "
+        "each part of the row around its own: `walked`: where a row is walked in pieces, which spares a walk; `never`: "
+        "it always has a walk of its own.",
     )
     math: Math | None = key(
         Choice(get_args(Math)),

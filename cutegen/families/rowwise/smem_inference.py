@@ -81,7 +81,8 @@ def cluster_in_smem(spec: Spec, report: Report) -> Spec:
 
 def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     """Threads and their values for one piece of a block's share of a row in shared memory."""
-    alone, once = cluster_of(spec) == 1, program(spec).meetings <= 1
+    planned = program(spec)
+    alone, once = cluster_of(spec) == 1, planned.meetings <= 1 and not any(r.around for r in planned.reductions)
     if has_exponentials(spec):
         threads, values, waste = 128, 32, 1.1
     elif alone:

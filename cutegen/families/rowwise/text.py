@@ -161,6 +161,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "splits": bool(split := [texts.operands[o.tensor.name] for o in plan.operands if o.read and splits(plan, o)]),
         "clears": any(o.clear for o in split),
         "across": list({f.name: f for one in (texts, longer) if one for f in one.across}.values()),
+        "aparts": list(dict.fromkeys(apart for one in (texts, longer) if one for apart in one.aparts)),
         "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in one.scales)),
         "extremes": texts.extremes,
         "warps": plan.warps_per_row,

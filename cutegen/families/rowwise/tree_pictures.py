@@ -62,6 +62,8 @@ def draw_trees(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 def word(reduction: Reduction) -> str:
     """What a reduction is called in a picture."""
+    if reduction.around is not None:
+        return "sum of squares"
     return reduction.function if reduction.above is None else "sum of exp"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.families.rowwise.rows import has_exponentials_above, is_walked, row_of
+from cutegen.families.rowwise.rows import has_exponentials_above, has_squares_around, is_walked, row_of
 from cutegen.families.rowwise.schedule import Spec
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         yield "blocks of a row", [{}, *(clusters if len(rows) == 1 else [])]
     if all(row_of(spec) not in spec.static for spec in specs):
         yield "rows of several lengths", [{}, {("shorter",): "fewer_threads"}]
-    if all(has_exponentials_above(spec) and is_walked(spec) for spec in specs):
-        yield "sums of exponentials", [{}, {("online",): "never"}]
+    if all((has_exponentials_above(spec) or has_squares_around(spec)) and is_walked(spec) for spec in specs):
+        yield "reductions in one walk", [{}, {("online",): "walked"}, {("online",): "never"}]
     yield "where a row waits", [{}, {("keep",): "reload"}, {("keep",): "smem"}, {("keep",): "registers"}]
 
 

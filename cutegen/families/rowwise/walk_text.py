@@ -10,9 +10,9 @@ from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Call, Expr, Local, coords
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, coords
 from cutegen.families.common.pointwise_text import width_name
-from cutegen.families.rowwise.across_text import AcrossText, across_of, name_of, scale_of
+from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.order import is_backwards, loaded_ahead, loaded_once, loads_of, meetings_of
@@ -81,6 +81,7 @@ class WalksText:
         self.row_variables = {name: self.spec.tensor(name).argument for name in plan.row_tensors}
         self.partials_of = {r: variables.free(f"partials_{i}") for i, r in enumerate(plan.program.reductions)}
         self.before_piece: dict[str, str] = {}  # variables of the largest values that a piece began with
+        self.of_piece: dict[str, str] = {}  # variables of what one piece has of sums that squares need, and of these
         self.meetings = [(n, m) for n, one in enumerate(plan.program.walks) for m in meetings_of(plan, one)]
         along = {name: operand.variable for name, operand in self.operands.items()}
         names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
@@ -224,6 +225,8 @@ class WalksText:
         value, before = reduction.value, list[str]()
         if reduction.above is not None:
             value, before = self._exponentials(reduction, variable)
+        elif reduction.around is not None:
+            value, before = self._difference(reduction)
         elif any(other.above == reduction.name for other in plan.program.reductions):
             kept = self.before_piece[reduction.name] = self.variables.free(f"{variable}_before")
             before = [f"{kept} = {variable}"]
@@ -239,11 +242,42 @@ class WalksText:
                 whole = printer.name_of(f"{values}.reduce(cute.ReductionOp.{operation}, {neutral}, (0, None))")
                 inside = "accessed"
             whole = f"cute.where({inside}, {whole}, cute.full_like({whole}, {neutral}))"
-        statements = [*before, *printer.taken_statements(), *printer.folded(reduction, whole, variable, plan.walked)]
+        statements = [*before, *printer.taken_statements(), *self._folded(reduction, whole, variable)]
         self._known(reduction.name, variable)
         printer.tensor_locals.discard(reduction.name)
         what = f"{reduction.function} along {plan.row}"
         return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), what)
+
+    def _folded(self, reduction: Reduction, whole: str, variable: str) -> list[str]:
+        """The statements that add a thread's values to what came before; of a sum and a count that squares need, once
+        these are found.
+        """
+        plan, printer = self.plan, self.element_printer
+        around = {name for one in plan.program.reductions for name in one.around or ()}
+        if reduction.name not in around and reduction.around is None:
+            return printer.folded(reduction, whole, variable, plan.walked)
+        piece = self.of_piece[reduction.name] = self.variables.free(f"piece_{variable}")
+        lines = printer.folded(reduction, whole, piece, walked=False)
+        if reduction.around is None:
+            return lines
+        pairs = [(printer.locals[name], self.of_piece[name]) for name in reduction.around]
+        parts = [pair[i] for i in range(2) for pair in pairs]
+        lines += call(f"{piece} += {apart_of(reduction)}(", parts, ")", 0, printer.width).split("\n")
+        lines.append(f"{variable} = {variable} + {piece}")
+        if [one for one in plan.program.reductions if one.around == reduction.around][-1] is reduction:
+            lines += [f"{own} = {own} + {one}" for own, one in pairs]
+        return lines
+
+    def _difference(self, reduction: Reduction) -> tuple[Expr, list[str]]:
+        """The squares of what the values of a piece that a thread has differ by from their mean, and what that is."""
+        assert reduction.around is not None
+        total, count = (self.of_piece[name] for name in reduction.around)
+        dtype, place, name = reduction.dtype, reduction.value.place, f"around {reduction.name}"  # no statement's
+        mean = self.variables.free(f"{total}_mean")
+        self._known(name, mean)
+        difference = Binary("-", reduction.value, Local(name, dtype=dtype), dtype=dtype, place=place)
+        two = Literal_(2, dtype=dtype)
+        return Binary("**", difference, two, dtype=dtype, place=place), [f"{mean} = {total} / {count}"]
 
     def _exponentials(self, reduction: Reduction, variable: str) -> tuple[Expr, list[str]]:
         """The exponentials of values above the largest that a thread has of them so far, and the statements before.
@@ -325,6 +359,12 @@ class WalksText:
         """The functions by which sums of exponentials change where a larger value turned up: names and types."""
         found = [one for one in self.plan.program.reductions if one.above is not None]
         return list({scale_of(one): (scale_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
+
+    @property
+    def aparts(self) -> list[tuple[str, str]]:
+        """The functions that say what squares around two means are short of those around one: names and types."""
+        found = [one for one in self.plan.program.reductions if one.around is not None]
+        return list({apart_of(one): (apart_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
 
     @property
     def extremes(self) -> list[tuple[str, str]]:

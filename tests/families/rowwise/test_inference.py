@@ -126,7 +126,7 @@ WEIGHTED = SHORT.replace("  Y:", "  W: {shape: [N], dtype: bf16}\n  Y:").replace
         (SOFTMAX, 128256, 8, 128, 4096),  # which registers would hold with masks
         (SOFTMAX, 10000, 1, 128, 2048),  # of which larger pieces would waste
         (NORM, 8192, 1, 256, 4096),
-        (NORM, 65536, 4, 128, 4096),
+        (NORM, 65536, 4, 128, 4096),  # whose blocks meet once, with a mean and squares
         (WEIGHTED, 20480, 1, 512, 8192),  # one block keeps somewhat more
         (SHORT, 32768, 2, 256, 4096),
         (SHORT, 262144, 16, 256, 4096),

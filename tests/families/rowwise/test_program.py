@@ -44,7 +44,8 @@ def shown(step: Named | Reduction | Store) -> str:
             return f"{step.name} = {show(step.value)}"
         case Reduction():
             above = "" if step.above is None else f" above ${step.above}"
-            return f"{step.name} <- {step.function} {show(step.value)}{above}"
+            around = "" if step.around is None else f" around ${step.around[0]} / ${step.around[1]}"
+            return f"{step.name} <- {step.function} {show(step.value)}{above}{around}"
         case Store():
             return f"{step.tensor} := {show(step.value)}"
 
@@ -125,6 +126,46 @@ def test_a_sum_above_the_largest_value_shares_its_walk(
 def test_other_sums_have_walks_of_their_own(statement: str) -> None:
     found = program(statement, once=False, online=True)
     assert found == program(statement, once=False) and all(one.above is None for one in found.reductions)
+
+
+VARIANCES = (
+    LAYER_NORM,
+    ("Y = X * sum((X - mean(X, N)) * (X - mean(X, N)), N)",),
+    ("m = mean(X, N)", "Y = m + mean((X - m) ** 2, N) * X"),
+)
+
+
+@pytest.mark.parametrize("size", [None, 24])
+@pytest.mark.parametrize("statements", VARIANCES)
+def test_squares_around_a_mean_share_its_walk(statements: tuple[str, ...], size: int | None) -> None:
+    """With a count of what has come so far, as each part of a row has a mean of its own."""
+    found = program(*statements, size=size, once=False, online=True)
+    before = program(*statements, size=size, once=False)
+    assert lines(found.walks[0])[:4] == [
+        "read X",
+        "row_sum <- sum X",
+        "counted <- sum 1",
+        "row_sum_1 <- sum X around $row_sum / $counted",
+    ]
+    assert (len(found.walks), len(before.walks)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Y = sum((X - mean(Z, N)) ** 2, N) * X",  # around the mean of other values
+        "Y = sum((X - sum(X, N)) ** 2, N) * X",
+        "Y = sum((X - max(X, N)) ** 2, N) * X",
+        "Y = sum((X - mean(X, N)) ** 3, N) * X",
+        "Y = sum((X - mean(X, N)) * (Z - mean(X, N)), N) * X",
+        "Y = sum((X + mean(X, N)) ** 2, N) * X",
+        "Y = max((X - mean(X, N)) ** 2, N) * X",
+        "Y = sum((X - sum(X, N) / 7) ** 2, N) * X",
+    ],
+)
+def test_other_squares_have_walks_of_their_own(statement: str) -> None:
+    found = program(statement, once=False, online=True)
+    assert found == program(statement, once=False) and all(one.around is None for one in found.reductions)
 
 
 @pytest.mark.parametrize(("size", "divisor"), [(None, "{N}"), (24, "24")])

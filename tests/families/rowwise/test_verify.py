@@ -264,6 +264,40 @@ compute:
 schedule: {keep: reload, threads_per_row: 64, tiler: {M: 2, N: 512}}
 targets: [sm_80]
 """
+# Pieces and rows that are not whole; the same in f64, and in a cluster
+SQUARES = """\
+cutegen: 1
+kernel: squares
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32, align: 4}
+  v: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: f32, align: 4, role: out}
+compute:
+  - d = X - mean(X, N)
+  - v = mean(d * d, N)
+  - Y = d * rsqrt(v + 0.01)
+schedule: {keep: reload, threads_per_row: 64, tiler: {M: 2, N: 512}}
+targets: [sm_80]
+"""
+DOUBLE = SQUARES.replace("f32", "f64").replace("align: 4", "align: 8").replace("kernel: squares", "kernel: double")
+DOUBLE = DOUBLE.replace("threads_per_row: 64, tiler: {M: 2, N: 512}", "threads_per_row: 8, tiler: {M: 4, N: 32}")
+TOGETHER = """\
+cutegen: 1
+kernel: together
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16}
+  v: {shape: [M], dtype: f32, role: out}
+  Y: {shape: [M, N], dtype: f16, role: out}
+compute:
+  - m = mean(X, N)
+  - v = mean((X - m) ** 2, N)
+  - Y = (X - m) * rsqrt(v + 0.01)
+schedule: {keep: smem, threads_per_row: 64, tiler: {N: 512}, cluster: {N: 2}}
+static: {N: 1304}
+targets: [sm_90a]
+"""
 THREE = """\
 cutegen: 1
 kernel: three
@@ -279,7 +313,7 @@ targets: [sm_80]
 TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
 TEXTS |= {"online": ONLINE, "few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
-TEXTS |= {"bytes": BYTES, "three": THREE}
+TEXTS |= {"bytes": BYTES, "three": THREE, "squares": SQUARES, "double": DOUBLE, "together": TOGETHER}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
     "Y alone has rows elsewhere",
@@ -352,6 +386,9 @@ NAMES = [
     "online",
     "bytes",
     "three",
+    "squares",
+    "double",
+    "together",
 ]
 
 
@@ -360,7 +397,7 @@ def test_rows_of_several_warps_pieces_types_and_modes_are_right(name: str, tmp_p
     found = list(written(name, tmp_path).reports())
     assert len(found) >= 3 and {"rows", "special values"} <= {report.name for report in found}
     assert ("rows of two pieces" in {report.name for report in found}) == (
-        name in ("again", "free", "walked", "written", "online", "bytes")
+        name in ("again", "free", "walked", "written", "online", "bytes", "squares", "double", "together")
     )
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     outputs = [report for report in found if report.elements]
@@ -440,6 +477,23 @@ MUTANTS = [
         "partials_0, partials_1, partials_2": "partials_0, partials_0, partials_2",
     }),
     ("online", "the last walk leaves the first piece out", {"pieces - 1 - walked": "pieces - walked"}),
+    ("squares", "nothing is between the means of pieces", {
+        "piece_row_sum_1 += apart_f32(": "piece_row_sum_1 + apart_f32(",
+    }),
+    ("squares", "nothing is between the means of threads", {
+        "x2 + other2 + apart_f32(x0, x1, other0, other1)": "x2 + other2",
+    }),
+    ("squares", "the means of what was summed already", {"        row_sum = row_sum + piece_row_sum\n": ""}),
+    ("squares", "what is beyond the row is counted", {"cute.where(accessed, x5, cute.full_like(x5, 0.0))": "x5"}),
+    ("squares", "what is beyond the row is squared", {"cute.where(accessed, x10, cute.full_like(x10, 0.0))": "x10"}),
+    ("squares", "sums that are infinite have no difference", {
+        "cute.arch.fmax(y * n - x * m, -3.4028234663852886e38)": "y * n - x * m",
+    }),
+    ("squares", "values around 0", {"x7 = x - piece_row_sum_mean": "x7 = x"}),
+    ("squares", "no values make no number", {"cute.arch.fmax(n * m * (n + m), 1.0)": "n * m * (n + m)"}),
+    ("squares", "half of what is between them", {"(n + m), 1.0)": "(n + m) * 2.0, 1.0)"}),
+    ("squares", "squares of one side", {"both2 = x2 + other2 +": "both2 = x2 +"}),
+    ("together", "a block's means are all the same", {"both1 = x1 + other1": "both1 = x1"}),
     ("free", "narrow accesses of another layout", {"stride=((4, 1), (0, 32))": "stride=((4, 1), (0, 16))"}),
 ]  # fmt: skip
 

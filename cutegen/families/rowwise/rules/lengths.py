@@ -12,6 +12,7 @@ from cutegen.families.rowwise.rows import (
     cluster_of,
     has_exponentials,
     has_exponentials_above,
+    has_squares_around,
     is_walked,
     program,
     row_of,
@@ -49,8 +50,9 @@ def exponentials(spec: Spec, say: Say) -> None:
     """`online` and `math` are about exponentials that there are."""
     schedule = spec.schedule
     wrong = {}
-    if schedule.online is not None and not has_exponentials_above(spec):
-        wrong["online"] = "`online` is about `sum(exp(x - max(x, N)), N)`, and nothing is computed like that"
+    if schedule.online is not None and not (has_exponentials_above(spec) or has_squares_around(spec)):
+        about = "`sum(exp(x - max(x, N)), N)` and `mean((x - mean(x, N)) ** 2, N)`"
+        wrong["online"] = f"`online` is about {about}, and nothing is computed like that"
     elif schedule.online is not None and not is_walked(spec):
         wrong["online"] = "`online` is about rows that are walked in pieces, and threads hold these"
     if schedule.math is not None and not has_exponentials(spec):
