@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cutegen.codegen.formatting import WIDTH
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
-from cutegen.families.rowwise.program import Reduction
+from cutegen.families.rowwise.walks import Reduction
 
 
 @dataclass(frozen=True)

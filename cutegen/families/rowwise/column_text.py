@@ -9,7 +9,7 @@ from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined_texts, identity
-from cutegen.families.rowwise.program import Column
+from cutegen.families.rowwise.walks import Column
 
 PATH = "schedule.scheduler"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.program import Reduction, Walk
+from cutegen.families.rowwise.walks import Reduction, Walk
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tensor_layouts import Layout
 
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.program import Program
 from cutegen.families.rowwise.schedule import Keep
+from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
 
 ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare

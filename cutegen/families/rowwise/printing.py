@@ -9,7 +9,7 @@ from cutegen.codegen.casts import after, ends, holds_ends
 from cutegen.codegen.expressions import COMPARE, PRODUCT, KernelPrinter, Text, is_number
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
-from cutegen.families.rowwise.program import Function, Reduction
+from cutegen.families.rowwise.walks import Function, Reduction
 
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
 

@@ -1,4 +1,4 @@
-"""The statements of `compute` as walks over a row: what each walk computes, reduces and stores, and what follows it.
+"""How the statements of `compute` become walks over a row.
 
 A reduction that needs the result of another one comes in a later walk. What is the same along the whole row is computed
 once for it, after the walk that it needs.
@@ -9,119 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import Literal
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.spans import span
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
+from cutegen.families.rowwise.online import Seen
 from cutegen.families.rowwise.places import BROUGHT, beside_place, brought, in_32_bits
-
-Function = Literal["sum", "max", "min"]
-
-
-@dataclass(frozen=True)
-class Named:
-    """A value with a name, by which `Local` means it: of each element, or of the row as a whole; `why` is a comment."""
-
-    name: str
-    value: Expr
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A value of the row, made of one of each element.
-
-    With `above`, the name of a largest value that is found in the same walk, it is the sum of exponentials of what the
-    values are above that: the sum so far is scaled whenever a larger one turns up, as Milakov and Gimelshein (2018),
-    "Online normalizer calculation for softmax", have it.
-
-    With `around`, the names of a sum and of a count that are found in the same walk, it is the sum of the squares of
-    what the values differ by from their mean: of two parts of a row it is that of each, and what is between their
-    means, as Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", have it.
-    """
-
-    name: str
-    function: Function
-    value: Expr
-    above: str | None = None
-    around: tuple[str, str] | None = None
-
-    @property
-    def dtype(self) -> Dtype:
-        assert self.value.dtype is not None
-        return self.value.dtype
-
-
-@dataclass(frozen=True)
-class Store:
-    """A tensor and what is stored to it, in its type."""
-
-    tensor: str
-    value: Expr
-
-
-@dataclass(frozen=True)
-class Column:
-    """An output of one element for each place of a row, made of those of all rows; a `mean` divides by their number."""
-
-    tensor: str
-    function: Function
-    mean: bool
-    value: Expr
-
-    @property
-    def dtype(self) -> Dtype:
-        assert self.value.dtype is not None
-        return self.value.dtype
-
-
-RowStep = Named | Store
-
-
-@dataclass(frozen=True)
-class Walk:
-    """One walk over a row, and then what is the same along it: `reads` are the tensors along the row that it needs."""
-
-    reads: tuple[str, ...]
-    elements: tuple[Named, ...]
-    stores: tuple[Store, ...]
-    reductions: tuple[Reduction, ...]
-    columns: tuple[Column, ...]
-    after: tuple[RowStep, ...]
-
-    @property
-    def values(self) -> tuple[Expr, ...]:
-        """All that is computed of each element."""
-        steps: tuple[Named | Store | Reduction | Column, ...]
-        steps = (*self.elements, *self.reductions, *self.stores, *self.columns)
-        return tuple(step.value for step in steps)
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is known of a row before its first walk, then the walks. The name of the row's mode stands for its size."""
-
-    before: tuple[RowStep, ...]
-    walks: tuple[Walk, ...]
-
-    @property
-    def reductions(self) -> tuple[Reduction, ...]:
-        return tuple(chain.from_iterable(one.reductions for one in self.walks))
-
-    @property
-    def meetings(self) -> int:
-        """How often the threads of a row exchange what they have of its reductions."""
-        return sum(bool(one.reductions) for one in self.walks)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return tuple(chain.from_iterable(one.columns for one in self.walks))
-
-    @property
-    def rows(self) -> tuple[RowStep, ...]:
-        """All that is computed and stored of a row as a whole, in order."""
-        return (*self.before, *chain.from_iterable(one.after for one in self.walks))
+from cutegen.families.rowwise.walks import Column, Function, Named, Program, Reduction, RowStep, Store, Walk
 
 
 def program_of(
@@ -311,9 +205,9 @@ class _Planner:
         name = name or self._free(f"row_{function}")
         level = self._level(value)
         reduction = Reduction(name, function, value)
-        if self.online and function == "sum" and (largest := self._largest_below(value)) is not None:
+        if self.online and function == "sum" and (largest := self.seen.largest_below(value)) is not None:
             reduction, level = Reduction(name, function, largest.value, largest.name), self.levels[largest.name] - 1
-        elif self.online and function == "sum" and (summed := self._mean_below(value)) is not None:
+        elif self.online and function == "sum" and (summed := self.seen.mean_below(value)) is not None:
             around = summed.name, self._count_of(summed)
             reduction, level = Reduction(name, function, summed.value, around=around), self.levels[summed.name] - 1
         self.items.append(_Item(reduction, level, along=False))
@@ -322,53 +216,13 @@ class _Planner:
         self.known[node] = Local(name, dtype=node.dtype, place=node.place)
         return self.known[node]
 
-    def _largest_below(self, value: Expr) -> Reduction | None:
-        """The largest of the values above which `value` is the exponential: that of A, of `exp(A - max(A))`."""
-        value = self._meant(value)
-        difference = self._meant(value.arguments[0]) if isinstance(value, Call) and value.function == "exp" else None
-        if not isinstance(difference, Binary) or difference.op != "-" or not isinstance(difference.right, Local):
-            return None
-        for item in self.items:
-            step = item.step
-            if isinstance(step, Reduction) and step.name == difference.right.id and step.function == "max":
-                return step if self._meant(step.value) == self._meant(difference.left) else None
-        return None
-
-    def _mean_below(self, value: Expr) -> Reduction | None:
-        """The sum of the values around whose mean `value` is squared: that of A, of `(A - mean(A)) ** 2`."""
-        value = self._meant(value)
-        if not isinstance(value, Binary):
-            return None
-        squared = value.op == "**" and isinstance(value.right, Literal_) and value.right.value == 2
-        if not squared and not (value.op == "*" and self._meant(value.left) == self._meant(value.right)):
-            return None
-        difference = self._meant(value.left)
-        if not isinstance(difference, Binary) or difference.op != "-" or not isinstance(difference.right, Local):
-            return None
+    @property
+    def seen(self) -> Seen:
+        """What has been made of the statements so far."""
+        steps = [item.step for item in self.items]
         rows = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and not i.along}
-        mean = rows.get(difference.right.id)
-        while isinstance(mean, Local):
-            mean = rows.get(mean.id)
-        if (
-            not isinstance(mean, Binary)
-            or mean.op != "/"
-            or not isinstance(mean.left, Local)
-            or not self._is_size(mean)
-        ):
-            return None
-        sums = (i.step for i in self.items if isinstance(i.step, Reduction) and i.step.name == mean.left.id)
-        total = next(sums, None)
-        if total is None or total.function != "sum" or total.above or total.around:
-            return None
-        alike = total.dtype is value.dtype and self._meant(total.value) == self._meant(difference.left)
-        return total if alike else None
-
-    def _is_size(self, mean: Binary) -> bool:
-        """Whether a sum is divided by the number of a row's elements."""
-        size = mean.right
-        if isinstance(size, Literal_):
-            return self.size is not None and size.value == self.size
-        return isinstance(size, Cast) and isinstance(size.x, Name) and size.x.id == self.row
+        elements = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and i.along}
+        return Seen(tuple(s for s in steps if isinstance(s, Reduction)), rows, elements, self.row, self.size)
 
     def _count_of(self, total: Reduction) -> str:
         """The name of how many values a sum is of, as far as it has come."""
@@ -382,13 +236,6 @@ class _Planner:
         self.levels[name] = self.levels[total.name]
         self.spans[name] = frozenset()
         return name
-
-    def _meant(self, value: Expr) -> Expr:
-        """What a name stands for that an earlier statement gave to values of each element; else the value itself."""
-        names = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and i.along}
-        while isinstance(value, Local) and value.id in names:
-            value = names[value.id]
-        return value
 
     def _free(self, wanted: str) -> str:
         name = next(n for n in chain([wanted], (f"{wanted}_{i}" for i in count(1))) if n not in self.taken)

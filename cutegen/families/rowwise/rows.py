@@ -12,8 +12,9 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.common.planning import operand
-from cutegen.families.rowwise.program import Program, program_of
+from cutegen.families.rowwise.program import program_of
 from cutegen.families.rowwise.schedule import Spec
+from cutegen.families.rowwise.walks import Program
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
 from cutegen.ops.rowwise import row_mode

@@ -16,11 +16,11 @@ from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, wo
 from cutegen.families.rowwise.kept_text import kept
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
-from cutegen.families.rowwise.program import Store
 from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
+from cutegen.families.rowwise.walks import Store
 from cutegen.layouts import show
 
 DIVISOR = "cute.FastDivmodDivisorV2"

@@ -12,7 +12,6 @@ from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
 from cutegen.drawing.threads import numbers
 from cutegen.families.rowwise.order import Exchange, exchanges_of
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.program import Reduction
 from cutegen.families.rowwise.trees import (
     Barrier,
     Held,
@@ -22,6 +21,7 @@ from cutegen.families.rowwise.trees import (
     readers_of,
     tree_of,
 )
+from cutegen.families.rowwise.walks import Reduction
 
 COLOURS = thread_colours(WARP)
 SUBJECTS = (

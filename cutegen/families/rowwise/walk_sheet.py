@@ -11,8 +11,8 @@ from cutegen.drawing.timelines import STORED, Sheet, hue
 from cutegen.expressions.tree import Expr, Local, Name, walk
 from cutegen.families.rowwise.order import exchanges_of, loaded_ahead, loaded_once, loads_of
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.program import RowStep, Store, Walk
 from cutegen.families.rowwise.walk_steps import Turn, steps_of, unit
+from cutegen.families.rowwise.walks import RowStep, Store, Walk
 
 COMPUTE, EXCHANGE = "each thread", "across threads"  # lanes: no tensor has such a name
 HELD, FLIGHT = "registers", "in flight"

@@ -18,7 +18,7 @@ from cutegen.families.rowwise.operand_text import OperandText, converted_tensors
 from cutegen.families.rowwise.order import is_backwards, loaded_ahead, loaded_once, loads_of, meetings_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
-from cutegen.families.rowwise.program import Column, Named, Reduction, RowStep, Store, Walk
+from cutegen.families.rowwise.walks import Column, Named, Reduction, RowStep, Store, Walk
 
 LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
 

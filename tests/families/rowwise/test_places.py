@@ -12,7 +12,8 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import annotate, parse_compute
 from cutegen.expressions.tree import COMPARISONS, Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, walk
 from cutegen.families.rowwise.places import beside_place, brought, in_32_bits
-from cutegen.families.rowwise.program import Named, Program, program_of
+from cutegen.families.rowwise.program import program_of
+from cutegen.families.rowwise.walks import Named, Program
 
 SHAPES = {"X": ("M", "N"), "T": ("M", "N"), "t": ("M",), "u": ("M",), "Y": ("M", "N")}
 TYPES = {"X": Dtype.f32, "T": Dtype.i64, "t": Dtype.i64, "u": Dtype.u32, "Y": Dtype.f32, "limit": Dtype.i64}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import annotate, parse_compute
 from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, Reduce, Unary, walk
-from cutegen.families.rowwise.program import Named, Program, Reduction, Store, Walk, program_of
+from cutegen.families.rowwise.program import program_of
+from cutegen.families.rowwise.walks import Named, Program, Reduction, Store, Walk
 
 SHAPES = {"X": "MN", "Z": "MN", "w": "N", "r": "M", "Y": "MN", "s": "M", "W": "MN", "v": "N"}
 

@@ -1,0 +1,117 @@
+"""What a row kernel computes, as walks over a row: what each computes, reduces and stores, and what follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Expr
+
+Function = Literal["sum", "max", "min"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value with a name, by which `Local` means it: of each element, or of the row as a whole; `why` is a comment."""
+
+    name: str
+    value: Expr
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A value of the row, made of one of each element.
+
+    With `above`, the name of a largest value that is found in the same walk, it is the sum of exponentials of what the
+    values are above that: the sum so far is scaled whenever a larger one turns up, as Milakov and Gimelshein (2018),
+    "Online normalizer calculation for softmax", have it.
+
+    With `around`, the names of a sum and of a count that are found in the same walk, it is the sum of the squares of
+    what the values differ by from their mean: of two parts of a row it is that of each, and what is between their
+    means, as Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", have it.
+    """
+
+    name: str
+    function: Function
+    value: Expr
+    above: str | None = None
+    around: tuple[str, str] | None = None
+
+    @property
+    def dtype(self) -> Dtype:
+        assert self.value.dtype is not None
+        return self.value.dtype
+
+
+@dataclass(frozen=True)
+class Store:
+    """A tensor and what is stored to it, in its type."""
+
+    tensor: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Column:
+    """An output of one element for each place of a row, made of those of all rows; a `mean` divides by their number."""
+
+    tensor: str
+    function: Function
+    mean: bool
+    value: Expr
+
+    @property
+    def dtype(self) -> Dtype:
+        assert self.value.dtype is not None
+        return self.value.dtype
+
+
+RowStep = Named | Store
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk over a row, and then what is the same along it: `reads` are the tensors along the row that it needs."""
+
+    reads: tuple[str, ...]
+    elements: tuple[Named, ...]
+    stores: tuple[Store, ...]
+    reductions: tuple[Reduction, ...]
+    columns: tuple[Column, ...]
+    after: tuple[RowStep, ...]
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """All that is computed of each element."""
+        steps: tuple[Named | Store | Reduction | Column, ...]
+        steps = (*self.elements, *self.reductions, *self.stores, *self.columns)
+        return tuple(step.value for step in steps)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of a row before its first walk, then the walks. The name of the row's mode stands for its size."""
+
+    before: tuple[RowStep, ...]
+    walks: tuple[Walk, ...]
+
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        return tuple(chain.from_iterable(one.reductions for one in self.walks))
+
+    @property
+    def meetings(self) -> int:
+        """How often the threads of a row exchange what they have of its reductions."""
+        return sum(bool(one.reductions) for one in self.walks)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(chain.from_iterable(one.columns for one in self.walks))
+
+    @property
+    def rows(self) -> tuple[RowStep, ...]:
+        """All that is computed and stored of a row as a whole, in order."""
+        return (*self.before, *chain.from_iterable(one.after for one in self.walks))
