@@ -11,17 +11,14 @@ from cutegen.dtypes import Dtype
 from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
+from cutegen.families.rowwise.computing_inference import infer_math, infer_online
 from cutegen.families.rowwise.rows import (
     THREADS,
     along,
     beside,
     cluster_of,
-    has_exponentials,
-    has_exponentials_above,
-    has_squares_around,
     is_fixed_for_all_rows,
     is_sound,
-    is_walked,
     longest,
     program,
     row_of,
@@ -74,8 +71,8 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = infer_smem(spec, report)
     spec = cluster_in_smem(spec, report) if spec.schedule.keep == "smem" else _infer_cluster(spec, report)
     spec = _infer_keep(spec, report)
-    spec = _infer_online(spec, report)
-    spec = _infer_math(spec, report)
+    spec = infer_online(spec, report)
+    spec = infer_math(spec, report)
     spec = _infer_threads(spec, report)
     spec = _infer_tiler(spec, report)
     if not is_sound(spec):
@@ -148,34 +145,6 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
         return spec
     report.infer(f"a block has {share} of {size} at most", "schedule", "cluster")
     return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
-
-
-def _infer_online(spec: Spec, report: Report) -> Spec:
-    """Sums of exponentials come with the largest values where rows are walked, which spares a walk.
-
-    So do squares around a mean, of which each part of a row has its own: where a block has whole rows in its shared
-    memory a further walk is as cheap as that.
-    """
-    schedule = spec.schedule
-    near = schedule.keep == "smem" and cluster_of(spec) == 1
-    if schedule.online is not None or not is_walked(spec):
-        return spec
-    if not has_exponentials_above(spec) and (near or not has_squares_around(spec)):
-        return spec
-    report.infer("a walk over the row is spared", "schedule", "online")
-    return replace(spec, schedule=replace(schedule, online="walked"))
-
-
-def _infer_math(spec: Spec, report: Report) -> Spec:
-    """Exponentials are fast where what is stored of each element has 16 bits at most."""
-    if spec.schedule.math is not None or not has_exponentials(spec):
-        return spec
-    row = row_of(spec)
-    of_elements = [t for t in spec.outputs if row in t.shape] or spec.outputs
-    wide = next((t for t in of_elements if t.dtype.bits > 16), None)
-    why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
-    report.infer(why, "schedule", "math")
-    return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))
 
 
 def _good_share(spec: Spec, size: int, most: int) -> int:

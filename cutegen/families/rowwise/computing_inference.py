@@ -1,0 +1,44 @@
+"""What is inferred of how a row kernel computes: which reductions share a walk, and how exact its functions are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cutegen.families.rowwise.rows import (
+    cluster_of,
+    has_exponentials,
+    has_exponentials_above,
+    has_squares_around,
+    is_walked,
+    row_of,
+)
+from cutegen.families.rowwise.schedule import Spec
+from cutegen.planning.report import Report
+
+
+def infer_online(spec: Spec, report: Report) -> Spec:
+    """Sums of exponentials come with the largest values where rows are walked, which spares a walk.
+
+    So do squares around a mean, of which each part of a row has its own: where a block has whole rows in its shared
+    memory a further walk is as cheap as that.
+    """
+    schedule = spec.schedule
+    near = schedule.keep == "smem" and cluster_of(spec) == 1
+    if schedule.online is not None or not is_walked(spec):
+        return spec
+    if not has_exponentials_above(spec) and (near or not has_squares_around(spec)):
+        return spec
+    report.infer("a walk over the row is spared", "schedule", "online")
+    return replace(spec, schedule=replace(schedule, online="walked"))
+
+
+def infer_math(spec: Spec, report: Report) -> Spec:
+    """Exponentials are fast where what is stored of each element has 16 bits at most."""
+    if spec.schedule.math is not None or not has_exponentials(spec):
+        return spec
+    row = row_of(spec)
+    of_elements = [t for t in spec.outputs if row in t.shape] or spec.outputs
+    wide = next((t for t in of_elements if t.dtype.bits > 16), None)
+    why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
+    report.infer(why, "schedule", "math")
+    return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))
