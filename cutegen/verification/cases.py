@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
-from cutegen.verification.wishes import Data, Layout, Wish, allowed, derived, tiles_of
+from cutegen.verification.wishes import Data, Layout, Wish, allowed, between, derived, tiles_of
 
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
 
@@ -100,6 +100,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
                     _add(cases, plan, kernel, way, wish, tiles, number)
         if len(ways) > 1 or kernel is not plan:
             more += _all_but_one(plan, ways[0], len(cases))
+        more += _just_beyond(plan, ways[0], len(cases))
     return (*cases.values(), *_different(more))
 
 
@@ -116,7 +117,8 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
     """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows."""
     kernel, spec = plan.spec, usual.spec
     tiles = tiles_of(usual)
-    sizes = next(allowed(spec, tiles, Wish("", "")), None)
+    several = {m: max(tiles[m], 3) for m in _outer(spec)}  # with as little, distances between them count for nothing
+    sizes = next(allowed(spec, tiles, Wish("", "", several)), None)
     if sizes is None:
         return
     of = f", {usual.case}" if usual.case else ""
@@ -138,6 +140,30 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > 1:
             yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)
+            if half > (kernel.tensor(name).align or 1):
+                at_half = {**aligned, name: half}
+                yield Case(f"{name} alone has rows at {half}{of}", why, sizes, "padded", seed=seed, aligned=at_half)
+
+
+def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
+    """Cases of the least sizes that one of several kernels is not for, as they are too large, and which fit it else."""
+    kernel, spec = plan.spec, usual.spec
+    aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
+    for mode in spec.within:
+        step = max(1, spec.divisible.get(mode, 1))
+        beyond = spec.sizes_of(mode)[1] // step * step + step
+        least = {m: kernel.static.get(m, between(kernel, m, 1)) for m in kernel.modes}
+        sizes = {**least, mode: beyond}
+        if kernel.takes(sizes) and kernel.family.accepted(kernel, dict(sizes)) == sizes:
+            why = "the least that the case is not for"
+            yield Case(f"{mode} beyond {usual.case}", why, sizes, "padded", seed=seed, aligned=aligned)
+
+
+def _outer(spec: KernelSpec) -> Iterator[str]:
+    """The modes along which some tensor is not contiguous, and whose sizes are free."""
+    for mode in spec.modes:
+        if mode not in spec.static and any(mode in t.shape and mode != (t.major or t.shape[-1]) for t in spec.tensors):
+            yield mode
 
 
 def _steps(divisor: int, known: int) -> list[int]:

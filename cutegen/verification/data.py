@@ -67,6 +67,8 @@ def data_for(
         return whole(0 if kept.is_unsigned else -4, 4).to(dtype)
     if kept.is_integer:
         values = whole(*_INTEGERS[kept])
+        if kind == "rows" and not summed:  # few, so that scalars which they are compared with are among them
+            return whole(0 if kept.is_unsigned else -3, 3).to(dtype)
         if kept in _HIGH:
             high = torch.tensor([0] * len(_HIGH[kept]) + list(_HIGH[kept]))
             values = values + high[whole(0, len(high) - 1)]
@@ -192,6 +194,8 @@ def _telling_rows(
                 row.fill_(_large(kept))
             case "far below zero" if kept.is_float:  # where a maximum that starts at 0 leaves nothing of exponentials
                 row.copy_(-30 * row.abs() - (1000 if kept is Dtype.f64 else 200))
+            case "tiny" if kept.is_float:
+                row.mul_(10.0 ** -(10 + 12 * (number // len(_ROWS) % 3)))
             case "cancelling":
                 row[1::2] = 0 if kept.is_unsigned else -row[: len(row) // 2 * 2 : 2]
             case "zero but one":
@@ -214,6 +218,7 @@ _ROWS = (
     "largest",
     "lowest from there on",
     "far below zero",
+    "tiny",
 )
 KINDS_OF_ROWS = len(_ROWS)
 

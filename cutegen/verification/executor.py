@@ -6,6 +6,7 @@ import importlib
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -104,8 +105,13 @@ class Executor(Protocol):
     def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
         """A tensor of which nothing is there but `part`; None where there is no such memory."""
 
-    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
-        """The launches that a call would make. Raises as `run` does, CannotRun too where that cannot be told."""
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
+        """The launches that a call would make, for each target whose code differs. Raises as `run` does, CannotRun too
+        where that cannot be told.
+        """
+
+    def for_targets(self, targets: Sequence[str]) -> Executor:
+        """The executor that runs the code for some targets only, if it chooses those."""
 
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         """Runs a module as a program, with `broken` so that its function gives wrong outputs."""
@@ -132,6 +138,7 @@ class EmulatorExecutor:
     def __init__(self, targets: Sequence[str] | None = None) -> None:
         """Takes the names of the module's targets that run; by default those are all whose code differs."""
         self._targets = targets
+        self._running: Sequence[str] | None = None
         self._installed: dict[ModuleType, Emulated] = {}
 
     def run(
@@ -192,7 +199,12 @@ class EmulatorExecutor:
         room = self.untouched(whole.tensor, whole.shape, whole.strides)
         return None if room is None else part_of(room, whole.mode, whole.coordinates, part, whole.elsewhere)
 
-    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
+    def for_targets(self, targets: Sequence[str]) -> Executor:
+        few = copy(self)  # which shares what is installed
+        few._running = tuple(targets)
+        return few
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         from cutegen.emulator import on_device
 
         with self._emulating(module, spec) as emulated:
@@ -201,7 +213,7 @@ class EmulatorExecutor:
                 getattr(module, spec.kernel)(*map(on_device, args))
             finally:
                 emulated.only_launches = False
-            return emulated.launches
+            return tuple(emulated.launches)
 
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         import torch
@@ -241,11 +253,12 @@ class EmulatorExecutor:
             emulated.reports.clear()
             emulated.outcomes.clear()
             emulated.faults.clear()
+            emulated.targets = self._running
             try:
                 with made_on_device():
                     yield emulated
             finally:
-                emulated.blocks = None
+                emulated.blocks = emulated.targets = None
                 if emulated.faults:
                     raise emulated.faults[0]
         except (UnsupportedInstruction, UnlikeRounds, PtxSyntaxError) as error:

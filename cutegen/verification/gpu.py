@@ -86,7 +86,10 @@ class GpuExecutor:
     def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
         return None
 
-    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Launch]:
+    def for_targets(self, targets: Sequence[str]) -> GpuExecutor:
+        return self  # which has one
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         raise CannotRun("a GPU does not tell what it would launch")
 
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:

@@ -61,11 +61,11 @@ class Emulated:
     it likes, and none may read what none has written since the call began.
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
-    be changed between calls. `reports` collects what ran, `launches` are those that the last call asked for; with
+    be changed between calls. `reports` collects what ran, `launches` those of the last call, of each build; with
     `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
-    grid, x fastest. A call raises FaultError for a fault, of which a launch on
-    another stream than the current one is one, and what the host code raises for arguments that it refuses. Code that
-    catches a fault and calls again does not undo it: `faults` has all of them.
+    grid, x fastest, and with `targets` only the builds for those, if there are some. A call raises FaultError for a
+    fault, of which a launch on another stream than the current one is one, and what the host code raises for arguments
+    that it refuses. Code that catches a fault and calls again does not undo it: `faults` has all of them.
     """
 
     def __init__(
@@ -82,7 +82,8 @@ class Emulated:
         self.reports: list[Report] = []
         self.outcomes: list[Outcome] = []
         self.faults: list[FaultError] = []
-        self.launches: list[Launch] = []
+        self.launches: list[list[Launch]] = []
+        self.targets: Sequence[str] | None = None
         self.only_launches = False
         self.blocks: Sequence[int] | None = None
         if strange := set(self.roles) - set(self.names):
@@ -114,13 +115,14 @@ class Emulated:
             as_is.append(replace(given, address=argument.data_ptr()))
         # Host code may refuse tensors that share memory; where they are placed they do not
         where = passed if any(tensor.fold for tensor in bound) else as_is  # a far row may lie where another tensor is
-        self.launches = [asked for made in self.builds for asked in _asked(made, where)]
+        builds = [made for made in self.builds if self.targets is None or made.target in self.targets] or self.builds
+        self.launches = [_asked(made, where) for made in builds]
         if self.only_launches:
             return
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, (), outputs)
         self.outcomes.clear()
-        for made in self.builds:
+        for made in builds:
             before.restore()
             exact, ran = self._run(made, passed, bound)
             kernels = tuple(_NUMBER.sub("", asked.kernel) for asked in ran)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from math import prod
 
+from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.rows import longest
+from cutegen.families.rowwise.rows import counts_of_threads, longest
 from cutegen.verification.data import KINDS_OF_ROWS
+from cutegen.verification.scalars import telling_scalars
 from cutegen.verification.wishes import Data, Wish, between
 
 ROWS = 3 * KINDS_OF_ROWS + 1
@@ -26,6 +30,12 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
 
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
     yield Wish("rows", why, many(part), data="rows", every_way=True)
+    if plan.fewer_threads and not plan.walked and not plan.way:
+        for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
+            how = f"as long as {threads} threads hold"
+            yield Wish(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
+    if plan.beside is not None:
+        yield from _with_scalars(plan, many(part))
     if plan.walked:
         yield Wish("rows of two pieces", why, many(held + part), "padded", data="rows", every_way=True)
     if plan.blocks is not None and plan.beside is not None:
@@ -41,15 +51,28 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
 
 
 def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
-    """Cases in which a block that stays walks several rows, each of another kind and `size` long: three where so many
-    have no more than `MOST_ELEMENTS`, else two.
+    """Cases in which a block that stays walks several rows, each of another kind and `size` long: five, which is each
+    phase of a barrier twice and once more, or three, where so many have no more than `MOST_ELEMENTS`; and two.
 
     Where sums go over the rows as well, one that is not finite would hide all others, and they are ordinary.
     """
     assert plan.blocks is not None and plan.beside is not None
     at_once = plan.rows * (plan.blocks // plan.cluster)
-    counts = [2 * at_once + KINDS_OF_ROWS, 2 * at_once + 1, at_once + KINDS_OF_ROWS, at_once + 1]
-    rows = next((count for count in counts if count * size <= MOST_ELEMENTS), counts[-1])
     kind: Data = "random" if plan.program.columns else "rows"
-    why = f"each block walks up to {-(-rows // at_once)} tiles of rows"
-    yield Wish("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+    turns = [4 * at_once + 1, 2 * at_once + KINDS_OF_ROWS, 2 * at_once + 1]
+    for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
+        why = f"blocks walk {-(-rows // at_once)} tiles of rows"
+        yield Wish("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+    few = [at_once + KINDS_OF_ROWS, at_once + 1]
+    rows = next((count for count in few if count * size <= MOST_ELEMENTS), few[-1])
+    why = "some blocks walk two tiles of rows"
+    yield Wish("rows of two turns", why, {plan.beside: rows, plan.row: size}, data=kind, every_way=True)
+
+
+def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]:
+    """Cases of scalars at 0, 1 and where they are not finite, with rows of all kinds: 0 times infinity is NaN."""
+    if prod(sizes.values()) > MANY_ELEMENTS // 4:
+        return
+    for name, values in telling_scalars(plan.spec):
+        if all(value in (0, 1) or not math.isfinite(value) for value in values.values()):
+            yield Wish(f"rows, {name}", "a value that kernels treat apart", sizes, data="rows", scalars=values)

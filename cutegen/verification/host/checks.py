@@ -45,6 +45,8 @@ def _checks(host: Host) -> Iterator[Check]:
     yield from sizes.checks(host)
     for kernel in host.plan.kernels:
         usual = replace(host, plan=kernel.spec.family.variants(kernel)[0], whole=host.plan)
+        if kernel is not host.plan:
+            usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         for check in (*far_blocks.checks(usual), *long_sums.checks(usual)):
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
     yield from memory.checks(host)

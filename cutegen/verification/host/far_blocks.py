@@ -15,7 +15,8 @@ from cutegen.verification.host.parts import TILES, Parts, allowed, arguments, la
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
 _DEAR = 0.6  # seconds
-_DEARER = 4.0  # of blocks that walk several tiles, where there are a few more tiles than blocks
+_DEARER = 4.0  # where few tiles are as dear, and of blocks that walk several where there are a few more than blocks
+_SOME = 6  # tiles of which some can run, however dear they are
 
 Order = Literal["slow", "fast"]
 """Whether the blocks of one tile of a mode have numbers one after the other, or those of one tile of the others."""
@@ -24,8 +25,8 @@ _ORDERS: tuple[Order, ...] = ("slow", "fast")
 
 @dataclass(frozen=True)
 class _Call:
-    """A call with so many `tiles` of a mode, each of `extent`, and little of the other modes, which have `others` tiles
-    in all. Of the mode the tiles `chosen` are there.
+    """A call with so many `tiles` of a mode, each of `extent`, which `others` blocks share, and little of the other
+    modes. Of the mode the tiles `chosen` are there.
     """
 
     mode: str
@@ -72,7 +73,7 @@ def _wrong_with_many(host: Host, mode: str) -> str:
     """What is wrong with as many tiles of a mode as can be run."""
     order = _order(host, mode)
     if order is None:
-        return _wrong_with_all(host, mode, _FEW)
+        return _wrong_with_all(host, mode, _FEW, _DEARER if _one_each(host, mode) else _DEAR)
     most = _most(host, mode)
     for tiles in (most, most // 2, 1 << 16):
         call = _call(host, mode, min(tiles, most), None)
@@ -103,9 +104,9 @@ def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
     return "fewer tiles have a block each"
 
 
-def _wrong_with_all(host: Host, mode: str, tiles: int) -> str:
-    """What is wrong with so many tiles of a mode, or fewer if they are dear, all of whose blocks run."""
-    while tiles > 1 and not _affordable(host, _all(host, mode, tiles)):
+def _wrong_with_all(host: Host, mode: str, tiles: int, most: float = _DEAR) -> str:
+    """What is wrong with so many tiles of a mode, or fewer if they take longer than `most`, all of whose blocks run."""
+    while tiles > 1 and not _affordable(host, _all(host, mode, tiles), most):
         tiles //= 2
     return _wrong(host, _all(host, mode, tiles), None)
 
@@ -119,10 +120,21 @@ def _order(host: Host, mode: str) -> Order | None:
     """In which order blocks take tiles, as a small grid shows; None where it shows none."""
     if host.scratch:
         return None  # blocks read there what others have written
-    call = _call(host, mode, _SMALL, [1, _SMALL // 2, _SMALL - 1])
+    call = _small(host, mode)
     if _affordable(host, call) and _launched(host, call) == call.tiles * call.others:
         return next((order for order in _ORDERS if not _wrong(host, call, order)), None)
     return None
+
+
+def _small(host: Host, mode: str) -> _Call:
+    """A call of few tiles, of which three are there."""
+    return _call(host, mode, _SMALL, [1, _SMALL // 2, _SMALL - 1])
+
+
+def _one_each(host: Host, mode: str) -> bool:
+    """Whether blocks that have a tile each take these in an order that is not seen: or they take wrong ones."""
+    call = _small(host, mode)
+    return not host.scratch and _affordable(host, call) and _launched(host, call) == call.tiles * call.others
 
 
 def _most(host: Host, mode: str) -> int:
@@ -141,7 +153,7 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _C
             extent = more
             break
     sizes = _little(host, mode, (tiles - 1) * extent + 1)
-    others = prod(-(-sizes[m] // covered[m]) for m in spec.lead.shape if m != mode)
+    others = spec.family.blocks(plan, {**sizes, mode: min(extent, sizes[mode])})
     call = _Call(mode, sizes, extent, others, ())
     if chosen is None:
         chosen = telling(call.tiles, 1 << 8, 1 << 16)
@@ -156,19 +168,22 @@ def _little(host: Host, mode: str, size: int) -> dict[str, int]:
     return allowed(host, {m: covered[m] // 2 + 1 if m in inner else 1 for m in host.spec.modes} | {mode: size})
 
 
-def _affordable(host: Host, call: _Call) -> bool:
-    return call.parts.seconds(host) <= _DEAR
+def _affordable(host: Host, call: _Call, most: float = _DEAR) -> bool:
+    """Whether a call takes no longer than `most` seconds, or where tiles are dear than some of them."""
+    one = _call(host, call.mode, 1, [0]).parts.seconds(host)
+    return call.parts.seconds(host) <= max(most, min(_DEARER, _SOME * one))
 
 
 def _launched(host: Host, call: _Call) -> int:
-    """How many blocks a call launches; 0 where it launches several kernels or is refused."""
+    """How many blocks a call launches, for all targets; 0 where it launches several kernels or is refused."""
     try:
-        launches = host.executor.launched(host.module, host.spec, arguments(host, call.parts))
+        asked = host.executor.launched(host.module, host.spec, arguments(host, call.parts))
     except CannotRun:
         raise
     except Exception:
         return 0
-    return prod(launches[0].grid) if len(launches) == 1 else 0
+    counts = {prod(launches[0].grid) if len(launches) == 1 else 0 for launches in asked}
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def _wrong(host: Host, call: _Call, order: Order | None) -> str:

@@ -128,7 +128,7 @@ def _taken(host: Host, views: Mapping[str, torch.Tensor], names: Sequence[str]) 
         launches = host.executor.launched(host.module, host.spec, host.arguments(views))
     except (ValueError, TypeError) as error:
         return unnamed(error, names)
-    return "was accepted" if launches else ""
+    return "was accepted" if any(launches) else ""
 
 
 def _bytes(tensor: Tensor, case: Case) -> int:

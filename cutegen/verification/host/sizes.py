@@ -207,7 +207,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
             return f"{must}, failed: {type(error).__name__}: {str(error)[:300]}"
         if taken is False:
             return "was accepted"
-        grids = [launch.grid for launch in launches]
+        grids = [launch.grid for of_target in launches for launch in of_target]
         wrong = next((g for g in grids if max(g[1:]) > _BLOCKS or g[0] >= _COORDINATES), None)
         if wrong is not None:
             return f"is launched with a grid of {wrong}"

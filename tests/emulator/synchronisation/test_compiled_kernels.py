@@ -66,7 +66,7 @@ def test_the_host_code_says_how_large_a_cluster_is(shape: tuple[int, int, int]) 
     emulated(on_device(torch.zeros_like(y)), on_device(y))
     x, column = torch.meshgrid(torch.arange(4), torch.arange(8), indexing="ij")
     assert (y == x % shape[0] + shape[0] * (column % shape[1])).all()
-    assert [asked.cluster for asked in emulated.launches] == [shape]
+    assert [asked.cluster for (asked,) in emulated.launches] == [shape]
 
 
 @pytest.mark.parametrize(("shape", "why"), [((2, 8, 1), "the grid (3, 8, 1) is no multiple of 2 along x")])
