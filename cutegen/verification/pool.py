@@ -13,11 +13,13 @@ from pathlib import Path
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
 TIMEOUT = 600.0  # seconds a kernel
+_DEAR = 60.0  # of a case, at most, in the order of kernels: one that is too large is not run
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,19 @@ def verify_all(
     most = max(1, min(workers, len(jobs)))
     reports: dict[int, KernelReport] = {}
     with Crew(_setup(timeout), most) as crew:
-        for index, ending in crew.run([replace(job, module=job.module.resolve()) for job in jobs]):
+        order = _longest_first(jobs) if len(jobs) > most > 1 else range(len(jobs))
+        for place, ending in crew.run([replace(jobs[i], module=jobs[i].module.resolve()) for i in order]):
+            index = order[place]
             reports[index] = _report(jobs[index], ending)
             if done is not None:
                 done(reports[index])
     return [reports[index] for index in range(len(jobs))]
+
+
+def _longest_first(jobs: Sequence[Job]) -> list[int]:
+    """The numbers of the jobs, those first that take longest, so that none of these is left to run alone at the end."""
+    most = [sum(min(seconds(job.plan, case.sizes), _DEAR) for case in derive_cases(job.plan)) for job in jobs]
+    return sorted(range(len(jobs)), key=lambda index: -most[index])
 
 
 def _setup(timeout: float) -> Setup:

@@ -14,7 +14,7 @@ from cutegen.verification.scalars import telling_scalars
 from cutegen.verification.wishes import Data, Wish, between
 
 ROWS = 3 * KINDS_OF_ROWS + 1
-MANY_ELEMENTS, MOST_ELEMENTS = 1 << 21, 5 << 20
+MANY_ELEMENTS, MOST_ELEMENTS = 1 << 20, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
 
 
@@ -71,7 +71,7 @@ def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
 
 def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of scalars at 0, 1 and where they are not finite, with rows of all kinds: 0 times infinity is NaN."""
-    if prod(sizes.values()) > MANY_ELEMENTS // 4:
+    if prod(sizes.values()) > MANY_ELEMENTS // 2:
         return
     for name, values in telling_scalars(plan.spec):
         if all(value in (0, 1) or not math.isfinite(value) for value in values.values()):
