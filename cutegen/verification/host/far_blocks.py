@@ -73,7 +73,7 @@ def _wrong_with_many(host: Host, mode: str) -> str:
     """What is wrong with as many tiles of a mode as can be run."""
     order = _order(host, mode)
     if order is None:
-        return _wrong_with_all(host, mode, _FEW, _DEARER if _one_each(host, mode) else _DEAR)
+        return _wrong_with_all(host, mode, _FEW, _DEARER if _one_each(host, mode) else 0.0)
     most = _most(host, mode)
     for tiles in (most, most // 2, 1 << 16):
         call = _call(host, mode, min(tiles, most), None)
@@ -104,8 +104,10 @@ def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
     return "fewer tiles have a block each"
 
 
-def _wrong_with_all(host: Host, mode: str, tiles: int, most: float = _DEAR) -> str:
-    """What is wrong with so many tiles of a mode, or fewer if they take longer than `most`, all of whose blocks run."""
+def _wrong_with_all(host: Host, mode: str, tiles: int, most: float = 0.0) -> str:
+    """What is wrong with so many tiles of a mode, all of whose blocks run; with fewer if they are dear, as more than
+    `most` seconds are.
+    """
     while tiles > 1 and not _affordable(host, _all(host, mode, tiles), most):
         tiles //= 2
     return _wrong(host, _all(host, mode, tiles), None)
@@ -168,10 +170,10 @@ def _little(host: Host, mode: str, size: int) -> dict[str, int]:
     return allowed(host, {m: covered[m] // 2 + 1 if m in inner else 1 for m in host.spec.modes} | {mode: size})
 
 
-def _affordable(host: Host, call: _Call, most: float = _DEAR) -> bool:
-    """Whether a call takes no longer than `most` seconds, or where tiles are dear than some of them."""
+def _affordable(host: Host, call: _Call, most: float = 0.0) -> bool:
+    """Whether a call takes no longer than `_DEAR` or `most` seconds, or where tiles are dear than some of them."""
     one = _call(host, call.mode, 1, [0]).parts.seconds(host)
-    return call.parts.seconds(host) <= max(most, min(_DEARER, _SOME * one))
+    return call.parts.seconds(host) <= max(_DEAR, most, min(_DEARER, _SOME * one))
 
 
 def _launched(host: Host, call: _Call) -> int:
