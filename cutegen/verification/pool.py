@@ -6,6 +6,7 @@ gets a fresh one: importing torch and the DSL takes longer than verifying a smal
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, 
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
 TIMEOUT = 600.0  # seconds a kernel
-_DEAR = 60.0  # of a case, at most, in the order of kernels: one that is too large is not run
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,13 @@ def verify_all(
 
 def _longest_first(jobs: Sequence[Job]) -> list[int]:
     """The numbers of the jobs, those first that take longest, so that none of these is left to run alone at the end."""
-    most = [sum(min(seconds(job.plan, case.sizes), _DEAR) for case in derive_cases(job.plan)) for job in jobs]
-    return sorted(range(len(jobs)), key=lambda index: -most[index])
+
+    def about(plan: Plan) -> float:
+        taken = (seconds(plan, case.sizes) for case in derive_cases(plan))
+        return sum(time for time in taken if math.isfinite(time))  # what is too large is not run
+
+    times = [about(job.plan) for job in jobs]
+    return sorted(range(len(jobs)), key=lambda index: -times[index])
 
 
 def _setup(timeout: float) -> Setup:

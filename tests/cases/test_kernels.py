@@ -155,6 +155,12 @@ def test_sizes_of_a_verification_case_are_those_of_its_kernel(name: str) -> None
             assert not any(one.takes_sizes(case.sizes) for one in before), (kernel.case, case)
 
 
+def test_the_least_size_that_a_case_is_not_for_is_run() -> None:
+    """Aligned as that case asks, so that nothing but the size keeps it from being taken."""
+    found = {case.name: case.sizes["N"] for case in derive_cases(module_of("scale").plan) if "beyond" in case.name}
+    assert found == {"N beyond case 2 (N <= 8)": 9}
+
+
 def test_of_a_target_those_cases_count_that_it_has() -> None:
     """The blocks of a multiprocessor are not fewer because of a case for another target."""
     text = SUMS.replace("{target: sm_90a, N: 64}", "{target: sm_90a, N: 8192}").replace("tiler: {N: 32}", "keep: smem")

@@ -63,6 +63,18 @@ compute: D = A @ B.T
 schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {thread_layout: "(8,4,1)"}}
 targets: [sm_80]
 """
+CLUSTERS = """\
+cutegen: 1
+kernel: clusters
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X - max(X, N)
+schedule: {keep: reload, threads_per_row: 32, tiler: {N: 128}, cluster: {N: 2}}
+static: {N: 300}
+targets: [sm_90a]
+"""
 BIDX, COORD = r"bidx, _, _ = cute\.arch\.block_idx\(\)", r"coord = \(bidx, bidy, None\)"
 BLOCK = "cute.arch.block_idx()[0]"
 WRONG = [
@@ -73,6 +85,12 @@ WRONG = [
     ("product", "a grid of 20000", r"grid=\[grid_m, ", "grid=[cutlass.min(grid_m, 20000), "),
     ("inner", "threads in 22 bits", r"bidx \* THREADS \+ tidx", "(bidx * THREADS + tidx) % (1 << 22)"),
     ("product", "14 bits", COORD, "coord = (bidx % 16384, bidy, None)"),
+    (
+        "clusters",
+        "clusters in 16 bits",
+        r"cluster_idx, rank = bidx // CLUSTER,",
+        "cluster_idx, rank = bidx // CLUSTER % 65536,",
+    ),
     ("product", "columns in 15 bits", COORD, "coord = (bidx, bidy % 32768, None)"),
 ]
 RIGHT = [
@@ -83,7 +101,7 @@ RIGHT = [
 
 @lru_cache(maxsize=1)
 def modules() -> dict[str, Module]:
-    made = (generate(text, "specs/x.yaml").modules[0] for text in (TILES, INNER, PRODUCT, WALKED))
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (TILES, INNER, PRODUCT, WALKED, CLUSTERS))
     return {module.spec.kernel: module for module in made}
 
 

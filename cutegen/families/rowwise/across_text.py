@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cutegen.codegen.formatting import WIDTH
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
-from cutegen.families.rowwise.walks import Reduction
+from cutegen.families.rowwise.walks import Reduction, counts_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def apart_of(one: Reduction) -> str:
 def name_of(met: tuple[Reduction, ...]) -> str:
     """The name of the function that reduces over a row's threads what belongs to one group."""
     largest = [one.name for one in met if one.function == "max"]
-    counts = {one.around[1] for one in met if one.around is not None}
+    counts = counts_of(met)
 
     def word(one: Reduction) -> str:
         if one.around is not None:
@@ -104,7 +104,7 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
         x, other, both = f"x{number}", f"other{number}", f"both{number}"
         text = combined(one, x, other)
         what = f"{words[one.function]} of {x}"
-        if any(other.around is not None and other.around[1] == one.name for other in met):
+        if one.name in counts_of(met):
             what = f"count {x} of values"
         if one.above is not None:
             own = above[one.above]
@@ -129,6 +129,7 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
 
 
 def _where(plan: RowwisePlan) -> str:
+    """Which threads share a row, in words, with a place for what becomes of a NaN."""
     if plan.fewer_threads and plan.warps_per_row > 1:
         return "{nan}: lanes of one warp, or whole warps"
     if plan.warps_per_row * plan.cluster == 1:

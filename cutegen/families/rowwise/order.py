@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.walks import Reduction, Walk
+from cutegen.families.rowwise.walks import Reduction, Walk, counts_of
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,11 @@ def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
     """
     if walk.reductions and plan.warps_per_row * plan.cluster > 1:
         return [walk.reductions]
-    counts = {one.around[1] for one in walk.reductions if one.around is not None}
-    alone = [one for one in walk.reductions if one.above is None and one.around is None and one.name not in counts]
-    return [(one, *(other for other in walk.reductions if one.name in depends_on(other, walk))) for one in alone]
-
-
-def depends_on(reduction: Reduction, walk: Walk) -> tuple[str, ...]:
-    """The reductions of the same walk that one is found with: of a count those of the squares that need it."""
-    if reduction.above is not None:
-        return (reduction.above,)
-    others = (one.around for one in walk.reductions if one.around is not None)
-    return reduction.around or next((around for around in others if around[1] == reduction.name), ())
+    first = counts_of(walk.reductions)  # of each group, by the names of those that are found with it
+    first |= {one.name: one.above for one in walk.reductions if one.above is not None}
+    first |= {one.name: one.around[0] for one in walk.reductions if one.around is not None}
+    alone = [one for one in walk.reductions if one.name not in first]
+    return [(one, *(other for other in walk.reductions if first.get(other.name) == one.name)) for one in alone]
 
 
 def is_backwards(plan: RowwisePlan, number: int) -> bool:

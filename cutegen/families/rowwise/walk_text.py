@@ -361,10 +361,12 @@ class WalksText:
         return list({scale_of(one): (scale_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
 
     @property
-    def aparts(self) -> list[tuple[str, str]]:
-        """The functions that say what squares around two means are short of those around one: names and types."""
-        found = [one for one in self.plan.program.reductions if one.around is not None]
-        return list({apart_of(one): (apart_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
+    def aparts(self) -> list[tuple[str, str, str]]:
+        """The functions that say what squares around two means are short of those around one: names, types, and the
+        least finite number where the hardware has a reciprocal and a maximum that drops NaN, as of f32.
+        """
+        found = {one.dtype: apart_of(one) for one in self.plan.program.reductions if one.around is not None}
+        return [(name, f"cutlass.{t.cutlass}", LEAST_F32 if t is Dtype.f32 else "") for t, name in found.items()]
 
     @property
     def extremes(self) -> list[tuple[str, str]]:

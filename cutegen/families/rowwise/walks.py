@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -44,6 +45,12 @@ class Reduction:
     def dtype(self) -> Dtype:
         assert self.value.dtype is not None
         return self.value.dtype
+
+
+def counts_of(reductions: Iterable[Reduction]) -> dict[str, str]:
+    """The counts that sums of squares need, each with the sum whose values it counts."""
+    pairs = (one.around for one in reductions if one.around is not None)
+    return {count: total for total, count in pairs}
 
 
 @dataclass(frozen=True)

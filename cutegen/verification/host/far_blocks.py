@@ -16,7 +16,7 @@ _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
 _DEAR = 0.6  # seconds
 _DEARER = 4.0  # where few tiles are as dear, and of blocks that walk several where there are a few more than blocks
-_SOME = 6  # tiles of which some can run, however dear they are
+_SOME = 6  # tiles that may take longer than `_DEAR`, but not than `_DEARER`
 
 Order = Literal["slow", "fast"]
 """Whether the blocks of one tile of a mode have numbers one after the other, or those of one tile of the others."""
@@ -72,7 +72,7 @@ def _has_blocks(host: Host, mode: str) -> bool:
 def _wrong_with_many(host: Host, mode: str) -> str:
     """What is wrong with as many tiles of a mode as can be run."""
     order = _order(host, mode)
-    if order is None:
+    if order is None:  # blocks that have a tile each take these in another order, or take wrong ones
         return _wrong_with_all(host, mode, _FEW, _DEARER if _one_each(host, mode) else 0.0)
     most = _most(host, mode)
     for tiles in (most, most // 2, 1 << 16):
@@ -120,12 +120,9 @@ def _all(host: Host, mode: str, tiles: int) -> _Call:
 
 def _order(host: Host, mode: str) -> Order | None:
     """In which order blocks take tiles, as a small grid shows; None where it shows none."""
-    if host.scratch:
-        return None  # blocks read there what others have written
-    call = _small(host, mode)
-    if _affordable(host, call) and _launched(host, call) == call.tiles * call.others:
-        return next((order for order in _ORDERS if not _wrong(host, call, order)), None)
-    return None
+    if not _one_each(host, mode):
+        return None
+    return next((order for order in _ORDERS if not _wrong(host, _small(host, mode), order)), None)
 
 
 def _small(host: Host, mode: str) -> _Call:
@@ -134,7 +131,7 @@ def _small(host: Host, mode: str) -> _Call:
 
 
 def _one_each(host: Host, mode: str) -> bool:
-    """Whether blocks that have a tile each take these in an order that is not seen: or they take wrong ones."""
+    """Whether a small grid can run in part: each tile has its blocks, which read nothing that others have written."""
     call = _small(host, mode)
     return not host.scratch and _affordable(host, call) and _launched(host, call) == call.tiles * call.others
 
@@ -171,7 +168,7 @@ def _little(host: Host, mode: str, size: int) -> dict[str, int]:
 
 
 def _affordable(host: Host, call: _Call, most: float = 0.0) -> bool:
-    """Whether a call takes no longer than `_DEAR` or `most` seconds, or where tiles are dear than some of them."""
+    """Whether a call takes no longer than `_DEAR` or `most` seconds, or where tiles are dear than a few of them."""
     one = _call(host, call.mode, 1, [0]).parts.seconds(host)
     return call.parts.seconds(host) <= max(_DEAR, most, min(_DEARER, _SOME * one))
 

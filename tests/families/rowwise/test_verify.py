@@ -316,7 +316,7 @@ TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again":
 TEXTS |= {"bytes": BYTES, "three": THREE, "squares": SQUARES, "double": DOUBLE, "together": TOGETHER}
 ALONE = (
     *("N alone does not fit", "w alone starts elsewhere", "X alone starts elsewhere", "Y alone starts elsewhere"),
-    "Y alone has rows elsewhere",
+    *("Y alone has rows elsewhere", "X alone has rows at 8"),
 )
 NARROW = (*ALONE, "rows, narrow", "all one more, narrow")
 WAYS = (
@@ -431,6 +431,7 @@ MUTANTS = [
     ("free", "no size is looked at", {f"{FITTING}mX.shape[1] % VECTOR == 0": f"{FITTING}mX.shape[1] >= 0"}),
     ("free", "an address is not looked at", {"    fitting = start == 0": "    fitting = start >= 0"}),
     ("free", "a stride is not looked at", {"fitting & (stride % vector == 0)": "fitting & (stride >= 0)"}),
+    ("free", "rows half an access apart", {"fitting & (stride % vector == 0)": "fitting & (stride % 2 == 0)"}),
     ("free", "a tensor is not looked at", {f"{FITTING}accesses_fit & _fits(mw, VECTOR)\n": ""}),
     ("shared", "no block waits until all run", {"cute.arch.cluster_wait()  # all": "pass  # all"}),
     ("shared", "a block tells itself only", {"arrived, lane)": "arrived, rank)"}),
@@ -540,5 +541,5 @@ def test_rows_of_a_block_are_of_different_kinds_however_many_there_are() -> None
         rows = data_for(x, (2 * distance + 1, 64), "rows", 5, (1,))
         same = [torch.equal(rows[i].isnan(), rows[i + distance].isnan()) for i in range(distance + 1)]
         assert not all(same)
-    least = rows.amax(1)
-    assert (least < -200).any() and rows[least < -200].isfinite().any(), "far below zero"
+    largest = rows.amax(1)
+    assert (largest < -200).any() and rows[largest < -200].isfinite().any(), "far below zero"

@@ -47,7 +47,7 @@ def apply(spec: Spec, say: Say) -> None:
 
 
 def exponentials(spec: Spec, say: Say) -> None:
-    """`online` and `math` are about exponentials that there are."""
+    """`online` is about sums that depend on another reduction, `math` about exponentials, and there are some."""
     schedule = spec.schedule
     wrong = {}
     if schedule.online is not None and not (has_exponentials_above(spec) or has_squares_around(spec)):
