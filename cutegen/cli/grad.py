@@ -26,11 +26,11 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     16-bit outputs only those are read that torch computes the same gradients from. With --of other outputs are taken to
     be kept for the backward only, as the rstd of a norm is.
 
-    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, of, text, without}], written}; `without` has
-    tensors of floats that have no gradient.
+    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, of, text, without, refused}], written}; `without`
+    has tensors of floats that have no gradient, `refused` by name why that of a tensor is computed by no kernel.
     """
     from cutegen.console import print_diagnostics
-    from cutegen.differentiation import backward
+    from cutegen.differentiation import buildable
     from cutegen.language.diagnostics import as_json
     from cutegen.language.reader import read_specs
     from cutegen.language.writer import write_spec
@@ -48,7 +48,8 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     if not forwards:
         names = ", ".join(forward.kernel for forward in found)
         raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {names}")
-    backwards = [backward(forward, _names(wrt), _names(of_outputs)) for forward in forwards]
+    found_backwards = [buildable(forward, _names(wrt), _names(of_outputs)) for forward in forwards]
+    backwards = [one.made for one in found_backwards]
     texts = [write_spec(made.spec) for made in backwards]
     whole = "---\n".join(texts)
     if out is not None:
@@ -56,17 +57,25 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     written = None if out is None else readable(out.as_posix())
     if form == "json":
         kernels = [
-            {"kernel": made.spec.kernel, "of": forward.kernel, "text": text, "without": list(made.without)}
-            for forward, made, text in zip(forwards, backwards, texts, strict=True)
+            {
+                "kernel": one.made.spec.kernel,
+                "of": forward.kernel,
+                "text": text,
+                "without": list(one.made.without),
+                "refused": {name: as_json(why) for name, why in one.refused.items()},
+            }
+            for forward, one, text in zip(forwards, found_backwards, texts, strict=True)
         ]
         diagnostics = [as_json(d) for d in gathered.diagnostics]
         said = {"verb": "grad", "spec": asked, "diagnostics": diagnostics, "kernels": kernels, "written": written}
         print_json(said, OK)
         return
     print_diagnostics(gathered.diagnostics, gathered.texts)
-    for made in backwards:
-        for name in made.without:
+    for one in found_backwards:
+        for name in one.made.without:
             click.echo(f"note: `{name}` has no gradient: nothing that is written changes with it smoothly", err=True)
+        for name, why in one.refused.items():
+            click.echo(f"note: the gradient of `{name}` is left out: {why.code}, {why.message}", err=True)
     if written is None:
         click.echo(whole, nl=False)
     else:

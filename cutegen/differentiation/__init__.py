@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.differentiation.backward import Backward, backward
+from cutegen.differentiation.buildable import Buildable, buildable
 from cutegen.differentiation.reverse import DifferentiationError
 
-__all__ = ["Backward", "DifferentiationError", "backward"]
+__all__ = ["Backward", "Buildable", "DifferentiationError", "backward", "buildable"]

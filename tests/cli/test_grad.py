@@ -68,7 +68,7 @@ def test_it_writes_a_file_that_lint_takes_and_no_file_twice(folder: Path) -> Non
 
 def test_json() -> None:
     data = json.loads(grad("softmax.yaml", "--format", "json").stdout)
-    kernel = {"kernel": "softmax_bwd", "of": "softmax", "text": BACKWARD, "without": []}
+    kernel = {"kernel": "softmax_bwd", "of": "softmax", "text": BACKWARD, "without": [], "refused": {}}
     assert data == {
         "verb": "grad", "ok": True, "exit_code": 0, "spec": "softmax.yaml", "diagnostics": [], "kernels": [kernel],
         "written": None,
@@ -117,3 +117,32 @@ compute: Y = X * floor(Z)
     assert result.stdout.count("---\n") == 1 and result.stdout.count("compute: dX = dY * floor(Z)") == 2
     assert "note: `Z` has no gradient" in result.stderr
     assert grad("scale.yaml", "--kernel", "scale_f32").stdout.count("kernel:") == 1
+
+
+ROPE = """\
+cutegen: 1
+kernel: turn
+op: elementwise
+tensors:
+  X: {shape: [T, H, D], dtype: bf16}
+  COS: {shape: [T, D], dtype: f32}
+  Y: {shape: [T, H, D], dtype: bf16, role: out}
+compute: Y = X * COS
+"""
+
+
+def test_gradients_that_no_kernel_computes_are_left_out_with_the_reason(folder: Path) -> None:
+    (folder / "turn.yaml").write_text(ROPE)
+    result = grad("turn.yaml", "-o", "turn_bwd.yaml")
+    assert result.exit_code == 0 and "the gradient of `COS` is left out: CG127" in result.stderr
+    assert "compute: dX = dY * COS" in (folder / "turn_bwd.yaml").read_text()
+    assert CliRunner().invoke(cli, ["lint", "turn_bwd.yaml"]).exit_code == 0
+    data = json.loads(grad("turn.yaml", "--format", "json").stdout)
+    assert data["kernels"][0]["refused"]["COS"]["code"] == "CG127"
+
+
+def test_such_a_gradient_that_is_asked_for_is_refused(folder: Path) -> None:
+    (folder / "turn.yaml").write_text(ROPE)
+    result = grad("turn.yaml", "--wrt", "X,COS")
+    assert result.exit_code == 2 and not result.stdout
+    assert "computes the gradients of `COS`: CG127" in result.stderr and "`--wrt X`" in result.stderr

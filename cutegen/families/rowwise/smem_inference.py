@@ -88,7 +88,7 @@ def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     elif alone:
         threads, values, waste = (512 if once and is_fixed_for_all_rows(spec) else 256), 16, 1.5
     else:
-        threads, values, waste = (256, 16, 1.25) if once else (128, 32, 1.25)
+        threads, values, waste = 256 if once else 128, 32, 1.25
     written, vector = spec.schedule.threads_per_row, vector_of(spec)
     threads = written or threads
 

@@ -128,8 +128,8 @@ WEIGHTED = SHORT.replace("  Y:", "  W: {shape: [N], dtype: bf16}\n  Y:").replace
         (NORM, 8192, 1, 256, 4096),
         (NORM, 65536, 4, 128, 4096),  # whose blocks meet once, with a mean and squares
         (WEIGHTED, 20480, 1, 512, 8192),  # one block keeps somewhat more
-        (SHORT, 32768, 2, 256, 4096),
-        (SHORT, 262144, 16, 256, 4096),
+        (SHORT, 32768, 2, 256, 8192),
+        (SHORT, 262144, 16, 256, 8192),
     ],
 )
 def test_a_long_row_waits_in_shared_memory(text: str, size: int, blocks: int, threads: int, tile: int) -> None:
