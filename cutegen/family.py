@@ -206,6 +206,13 @@ class Family(ABC, Generic[S, P]):
         """The type that a matrix product is summed in; None: the one that its operands are computed in."""
         return None
 
+    def additions(self, plan: P, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
+        """The most additions, one after another, that a term of a sum over `modes` goes through.
+
+        None where nothing is known of their order: then there may be as many as terms.
+        """
+        return None
+
     def covered(self, plan: P) -> dict[str, int]:
         """How many elements along each mode a thread block covers. Modes that the plan's tile lacks count as 1."""
         return {mode: max(1, plan.tile.get(mode, 1)) for mode in plan.spec.modes}

@@ -30,6 +30,7 @@ from cutegen.reference.rounding import (
 if TYPE_CHECKING:
     import torch
 
+Additions = Callable[[Sequence[str]], "int | None"]  # of the modes of a sum: the most that a term goes through
 _UNSIGNED = ("minimum", "maximum", "relu")  # of zeros of both signs either may come
 
 
@@ -53,16 +54,18 @@ def evaluate(
     tensors: Mapping[str, torch.Tensor],
     scalars: Mapping[str, int | float | bool],
     coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    additions: Additions | None = None,
 ) -> dict[str, Expected]:
     """What each output must hold, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
     device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of a
-    mode in `coordinates` the tensors have only those, in that order. What is expected shares no memory with the
-    tensors.
+    mode in `coordinates` the tensors have only those, in that order. `additions` says of the modes that a sum goes over
+    how many of its additions follow each other at most, which makes bounds narrower. What is expected shares no
+    memory with the tensors.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
-    return Evaluator(spec, tensors, scalars, coordinates).outputs()
+    return Evaluator(spec, tensors, scalars, coordinates, additions).outputs()
 
 
 class Evaluator:
@@ -77,8 +80,10 @@ class Evaluator:
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, int | float | bool],
         coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        additions: Additions | None = None,
     ) -> None:
         self.spec, self.tensors, self.scalars, self.coordinates = spec, tensors, scalars, coordinates
+        self.additions = additions
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
@@ -218,7 +223,7 @@ class Evaluator:
         x, axes = self.expr(node.nested[-1].x), tuple(map(self.spec.lead.shape.index, modes))
         if node.function in ("max", "min"):
             return sums.extreme(x, axes, node.function)
-        total = sums.total(x, axes)
+        total = sums.total(x, axes, self.additions(modes) if self.additions else None)
         if node.function == "sum":
             return total
         return arithmetic.divide(total, self._number(math.prod(map(self._size, modes)), dtype), dtype)

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     import torch
 
 
-def total(x: Bounded, axis: tuple[int, ...]) -> Bounded:
+def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded:
     """The sum along axes, all at once, in any order and with products fused or not, accumulated in the type of x.
 
     |s' - s| <= gamma(n - 1) sum |x'| with gamma(n) = n u / (1 - n u), of n terms that are not 0: adding 0 does not
-    round. Source: Higham, section 3.1. The reference's own float64 sum adds the same with its u. Whole numbers whose
-    sizes come to 2^p at most stay whole at every step. An infinity or NaN is known where no partial sum of what is
-    finite can overflow; where a product overflowed that may be fused, nothing is known unless all are of one sign.
+    round; where each term goes through `most` additions at most, gamma(most) if that is less. Source: Higham, section
+    3.1, and section 4.2 for a tree of them. The reference's own float64 sum adds the same with its u. Whole numbers
+    whose sizes come to 2^p at most stay whole at every step. An infinity or NaN is known where no partial sum of what
+    is finite can overflow; where a product overflowed that may be fused, nothing is known unless all are of one sign.
     """
     import torch
 
@@ -29,7 +30,7 @@ def total(x: Bounded, axis: tuple[int, ...]) -> Bounded:
     value, finite = x.value.sum(axis, True), x.value.masked_fill(~x.value.isfinite(), 0.0)
     magnitude = (finite.abs() + error).sum(axis, True)
     terms = ((finite != 0) | (error != 0)).sum(axis, True)
-    gamma = _gamma((terms - 1).clamp_min(0), unit(dtype))
+    gamma = _gamma((terms - 1).clamp(0, most), unit(dtype))
     propagated = error.sum(axis, True)
     whole = (finite == finite.trunc()).all(axis, True) & (propagated == 0) & (magnitude <= 2.0 ** PRECISION[dtype])
     rounds = (gamma + _gamma(terms, unit(Dtype.f64))) * magnitude

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
 from cutegen.verification.wishes import Data, Layout, Wish, allowed, between, derived, tiles_of
 
+NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
 
 
@@ -26,7 +28,8 @@ class Case:
     `data`: `random` normal numbers, `integers` small ones for which results are exact, `special` with NaN, infinities,
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
-    further by no more than its `align`.
+    further by no more than its `align`. Of the tensor `apart`, named with one of its modes, only the distance along
+    that is a multiple of no more than its `align`.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Case:
     scalars: Mapping[str, float] = field(default_factory=dict)
     aligned: Mapping[str, int] = field(default_factory=dict)
     shifted: str = ""
+    apart: tuple[str, str] | None = None
 
     @property
     def empty(self) -> bool:
@@ -53,8 +57,11 @@ def align_unit(tensor: Tensor) -> int:
     return max(1, (tensor.align or 1) // tensor.dtype.bytes)
 
 
-def strides_for(tensor: Tensor, sizes: Mapping[str, int], layout: Layout, number: int = 0) -> tuple[int, ...]:
-    """A tensor's strides in elements, in the order of its shape.
+def strides_for(
+    tensor: Tensor, sizes: Mapping[str, int], layout: Layout, number: int = 0, units: Mapping[str, int] = NO_UNITS
+) -> tuple[int, ...]:
+    """A tensor's strides in elements, in the order of its shape. `units` has what those of some modes are multiples of,
+    by name, instead of the tensor's `align`.
 
     The major mode has stride 1; the others follow from the last to the first. Gaps between rows are wider the higher
     the `number` of the tensor, so that tensors of one shape have different strides.
@@ -63,9 +70,9 @@ def strides_for(tensor: Tensor, sizes: Mapping[str, int], layout: Layout, number
         return ()
     major = tensor.major or tensor.shape[-1]
     order = [major, *(m for m in reversed(tensor.shape) if m != major)]
-    unit = align_unit(tensor)
     strides = {major: 1}
     for inner, mode in pairwise(order):
+        unit = units.get(mode, align_unit(tensor))
         extent = strides[inner] * max(1, sizes[inner])
         if layout != "compact":
             extent = -(-(extent + 1) // unit) * unit
@@ -140,6 +147,10 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > 1:
             yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)
+            outer = [mode for mode in spec.tensor(name).shape if mode != spec.tensor(name).major]
+            for mode in outer if len(outer) > 1 else ():
+                what = f"{name} alone is elsewhere along {mode}{of}"
+                yield Case(what, why, sizes, "padded", seed=seed, aligned=aligned, apart=(name, mode))
             if half > (kernel.tensor(name).align or 1):
                 at_half = {**aligned, name: half}
                 yield Case(f"{name} alone has rows at {half}{of}", why, sizes, "padded", seed=seed, aligned=at_half)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -75,7 +76,7 @@ def verify_kernel(
             result = CaseReport.of(case, "not run", too_large[case.name], "too large")
         else:
             try:
-                result = verify_case(spec, case, module, executor, ORDERS if case in in_orders else 1)
+                result = verify_case(plan, case, module, executor, ORDERS if case in in_orders else 1)
             except CannotRun as error:
                 reason, why = "cannot run", str(error)
                 result = CaseReport.of(case, "not run", why, reason)
@@ -109,7 +110,7 @@ def _unjudged(spec: KernelSpec, cases: Sequence[CaseReport]) -> str:
     return f"{what}: the spec leaves open what each is, as a number divided by a zero of either sign"
 
 
-def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
+def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
     """Runs one case and judges it.
 
     It runs in `orders` orders of blocks and warps where the executor can. Its result is compared with the bound and the
@@ -120,8 +121,8 @@ def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Exec
     start = time.perf_counter()
     comparison: Comparison | None = None
     try:
-        for run in range(poisons(spec)):
-            found, ran, unjudged = _run(spec, case, module, executor, run, orders)
+        for run in range(poisons(plan.spec)):
+            found, ran, unjudged = _run(plan, case, module, executor, run, orders)
             comparison = found if comparison is None or found.ratio > comparison.ratio else comparison
         report = replace(_report(case, "passed", "", comparison), orders=ran, unjudged=unjudged)
     except _Failure as failure:
@@ -134,16 +135,17 @@ def verify_case(spec: KernelSpec, case: Case, module: ModuleType, executor: Exec
 
 
 def _run(
-    spec: KernelSpec, case: Case, module: ModuleType, executor: Executor, run: int, orders: int
+    plan: Plan, case: Case, module: ModuleType, executor: Executor, run: int, orders: int
 ) -> tuple[Comparison, int, tuple[str, ...]]:
     """Runs a case once: how its outputs compare, in how many orders of blocks and warps it ran, and the outputs of
     which no element can be judged.
     """
+    spec, additions = plan.spec, partial(_additions, plan, case.sizes)
     for data in _data(case):
         tensors = make_tensors(spec, data, executor.device, run)
         scalars = scalar_values(spec, data)
         views = {t.tensor.name: t.view for t in tensors}
-        expected = evaluate(spec, views, scalars)
+        expected = evaluate(spec, views, scalars, additions=additions)
         unjudged = tuple(name for name, e in expected.items() if e.bound.numel() and not e.bound.isfinite().any())
         if not unjudged:
             break
@@ -172,6 +174,21 @@ def _run(
     except Exception as error:
         raise _Failure(f"the call raised {describe(error)}") from error
     return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged
+
+
+def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
+    """The most additions of a sum that follow each other, in whichever way a call of these sizes runs."""
+    most = 0
+    for kernel in plan.kernels:
+        for way in kernel.spec.family.variants(kernel):
+            family, own = way.spec.family, dict(sizes)
+            if kernel is not plan and not kernel.spec.takes(own) or family.accepted(way.spec, own) != own:
+                continue
+            found = family.additions(way, sizes, modes)
+            if found is None:
+                return None
+            most = max(most, found)
+    return most or None
 
 
 def _data(case: Case) -> Iterator[Case]:

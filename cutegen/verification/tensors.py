@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.cases import WELL_ALIGNED, Case, strides_for
+from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import data_for
 from cutegen.verification.wishes import Layout
@@ -111,8 +111,12 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
     made = []
     for index, tensor in enumerate(spec.tensors):
         least = max(tensor.align or 1, tensor.dtype.bytes)
+        units = {}
+        if case.apart is not None and case.apart[0] == tensor.name:
+            units[case.apart[1]] = align_unit(tensor)
         tensor = replace(tensor, align=case.aligned.get(tensor.name, tensor.align))
-        shape, strides = tuple(case.sizes[m] for m in tensor.shape), strides_for(tensor, case.sizes, case.layout, index)
+        shape = tuple(case.sizes[m] for m in tensor.shape)
+        strides = strides_for(tensor, case.sizes, case.layout, index, units)
         data = None
         if tensor.reads:
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)

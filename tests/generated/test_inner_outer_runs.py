@@ -107,5 +107,5 @@ def test_every_size_is_covered_once(name: str, tmp_path: Path) -> None:
     cases = [case for case in derived if prod(case.sizes.values()) <= 1 << 13]
     assert len(cases) > 8
     for case in cases:
-        result = verify_case(module.spec, case, loaded, executor)
+        result = verify_case(module.plan, case, loaded, executor)
         assert result.status == "passed", (case.name, result)

@@ -33,7 +33,7 @@ def verified(module: Module, folder: Path, least: int = 11) -> None:
     loaded, executor = load_module(path), EmulatorExecutor()
     cases = [case for case in derive_cases(module.plan) if max(case.sizes.values()) <= 1000]
     for case in cases:
-        report = verify_case(module.spec, case, loaded, executor)
+        report = verify_case(module.plan, case, loaded, executor)
         assert report.status == "passed", f"{case.name}: {report.message}"
     assert len(cases) >= least
 

@@ -65,5 +65,5 @@ def test_0_divided_by_0_is_nan(text: str, tmp_path: Path) -> None:
     cases = [case for case in derive_cases(module.plan) if max(case.sizes.values()) <= 1000]
     assert len(cases) >= 8
     for case in cases:
-        report = verify_case(module.spec, case, loaded, executor)
+        report = verify_case(module.plan, case, loaded, executor)
         assert report.status == "passed", f"{case.name}: {report.message}"

@@ -116,7 +116,7 @@ def checked(module: Module, text: str, folder: Path, cases: bool = False) -> tup
     )
     said = {check.what: check.run() for check in far_blocks.checks(host)}
     derived = derive_cases(module.plan) if cases else ()
-    return said, [c.name for c in derived if verify_case(spec, c, loaded, executor).status == "failed"]
+    return said, [c.name for c in derived if verify_case(module.plan, c, loaded, executor).status == "failed"]
 
 
 def changed(module: Module, pattern: str, text: str) -> str:

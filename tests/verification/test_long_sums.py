@@ -73,7 +73,9 @@ def checked(module: Module, text: str, folder: Path) -> tuple[str, list[str]]:
     )
     ((what, said),) = ((check.what, check.run()) for check in long_sums.checks(host))
     assert what == "accepts as many tiles of K as can be run"
-    failed = [c.name for c in derive_cases(module.plan) if verify_case(spec, c, loaded, executor).status == "failed"]
+    failed = [
+        c.name for c in derive_cases(module.plan) if verify_case(module.plan, c, loaded, executor).status == "failed"
+    ]
     return said, failed
 
 

@@ -118,7 +118,7 @@ def failing(module: Module, text: str, folder: Path) -> list[str]:
     path.write_text(text, encoding="utf-8")
     loaded, executor, failed = load_module(path), EmulatorExecutor(), []
     for case in derive_cases(module.plan):
-        report = verify_case(module.spec, case, loaded, executor)
+        report = verify_case(module.plan, case, loaded, executor)
         if report.status == "failed":
             assert not re.search("could not be run|DSLRuntimeError|MLIRError", report.message), report.message
             failed.append(case.name)

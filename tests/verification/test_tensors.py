@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -170,3 +171,18 @@ def test_scalars_are_representable_and_whole_where_results_are_exact() -> None:
             assert torch.tensor(value, dtype=getattr(torch, Dtype[name].torch)).item() == value == int(value)
         for name, value in scalar_values(kernel, Case("c", "", SIZES, seed=seed)).items():
             assert torch.tensor(value, dtype=getattr(torch, Dtype[name].torch)).item() == value
+
+
+def test_one_distance_alone_is_uneven() -> None:
+    three = spec_of_three()
+    case = Case("c", "", {"M": 3, "N": 4, "K": 8}, "padded", aligned={"X": 16, "D": 16}, apart=("X", "M"))
+    x, d = make_tensors(three, case, "cpu")
+    assert [stride % 4 for stride in x.view.stride()] == [1, 0, 1] and x.view.data_ptr() % 16 == 0
+    assert [stride % 4 for stride in d.view.stride()] == [0, 0, 1]
+    other = make_tensors(three, replace(case, apart=("D", "N")), "cpu")
+    assert [[stride % 4 for stride in one.view.stride()] for one in other] == [[0, 0, 1], [0, 3, 1]]
+
+
+def spec_of_three() -> KernelSpec:
+    tensors = tuple(Tensor(n, ("M", "N", "K"), Dtype.f32, "K", 4, role) for n, role in (("X", "in"), ("D", "out")))
+    return replace(spec(Dtype.f32, 4), tensors=tensors, compute=parse_compute(["D = X"]))

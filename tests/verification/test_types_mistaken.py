@@ -80,7 +80,7 @@ def verdicts(text: str, folder: Path, old: str, new: str) -> list[str]:
     loaded, executor = load_module(path), EmulatorExecutor()
     cases = [case for case in derive_cases(module.plan) if case.name in TELLING]
     assert len(cases) == len(TELLING)
-    return [verify_case(module.spec, case, loaded, executor).status for case in cases]
+    return [verify_case(module.plan, case, loaded, executor).status for case in cases]
 
 
 @pytest.mark.parametrize(

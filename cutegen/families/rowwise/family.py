@@ -143,6 +143,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
     def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
         return -(-sizes[plan.row] // 32) * 32 * COLUMN_WARPS * len(plan.program.columns)
 
+    def additions(self, plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
+        from cutegen.families.rowwise.chains import additions
+
+        return additions(plan, sizes, modes)
+
     def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.rowwise.cases import more_wishes
 

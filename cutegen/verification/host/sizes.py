@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from cutegen.verification.cases import strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.host.judging import Check, Host, unnamed
-from cutegen.verification.tensors import guarded
+from cutegen.verification.tensors import Guarded, guarded, make_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -160,17 +161,31 @@ def _limits(host: Host) -> Iterator[Check]:
 
 def _far_apart(host: Host) -> Iterator[Check]:
     """Tensors whose rows are so far apart that no 32 bits count the elements or bytes between them, one by one."""
-    for item in host.tensors:
+    yield from _each_far_apart(host, host.tensors, 1, "")
+    usual = host.spec.family.variants(host.plan)[0]
+    aligned = {t.name: t.align or 1 for t in usual.spec.tensors if t.align != host.spec.tensor(t.name).align}
+    sizes = small(usual.spec)
+    if aligned and host.spec.takes(sizes) and usual.spec.takes(sizes):
+        # whose accesses are as wide as can be: all of it stands at multiples of these, steps included
+        case = replace(host.case, sizes=sizes, layout="padded", aligned=aligned)
+        yield from _each_far_apart(host, make_tensors(host.spec, case, host.executor.device), 128, ", wide accesses")
+
+
+def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str) -> Iterator[Check]:
+    """Those checks for each of the tensors, beside all others, with steps that are a multiple of `unit` elements."""
+    others = {item.tensor.name: item.view for item in tensors}
+    for item in tensors:
         tensor, view = item.tensor, item.view
         outermost = max(range(view.dim()), key=view.stride)
         if view.shape[outermost] > 1 and tensor.shape[outermost] != (tensor.major or tensor.shape[-1]):
             # not those of neighbouring rows in the lower 32 bits either
-            step = (1 << 32) + 3 * view.stride(outermost)
+            step = (1 << 32) + -(-3 * view.stride(outermost) // unit) * unit
             addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES
             far = host.executor.far_apart(view, outermost, step) if addressed else None
             if far is not None:
                 mode = tensor.shape[outermost]
-                yield host.takes(tensor.argument, f"steps of more than 2^32 elements along {mode}", {tensor.name: far})
+                what = f"steps of more than 2^32 elements along {mode}{how}"
+                yield host.takes(tensor.argument, what, {**others, tensor.name: far})
 
 
 def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = None) -> Iterator[Check]:

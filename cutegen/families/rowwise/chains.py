@@ -1,0 +1,28 @@
+"""How many additions follow each other in a row kernel's sums: fewer than there are terms, by a known tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
+from cutegen.families.rowwise.trees import tree_of
+
+
+def additions(plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
+    """The most additions that a term of a sum over `modes` goes through; None where that is not known.
+
+    That is along a row, and over all other modes. Sums that are scaled while they grow, and squares around a mean that
+    is found beside them, are no mere sums.
+    """
+    if tuple(modes) == (plan.row,):
+        if any(one.above is not None or one.around is not None for one in plan.program.reductions):
+            return None
+        tree, pieces = tree_of(plan), -(-sizes[plan.row] // plan.row_tile) if plan.walked else 1
+        across = tree.results if tree.reading == "each" else tree.rounds + tree.result_steps
+        return plan.values + pieces + tree.steps + across
+    if plan.row in modes:
+        return None
+    at_once = plan.rows * max(1, (plan.blocks or plan.cluster) // plan.cluster)
+    turns = -(-prod(sizes[mode] for mode in modes) // at_once)
+    return turns + -(-plan.column_rows // COLUMN_WARPS) + COLUMN_WARPS
