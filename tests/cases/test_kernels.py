@@ -227,7 +227,7 @@ def reports(name: str, folder: Path, changes: dict[str, str]) -> Iterator[CaseRe
     module, executor = load_module(path), EmulatorExecutor()
     for case in derive_cases(module_of(name).plan):
         if case.name.partition(",")[0] in TELLING or "alone" in case.name:
-            yield verify_case(module_of(name).spec, case, module, executor)
+            yield verify_case(module_of(name).plan, case, module, executor)
 
 
 @pytest.mark.parametrize("name", TEXTS)

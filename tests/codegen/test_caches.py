@@ -56,4 +56,4 @@ def test_priorities_of_the_first_cache(priority: str, dtype: str, align: int, tm
     assert cases
     executor = EmulatorExecutor()
     for case in cases:
-        assert verify_case(module.spec, case, loaded, executor).status == "passed"
+        assert verify_case(module.plan, case, loaded, executor).status == "passed"

@@ -36,7 +36,7 @@ def problems_of(text: str, names: Collection[str], folder: Path, changes: Mappin
     assert len(cases) >= 3 and {f"rows{end}", f"special values{end}"} <= {case.name for case in cases}
     problems = []
     for case in cases:
-        report = verify_case(module.spec, case, loaded, executor)
+        report = verify_case(module.plan, case, loaded, executor)
         if report.status != "passed":
             problems.append(f"{report.name}: {report.message}")
             if changes:

@@ -17,12 +17,13 @@ from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class _Touches:
+class Touches:
     """An access, unit by unit: one entry for each lane of it and each of the lane's units.
 
     `rows` and `columns` say which unit of which block, `clusters` and `members` who touches it.
@@ -43,7 +44,8 @@ class SharedHistory:
         self._writer = np.full(self.shape, _NOBODY, np.int32)
         self._written = np.zeros(self.shape, np.int32)
         self._lines = np.zeros((2, *self.shape), np.int32)  # of the last write and of the last read
-        self._sources: PendingReads | None = None  # what bulk copies still read
+        self._sources: PendingReads | None = None  # what asynchronous operations still read
+        self._gathered: dict[int, Array] = {}  # agent -> when it has read each unit last
         # The warp of the readers, counted from that with the same number in the block that owns the unit -> which of
         # its threads have read, as bits, and when the last of them has
         self._readers: dict[tuple[int, int], tuple[Array, Array]] = {}
@@ -52,8 +54,11 @@ class SharedHistory:
 
     def read(self, access: SharedAccess) -> None:
         """Notes the reads of an access. Raises Stop for a race."""
-        touches = self._touches(access)
-        self._check_writer(access, touches, "reads")
+        self._read(access.instruction, self._touches(access))
+
+    def _read(self, instruction: Instruction, touches: Touches) -> None:
+        """Notes reads, unit by unit. Raises Stop for a race."""
+        self._check_writer(instruction, touches, "reads")
         clocks = self.clocks
         distance = (touches.members // clocks.padded - touches.columns) % clocks.size
         warps = clocks.padded // WARP
@@ -62,7 +67,7 @@ class SharedHistory:
         bits = np.uint32(1) << (touches.members % WARP).astype(np.uint32)
         for here in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
             key = divmod(int(code[here[0]]), warps)
-            some = _Touches(*(part[here] for part in _parts(touches)))
+            some = Touches(*(part[here] for part in _parts(touches)))
             if key not in self._readers:
                 self._readers[key] = np.zeros(self.shape, np.uint32), np.zeros(self.shape, np.int32)
             who, when = self._readers[key]
@@ -70,12 +75,12 @@ class SharedHistory:
             # whoever is ordered after this reader is ordered after those that are ordered before it
             old = (who[places] != 0) & (when[places] < clocks.now)
             if old.any():
-                left = self._unordered(key, _Touches(*(part[old] for part in _parts(some))))
+                left = self._unordered(key, Touches(*(part[old] for part in _parts(some))))
                 forgotten = np.flatnonzero(old)[left == 0]
                 who[some.rows[forgotten], some.columns[forgotten]] = 0
             np.bitwise_or.at(who, places, bits[here])
             when[places] = clocks.now
-        self._lines[1, touches.rows, touches.columns] = access.instruction.line
+        self._lines[1, touches.rows, touches.columns] = instruction.line
 
     def write(self, access: SharedAccess) -> None:
         """Notes the writes of an access. Raises Stop for a race."""
@@ -85,7 +90,7 @@ class SharedHistory:
         self._note_write(touches, access.instruction.line)
         twice = self._writer[touches.rows, touches.columns] != touches.members
         if twice.any():  # two of these very writes
-            raise self._race(access, touches, int(twice.argmax()), "writes", self._writer)
+            raise self._race(access.instruction, touches, int(twice.argmax()), "writes", self._writer)
 
     def start(self, agents: Array, access: SharedAccess) -> None:
         """Notes that agents write the units of an access, after what its lanes know; `agents` has one for each block.
@@ -120,11 +125,28 @@ class SharedHistory:
 
         Raises Stop for what is not ordered before.
         """
-        touches = self._touches(access)
-        self._check_writer(access, touches, "reads")
+        self.begin_gather(access.instruction, self._touches(access))
+
+    def begin_gather(self, instruction: Instruction, touches: Touches) -> None:
+        """Notes that an asynchronous operation reads units from now on. Raises Stop for what is not ordered before."""
+        self._check_writer(instruction, touches, "reads")
         if self._sources is None:
             self._sources = PendingReads(self.shape[0] * self.shape[1])
-        self._sources.begin(self._cells(touches), access.instruction.line)
+        self._sources.begin(self._cells(touches), instruction.line)
+
+    def end_gather(self, instruction: Instruction, touches: Touches, agent: int) -> None:
+        """Notes that an asynchronous operation, which an agent makes, has read units until now."""
+        assert self._sources is not None
+        self._sources.end(self._cells(touches))
+        if agent not in self._gathered:
+            self._gathered[agent] = np.zeros(self.shape, np.int32)
+        self._gathered[agent][touches.rows, touches.columns] = self.clocks.now
+        self._lines[1, touches.rows, touches.columns] = instruction.line
+
+    def gathered(self, rows: Array, column: int, threads: Array) -> Touches:
+        """What some threads of a block, in that column, touch of its own shared memory: the units `rows`, one each."""
+        clusters, members = self.clocks.cluster[threads, column], self.clocks.member[threads, column]
+        return Touches(rows, np.full(len(rows), column), clusters, members)
 
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
@@ -137,39 +159,52 @@ class SharedHistory:
         row = np.broadcast_to(access.rows, self.clocks.shape)[access.mask][0]
         self.read(replace(access, mask=mask, rows=np.full((1, 1), row), columns=np.full((1, 1), column)))
 
-    def _cells(self, touches: _Touches) -> Array:
+    def _cells(self, touches: Touches) -> Array:
         """The number of each unit over all blocks."""
         return np.asarray(touches.rows * self.shape[1] + touches.columns)
 
-    def check_writable(self, access: SharedAccess, touches: _Touches | None = None) -> None:
+    def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
         touches = self._touches(access) if touches is None else touches
-        self._check_writer(access, touches, "writes")
+        self._check_writer(access.instruction, touches, "writes")
         if self._sources is not None and (busy := self._sources.busy(self._cells(touches))).any():
             at = int(busy.argmax())
             line = self._sources.line(int(self._cells(touches)[at]))
             byte = int(touches.rows[at]) * self.unit
-            text = f"writes byte {byte} of shared memory, which a bulk copy (PTX line {line}) still reads: no wait"
+            text = f"writes byte {byte} of shared memory, which an asynchronous operation (PTX line {line}) still reads"
             lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
-            witness = Witness("the copy that is in flight", line)
+            witness = Witness("the operation that is in flight", line)
             raise Stop(
-                "in-flight", text + " for it lies between", access.instruction, lane, address=byte, witnesses=(witness,)
+                "in-flight",
+                text + ": no wait for it lies between",
+                access.instruction,
+                lane,
+                address=byte,
+                witnesses=(witness,),
             )
+        for agent, times in self._gathered.items():
+            when = times[touches.rows, touches.columns]
+            late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, np.asarray(agent), when)
+            if late.any():
+                raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
         for key, (who, _) in self._readers.items():
             some = np.flatnonzero(who[touches.rows, touches.columns])
             if some.size:
-                left = self._unordered(key, _Touches(*(part[some] for part in _parts(touches))))
+                left = self._unordered(key, Touches(*(part[some] for part in _parts(touches))))
                 if left.any():
                     at = int(some[int((left != 0).argmax())])
                     other = self._member(key, int(touches.columns[at]), int(left[left != 0][0]))
-                    raise self._race(access, touches, at, "writes", None, other)
+                    raise self._race(access.instruction, touches, at, "writes", None, other)
 
     def check_fenced(self, access: SharedAccess) -> None:
         """Raises Stop for a unit of an access by the async proxy whose last write no proxy fence covers.
 
         What an agent has written needs none.
         """
-        touches = self._touches(access)
+        self.check_fence(access.instruction, self._touches(access))
+
+    def check_fence(self, instruction: Instruction, touches: Touches) -> None:
+        """The same of units that are touched by the async proxy."""
         writer = self._writer[touches.rows, touches.columns]
         times = self._written[touches.rows, touches.columns]
         seen = self.clocks.covered(touches.clusters, touches.members, writer, times)
@@ -183,15 +218,15 @@ class SharedHistory:
         )
         byte = int(touches.rows[at]) * self.unit
         text = (
-            f"{access.instruction.name} touches byte {byte} of shared memory by the async proxy, which {other} has "
+            f"{instruction.name} touches byte {byte} of shared memory by the async proxy, which {other} has "
             f"written (PTX line {line}) with no fence.proxy.async between"
         )
         lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
-        raise Stop("proxy", text, access.instruction, lane, address=byte, witnesses=(Witness("written here", line),))
+        raise Stop("proxy", text, instruction, lane, address=byte, witnesses=(Witness("written here", line),))
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _touches(self, access: SharedAccess) -> _Touches:
+    def _touches(self, access: SharedAccess) -> Touches:
         """An access unit by unit."""
         shape, clocks = self.clocks.shape, self.clocks
         lanes = whole(access.mask, shape)
@@ -200,16 +235,18 @@ class SharedHistory:
         columns = np.broadcast_to(own, shape)[lanes]
         rows = (rows[:, None] + np.arange(access.count)).reshape(-1)
         others = (np.repeat(v, access.count) for v in (columns, clocks.cluster[lanes], clocks.member[lanes]))
-        return _Touches(rows, *others)
+        return Touches(rows, *others)
 
-    def _note_write(self, touches: _Touches, line: int) -> None:
+    def _note_write(self, touches: Touches, line: int) -> None:
         """Notes when and where units were written, which nobody has read since."""
         self._written[touches.rows, touches.columns] = self.clocks.now
         self._lines[0, touches.rows, touches.columns] = line
         for who, _ in self._readers.values():
             who[touches.rows, touches.columns] = 0
+        for times in self._gathered.values():
+            times[touches.rows, touches.columns] = 0
 
-    def _unordered(self, key: tuple[int, int], touches: _Touches) -> Array:
+    def _unordered(self, key: tuple[int, int], touches: Touches) -> Array:
         """Which threads of the warp `key` have read each unit and are not ordered before its toucher, as bits."""
         who, when = self._readers[key]
         rank = (touches.columns + key[0]) % self.clocks.size
@@ -223,22 +260,22 @@ class SharedHistory:
         rank = (column + key[0]) % self.clocks.size
         return rank * self.clocks.padded + key[1] * WARP + (bits & -bits).bit_length() - 1
 
-    def _check_writer(self, access: SharedAccess, touches: _Touches, verb: str) -> None:
+    def _check_writer(self, instruction: Instruction, touches: Touches, verb: str) -> None:
         """Raises Stop unless the last write of each unit is ordered before who touches it now."""
         writer = self._writer[touches.rows, touches.columns]
         times = self._written[touches.rows, touches.columns]
         bad = ~self.clocks.before(touches.clusters, touches.members, writer, times)
         if bad.any():
-            raise self._race(access, touches, int(bad.argmax()), verb, self._writer)
+            raise self._race(instruction, touches, int(bad.argmax()), verb, self._writer)
 
-    def _named(self, touches: _Touches, at: int, member: int) -> str:
+    def _named(self, touches: Touches, at: int, member: int) -> str:
         """What faults call a member of the cluster, beside the one of entry `at`."""
         thread, rank = member % self.clocks.padded, member // self.clocks.padded
         me = int(touches.members[at]) // self.clocks.padded
         return f"thread {thread}" + (f" of the block of rank {rank} in the cluster" if rank != me else "")
 
     def _race(
-        self, access: SharedAccess, touches: _Touches, at: int, verb: str, writer: Array | None, other: int = -1
+        self, instruction: Instruction, touches: Touches, at: int, verb: str, writer: Array | None, other: int = -1
     ) -> Stop:
         """The fault of entry `at`: with the last writer where `writer` is given, else with the reader `other`."""
         row, column = int(touches.rows[at]), int(touches.columns[at])
@@ -254,11 +291,21 @@ class SharedHistory:
                 "the end of the phase of its mbarrier, which this thread has not waited for"
             )
             witness = Witness("the operation that is in flight", line)
-            return Stop("in-flight", text, access.instruction, lane, address=byte, witnesses=(witness,))
+            return Stop("in-flight", text, instruction, lane, address=byte, witnesses=(witness,))
         name, done = self._named(touches, at, member), "reads" if writer is None else "writes"
         text = f"thread {lane[0]} {verb} {where}, which {name} {done} (PTX line {line}), and nothing orders the two"
         witness = Witness(f"{name} (warp {member % self.clocks.padded // WARP}) {done} it here", line)
-        return Stop("race", text, access.instruction, lane, address=byte, witnesses=(witness,))
+        return Stop("race", text, instruction, lane, address=byte, witnesses=(witness,))
+
+    def _read_by_agent(self, instruction: Instruction, touches: Touches, at: int) -> Stop:
+        """The fault that entry `at` writes what an asynchronous operation has read, without knowing that it has."""
+        row, column = int(touches.rows[at]), int(touches.columns[at])
+        line, byte = int(self._lines[1, row, column]), row * self.unit
+        lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
+        text = f"writes byte {byte} of shared memory, which an asynchronous operation (PTX line {line}) reads: nothing "
+        text += "orders this after a wait for that"
+        witness = Witness("the operation that reads it", line)
+        return Stop("race", text, instruction, lane, address=byte, witnesses=(witness,))
 
     # ------------------------------------------------------------------------- what it shares with the log of accesses
 
@@ -266,6 +313,6 @@ class SharedHistory:
         """Does nothing: barriers are in the clocks."""
 
 
-def _parts(touches: _Touches) -> tuple[Array, Array, Array, Array]:
+def _parts(touches: Touches) -> tuple[Array, Array, Array, Array]:
     """The fields of touches, in order."""
     return touches.rows, touches.columns, touches.clusters, touches.members

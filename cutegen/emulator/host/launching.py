@@ -276,7 +276,7 @@ def _variables(program: Program) -> list[BoundTensor]:
     tensors = []
     for name, place in program.placement.places.items():
         variable = place.variable
-        if variable.space in ("shared", "local"):
+        if variable.space in ("shared", "local", "param"):
             continue
         data = np.frombuffer((variable.data or b"").ljust(variable.size, b"\0"), np.uint8).copy()
         role: Role = "in" if variable.space == "const" else "inout"

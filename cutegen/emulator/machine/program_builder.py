@@ -26,12 +26,15 @@ from cutegen.emulator.operations.peers import peer_address_operation
 from cutegen.emulator.operations.phase_waits import read_phase_wait
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.operations.tensor_copies import tensor_copy_operation
 from cutegen.emulator.operations.waits import ClusterWait
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
 from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation, warp_barrier
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
+from cutegen.emulator.warps.register_budgets import register_budget
 from cutegen.emulator.warps.tensor_cores import compile_mma
+from cutegen.emulator.warps.warpgroup_products import read_product_wait, warpgroup_operation
 
 
 def build_program(module: Module, kernel: Kernel) -> Program:
@@ -112,6 +115,9 @@ class _Builder:
             return End("trap" if opcode == "trap" else "exit", instruction, guard, negated)
         if opcode in ("bar", "barrier"):
             return self._barrier(reader, guard, negated)
+        if opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",):
+            self.ordered = True
+            return End("wait", instruction, guard, negated, wait=read_product_wait(reader))
         if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
             self.ordered = True
             wait = read_phase_wait(reader, self.slots, self.placement.places)
@@ -181,6 +187,9 @@ class _Builder:
             self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp" and instruction.modifiers[:3] == ("async", "bulk", "tensor"):
+            operation = tensor_copy_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
         elif opcode == "cp" and instruction.modifiers[:2] == ("async", "bulk"):
             operation = bulk_copy_operation(instruction, slots, places, self._note_size)
             self.ordered = True
@@ -208,6 +217,13 @@ class _Builder:
             if mma.approximate:
                 self.approximate.append(instruction)
             operation = multiply_operation(mma, instruction, slots)
+        elif opcode == "wgmma":
+            operation = warpgroup_operation(instruction, slots, self._note_size)
+            if instruction.modifiers[:1] == ("mma_async",):
+                self.approximate.append(instruction)
+            self.ordered = True
+        elif opcode == "setmaxnreg":
+            operation = register_budget(instruction)
         elif opcode in ("ldmatrix", "stmatrix"):
             operation = matrix_copy_operation(instruction, slots, places, self._note_size)
         else:

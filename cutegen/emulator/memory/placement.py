@@ -25,6 +25,9 @@ the block's own window, which lies in it, they are 0."""
 LOCAL_BASE = 1024
 """The local address of a thread's first byte."""
 
+PARAMETERS = 1 << 57
+"""The generic address of the first byte of the kernel's parameters."""
+
 _VARIABLES = 1 << 58  # address of the first variable in global and constant memory
 _ROOM = 1 << 40  # bytes from one of those to the next
 _APART = 4096  # bytes at least between two shared variables
@@ -66,7 +69,7 @@ class Placement:
 
 
 def place_variables(module: Module, kernel: Kernel) -> Placement:
-    """Places the variables of a module and of one of its kernels."""
+    """Places the variables of a module and of one of its kernels, and the kernel's parameters."""
     variables = {v.name: v for v in (*module.variables, *kernel.variables)}
     places: dict[str, Place] = {}
     static = end = local = 0
@@ -82,6 +85,9 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
             places[variable.name] = Place(variable, BASE + start)
             end = start + variable.size
             static = _aligned(static, variable.align) + variable.size
+    for parameter in kernel.parameters:
+        held = Variable(parameter.name, "param", parameter.size, parameter.align, False, None)
+        places[parameter.name] = Place(held, PARAMETERS + parameter.offset)
     dynamic = [v for v in variables.values() if v.space == "shared" and v.dynamic]
     widest = max((v.align for v in dynamic), default=1)
     start = _aligned(end + _APART if end and dynamic else end, widest)

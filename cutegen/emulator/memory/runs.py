@@ -30,16 +30,26 @@ def load_global(
 
     Raises Stop as a load of each piece does.
     """
+    return load_places(access, _run(address, size), PIECE, lane, instruction)
+
+
+def load_places(
+    access: GlobalAccess, addresses: Array, piece: int, lane: Lane, instruction: Instruction
+) -> tuple[Array, Array, Landing]:
+    """The `piece` bytes from each of some addresses on, one after the other, which of them were never written, and what
+    ends the read of them. Raises Stop as a load of each piece does.
+    """
+    size = len(addresses) * piece
     data, lost = np.zeros(size, np.uint8), np.zeros(size, np.bool_)
     flights = []
-    for arena, cells, pieces in _pieces(access, address, size, lane, instruction):
-        bytes_of = pieces[:, None] * PIECE + np.arange(PIECE)
-        data[bytes_of] = group_of(arena.bytes, PIECE)[cells]
+    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction):
+        bytes_of = pieces[:, None] * piece + np.arange(piece)
+        data[bytes_of] = group_of(arena.bytes, piece)[cells]
         if arena.flags is not None:
-            lost[bytes_of] = (group_of(arena.flags, PIECE)[cells] & UNWRITTEN) != 0
+            lost[bytes_of] = (group_of(arena.flags, piece)[cells] & UNWRITTEN) != 0
         if arena.touched is not None:
             keep = np.full(len(cells), lane[0]), np.full(len(cells), lane[1])
-            flights.append(access.hazards.read_run(arena, cells[:, None], PIECE, keep, instruction))
+            flights.append(access.hazards.read_run(arena, cells[:, None], piece, keep, instruction))
         access.latest = arena.name
 
     def land() -> None:
@@ -53,7 +63,7 @@ def store_global(access: GlobalAccess, address: int, data: Array, lane: Lane, in
     """Writes bytes from an address on, and returns what says that they have arrived. Raises Stop as stores do."""
     access.written += 1
     written: list[tuple[Arena, Array]] = []
-    for arena, cells, pieces in _pieces(access, address, len(data), lane, instruction):
+    for arena, cells, pieces in _pieces(access, _run(address, len(data)), PIECE, lane, instruction):
         if arena.touched is None:
             index = np.full((1, 1), cells[0])
             text = f"writes {arena.name}, an input"
@@ -72,30 +82,34 @@ def store_global(access: GlobalAccess, address: int, data: Array, lane: Lane, in
     return land
 
 
+def _run(address: int, size: int) -> Array:
+    """The addresses of the pieces of a run of bytes."""
+    return address + PIECE * np.arange(size // PIECE, dtype=np.int64)
+
+
 def _pieces(
-    access: GlobalAccess, address: int, size: int, lane: Lane, instruction: Instruction
+    access: GlobalAccess, told: Array, piece: int, lane: Lane, instruction: Instruction
 ) -> list[tuple[Arena, Array, Array]]:
-    """The arenas in which a run lies, each with the index of its pieces there and their numbers in the run.
+    """The arenas in which pieces of so many bytes lie, each with the index of its pieces there and their numbers.
 
     Raises Stop for a piece that is out of bounds.
     """
-    told = address + PIECE * np.arange(size // PIECE, dtype=np.int64)
     where, _ = access.memory.folded(told, 0)
     mask = np.zeros(access.shape, np.bool_)
     mask[lane] = True
     found = []
     left = np.ones(len(where), np.bool_)
     for arena in access.memory.arenas:
-        inside = left & (where >= arena.low) & (where + PIECE <= arena.high)
+        inside = left & (where >= arena.low) & (where + piece <= arena.high)
         if inside.any():
             numbers = np.flatnonzero(inside)
-            cells = (where[numbers] - arena.start) // PIECE
-            if arena.flags is not None and (gaps := (group_of(arena.flags, PIECE)[cells] & GAP).any(axis=1)).any():
-                raise access.gap(arena, np.full((1, 1), cells[gaps][0]), PIECE, mask, instruction)
+            cells = (where[numbers] - arena.start) // piece
+            if arena.flags is not None and (gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)).any():
+                raise access.gap(arena, np.full((1, 1), cells[gaps][0]), piece, mask, instruction)
             found.append((arena, cells, numbers))
             left &= ~inside
     if left.any():
-        access.find(np.full((1, 1), where[left][0]), 0, PIECE, mask, instruction)  # raises
+        access.find(np.full((1, 1), where[left][0]), 0, piece, mask, instruction)  # raises
     return found
 
 

@@ -67,7 +67,7 @@ def address_conversion(instruction: Instruction, slots: Mapping[str, int], place
     reader = InstructionReader(instruction)
     kind = reader.type("u64")
     back = reader.leads("to")
-    space = reader.choice("global", "const", "shared", "shared::cta", "shared::cluster").partition("::")[0]
+    space = reader.choice("global", "const", "shared", "shared::cta", "shared::cluster", "param").partition("::")[0]
     target, operand = reader.operands(2)
     if not isinstance(target, Register) or target.width != 64:
         reader.fail("no register to write to")

@@ -142,7 +142,7 @@ def _from_global(to: SharedOperand, origin: Pointer, counter: SharedOperand) -> 
         data, lost, landing = load_global(
             lanes.access, _address(lanes, origin, lane, instruction), size, lane, instruction
         )
-        _write(lanes, to, counter, mask, data, lost, lambda observer: landing())
+        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: landing())
 
     return copy
 
@@ -156,12 +156,12 @@ def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -
         log = lanes.shared.log
         assert isinstance(log, SharedHistory)
         lost = np.full(size, not written)
-        _write(lanes, to, counter, mask, data, lost, lambda observer: log.end_reads(access, observer))
+        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: log.end_reads(access, observer))
 
     return copy
 
 
-def _write(
+def write_bytes(
     lanes: Lanes,
     to: SharedOperand,
     counter: SharedOperand,

@@ -16,6 +16,7 @@ from cutegen.emulator.ptx.model import (
     Register,
     Special,
     Symbol,
+    TensorAddress,
     Variable,
     Vector,
 )
@@ -281,7 +282,7 @@ class Body:
             return tokens.integer()
         return tokens.integer() if tokens.next.text == "-" else 0
 
-    def _address(self, opcode: Token, text: str) -> Address:
+    def _address(self, opcode: Token, text: str) -> Address | TensorAddress:
         """Reads an address in brackets, of which the first one is taken already."""
         tokens = self.tokens
         base = self._single(False)
@@ -291,7 +292,11 @@ class Body:
             address = Address(base, self._offset())
         else:
             raise PtxSyntaxError(f"no address: {text}", opcode.line)
-        if tokens.next.text == ",":
-            raise UnsupportedInstruction(opcode.text, opcode.line, text, "an address with coordinates")
+        if tokens.accept(","):
+            coordinates = self._operand(False, opcode, text)
+            if not isinstance(coordinates, Vector):
+                raise PtxSyntaxError(f"no coordinates: {text}", opcode.line)
+            tokens.expect("]")
+            return TensorAddress(address, coordinates.items)
         tokens.expect("]")
         return address

@@ -55,6 +55,16 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """A place in the tensor that a tensor map describes, `[map, {c0, c1}]`: the coordinate along the innermost mode
+    comes first.
+    """
+
+    map: Address
+    coordinates: tuple[Register | Immediate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """A guard `@p` or `@!p` before an instruction, or a predicate `p` or `!p` that is an operand."""
 
@@ -76,7 +86,7 @@ class Label:
     name: str
 
 
-Operand: TypeAlias = Register | Immediate | Special | Symbol | Address | Vector | Label | Guard
+Operand: TypeAlias = Register | Immediate | Special | Symbol | Address | TensorAddress | Vector | Label | Guard
 """Any operand of an instruction."""
 
 
@@ -112,8 +122,8 @@ class Parameter:
     align: int
 
 
-Space: TypeAlias = Literal["shared", "global", "const", "local"]
-"""A state space that variables may be in."""
+Space: TypeAlias = Literal["shared", "global", "const", "local", "param"]
+"""A state space that variables may be in; those in param are the parameters whose addresses a kernel takes."""
 
 
 @dataclass(frozen=True, slots=True)

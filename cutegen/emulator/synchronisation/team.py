@@ -15,6 +15,7 @@ from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
 from cutegen.emulator.synchronisation.mbarriers import Mbarriers
+from cutegen.emulator.synchronisation.product_groups import ProductGroups
 
 _LATE = 0.5  # of what is sent
 
@@ -37,6 +38,8 @@ class Team:
         self.block_barriers = BlockBarriers(self.clocks)
         self.mbarriers = Mbarriers(self.clocks)
         self.bulk_groups = BulkGroups()
+        self.products = ProductGroups(shape)
+        self._product_agents: dict[int, int] = {}  # by the number of a warpgroup
         self.failed: dict[int, Array] = {}
         self._chance = chance
         self._under_way: list[Delivery] = []
@@ -45,6 +48,12 @@ class Team:
         # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
         self._visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
         self._farewells: dict[int, Array] = {}  # block -> what its threads knew when they exited
+
+    def product_agent(self, warpgroup: int) -> int:
+        """The number of the agent that reads for the products of a warpgroup, in the block of rank 0."""
+        if warpgroup not in self._product_agents:
+            self._product_agents[warpgroup] = self.clocks.add_agents()
+        return self._product_agents[warpgroup]
 
     def columns(self, lanes: Array, rank: Array, instruction: Instruction) -> Array:
         """The number in the batch of the block with that rank in the cluster of each lane of a mask.

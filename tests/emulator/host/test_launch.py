@@ -181,12 +181,12 @@ def test_roles_are_held_to(tmp_path: Path) -> None:
 
 def test_the_executor_takes_roles_from_the_spec(tmp_path: Path) -> None:
     """Not from what a module says of itself."""
-    spec = spec_of("add_naive").spec
+    plan = spec_of("add_naive").plan
     silent, count = re.subn(r'(def add_naive\(.*\n    )"""[^"]*"""', r"\1pass", spec_of("add_naive").text)
     assert count == 1
     path = tmp_path / "add_naive.py"
     path.write_text(re.sub(*BLOCK_TOO_FEW, silent), encoding="utf-8")
-    report = verify_case(spec, Case("here", "a test", {"M": 30, "N": 50}), load_module(path), EmulatorExecutor())
+    report = verify_case(plan, Case("here", "a test", {"M": 30, "N": 50}), load_module(path), EmulatorExecutor())
     assert report.status == "failed" and "fault[output-not-written]" in report.message
 
 
@@ -210,7 +210,7 @@ def test_what_is_not_emulated_says_nothing_about_the_kernel(folder: Path, monkey
     for where in ("builds.module_of", "emulated.launch"):
         with monkeypatch.context() as patch, pytest.raises(CannotRun, match="PTX line 3: x.y is not emulated"):
             patch.setattr(f"cutegen.emulator.host.{where}", refuse)
-            verify_case(spec_of("add_naive").spec, case, loaded("add_naive", folder), EmulatorExecutor())
+            verify_case(spec_of("add_naive").plan, case, loaded("add_naive", folder), EmulatorExecutor())
 
 
 def test_the_public_function_checks_and_runs(folder: Path) -> None:
@@ -258,7 +258,7 @@ def test_the_executor_verifies(folder: Path) -> None:
     assert isinstance(executor, EmulatorExecutor) and executor.element_limit
     module = spec_of("sgemm_axpby")
     case = Case("here", "a test", {"M": 130, "N": 7, "K": 19}, "offset", "integers", 3)
-    report = verify_case(module.spec, case, loaded("sgemm_axpby", folder), executor)
+    report = verify_case(module.plan, case, loaded("sgemm_axpby", folder), executor)
     assert report.status == "passed" and report.elements == 910, report.message
 
 

@@ -356,7 +356,7 @@ def broken(mutant: Mutant, folder: Path) -> str:
     loaded = load_module(path)
     executor = EmulatorExecutor(targets=module.spec.targets[:1])
     for case in cases(module):
-        report = verify_case(module.spec, case, loaded, executor)
+        report = verify_case(module.plan, case, loaded, executor)
         if report.status == "failed":
             assert "could not be run" not in report.message, report.message
             assert not re.search("DSLRuntimeError|MLIRError", report.message), f"does not compile: {report.message}"

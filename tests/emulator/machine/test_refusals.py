@@ -181,7 +181,6 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("mov.u64 %rd5, k_p0;", "address of k_p0"),
         ("ld.f32 %r5, [smem];", "smem is no variable in generic memory"),
         ("bar.sync 1, 48;", "48 threads, no multiple of 32"),
         ("cp.async.ca.shared.global [smem], [%rd0], 4, %p1;", "%p1 has 1 bits"),

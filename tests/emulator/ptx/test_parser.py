@@ -219,7 +219,6 @@ def test_text_that_ends_too_early() -> None:
         HEADER + "call (%r1), printer, (%r2);\n}\n",
         HEADER + "call.uni printer;\n}\n",
         HEADER + ".tex .u64 depot;\n}\n",
-        HEADER + "cp.async.bulk.tensor.2d [%r1], [%rd1, {%r2, %r3}];\n}\n",
         HEADER.replace("k()", "k() .explicitcluster") + "}\n",
         ".version 8.0\n.target sm_80\n.func inner() { ret; }",
         ".version 8.0\n.target sm_80\n.tex .u32 image;",

@@ -348,7 +348,7 @@ class Written:
     def reports(self) -> Iterator[CaseReport]:
         loaded, executor = load_module(self.path), EmulatorExecutor()
         for case in sorted(self.cases(), key=lambda case: (*TELLING, *NARROW, *WAYS).index(case.name)):
-            yield verify_case(module_of(self.name).spec, case, loaded, executor)
+            yield verify_case(module_of(self.name).plan, case, loaded, executor)
 
 
 def written(name: str, folder: Path, changes: dict[str, str] | None = None) -> Written:

@@ -1,0 +1,96 @@
+"""Tensor maps: what the 128 bytes say that describe a tensor to the units which copy boxes of it.
+
+The layout of these bytes is not documented. It is that of compiled host code, which builds maps bit by bit, and its
+fields have the numbers of tensormap.replace (PTX ISA 9.1, section 9.7.9.28). Fields that are not known are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+
+BYTES, ALIGN = 128, 64
+_SIZES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 4, 9: 8, 10: 2, 11: 4, 12: 4}
+"""The number of a type -> the bytes of an element: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz."""
+_KNOWN = 0x7 << 4 | 0xF << 7 | 0x3 << 13 | 0x3 << 17 | 1 << 21
+"""Bits of the second word's lower half that may be set besides bit 1: rank, type, swizzle, two that go with these."""
+
+
+class TensorMapError(ValueError):
+    """Says what about a tensor map is wrong, or not known."""
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor of `sizes` elements of `itemsize` bytes, `strides` bytes apart, innermost mode first, from `address` on.
+
+    A copy moves a `box` of it. In shared memory its elements lie packed, the innermost first, in runs of 16 bytes whose
+    places are exchanged by a swizzle over 16 << `swizzle` bytes.
+    """
+
+    address: int
+    itemsize: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def bytes(self) -> int:
+        """Of a box, all of which count, those beyond the tensor's ends too."""
+        return int(np.prod(self.box)) * self.itemsize
+
+    def places(self, coordinates: tuple[int, ...]) -> tuple[Array, Array]:
+        """The addresses of the elements of the box at some coordinates, in the order in which they lie packed, and
+        which of them the tensor has.
+        """
+        at, inside = np.asarray(self.address, np.int64), np.asarray(True)
+        for i in reversed(range(self.rank)):
+            along = np.arange(self.box[i], dtype=np.int64) + coordinates[i]
+            at = at[..., None] + along * self.strides[i]
+            inside = inside[..., None] & (along >= 0) & (along < self.sizes[i])
+        return at.reshape(-1), np.broadcast_to(inside, at.shape).reshape(-1)
+
+
+def read_tensor_map(raw: bytes) -> TensorMap:
+    """The tensor map that some bytes are. Raises TensorMapError for what is not known, or that no unit takes."""
+    if len(raw) < ALIGN:
+        raise TensorMapError(f"{len(raw)} bytes are too few for a tensor map")
+    words = struct.unpack("<8Q", raw[:ALIGN])
+    halves = [half for word in words for half in (word & 0xFFFFFFFF, word >> 32)]
+    fields = halves[2]
+    if fields & ~_KNOWN != 2 or halves[13] & 0xFFFFFF or (fields >> 7 & 15) not in _SIZES:
+        raise TensorMapError(f"its fields {fields:#x} and {halves[13]:#x} are not those of a tensor map that is known")
+    rank, swizzle = (fields >> 4 & 7) + 1, fields >> 13 & 3
+    itemsize = _SIZES[fields >> 7 & 15]
+    high = [halves[7] >> 4 * i & 15 for i in range(4)]
+    strides = [(low | more << 32) * 16 for low, more in zip([halves[3], *halves[4:7]], high, strict=True)]
+    box = [(halves[13] >> 24) + 1, *((words[7] >> 8 * i & 255) + 1 for i in range(4))]
+    if rank > 5:
+        raise TensorMapError(f"a tensor of rank {rank}")
+    if swizzle and box[0] * itemsize > 16 << swizzle:
+        text = f"a box of {box[0] * itemsize} bytes along its innermost mode, and a swizzle over {16 << swizzle}"
+        raise TensorMapError(text)
+    return TensorMap(
+        words[0],
+        itemsize,
+        tuple(half + 1 for half in halves[8 : 8 + rank]),
+        (itemsize, *strides)[:rank],
+        tuple(box[:rank]),
+        swizzle,
+    )
+
+
+def swizzled(address: Array, swizzle: int) -> Array:
+    """Shared addresses with their bits from 4 on exchanged by those from 7 on, as a swizzle over 16 << `swizzle` bytes
+    does (PTX ISA 9.1, section 5.5.7).
+    """
+    return np.asarray(address ^ (address >> 7 & (1 << swizzle) - 1) << 4)

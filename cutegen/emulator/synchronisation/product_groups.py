@@ -1,0 +1,133 @@
+"""Products of warpgroups that are in flight: their groups, their accumulators, and what the last fence has seen.
+
+What a product computes is kept here until a wait for its group, and
+only then is in the registers; until then these mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.lanes import WARP
+
+WARPS = 4
+"""Of a warpgroup; the number of its first warp is a multiple of it."""
+
+
+@dataclass
+class Product:
+    """A product of one warp: the slots of its accumulators, and what ends its reads of shared memory, until it has."""
+
+    slots: tuple[int, ...]
+    has_read: Callable[[], None] | None
+
+
+@dataclass
+class _Warp:
+    """The groups of a warp by their numbers, the last of which is open; those below `done` it has waited for."""
+
+    groups: list[list[Product]] = field(default_factory=lambda: [[]])
+    done: int = 0
+
+    @property
+    def committed(self) -> int:
+        return len(self.groups) - 1
+
+
+@dataclass
+class Accumulator:
+    """What the register of one slot is as an accumulator, in each of the warps of a batch: bits of shape (warps, 32).
+
+    Where products in flight, whose number is `flying`, shape (warps,), write it, it holds `held`. `seen` is what it
+    held at the warp's last wgmma.fence, or when a wait has put that there.
+    """
+
+    held: Array
+    seen: Array
+    flying: Array
+
+
+class ProductGroups:
+    """The products in flight of the warps of a batch of `shape` = (threads, blocks).
+
+    Warp w of block b has the number w * blocks + b. `fenced` are the warps that had a wgmma.fence.
+    """
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.blocks = shape[1]
+        self.count = -(-shape[0] // WARP) * shape[1]
+        self.accumulators: dict[int, Accumulator] = {}
+        self.fenced = np.zeros(self.count, np.bool_)
+        self._warps: dict[int, _Warp] = {}
+
+    def accumulator(self, slot: int, now: Array) -> Accumulator:
+        """That of a slot. `now` is what the register holds, which counts as seen where it is asked for first."""
+        if slot not in self.accumulators:
+            held, flying = np.zeros((self.count, WARP), np.uint32), np.zeros(self.count, np.int32)
+            self.accumulators[slot] = Accumulator(held, now.copy(), flying)
+        return self.accumulators[slot]
+
+    def begin(self, warps: Array, slots: tuple[int, ...], reads: Sequence[Callable[[], None]]) -> None:
+        """Adds a product of each of some warps to its open group; `reads` has an entry for each."""
+        for slot in slots:
+            self.accumulators[slot].flying[warps] += 1
+        for warp, has_read in zip(warps.tolist(), reads, strict=True):
+            self._of(warp).groups[-1].append(Product(slots, has_read))
+
+    def commit(self, warps: Iterable[int]) -> None:
+        """Closes the open groups of warps."""
+        for warp in warps:
+            self._of(warp).groups.append([])
+
+    def siblings(self, warp: int) -> list[int]:
+        """The numbers of all warps of the warpgroup of one, those that the block does not have among them."""
+        number, block = divmod(warp, self.blocks)
+        first = number // WARPS * WARPS
+        return [(first + i) * self.blocks + block for i in range(WARPS)]
+
+    def is_open(self, left: int, warp: int) -> bool:
+        """Whether all warps of its warpgroup have started what the warp waits for, which is all but the last `left` of
+        its groups: a product is one of all four, and only then can it end.
+        """
+        wanted = self._of(warp).committed - left
+        return all(self._of(other).committed >= wanted for other in self.siblings(warp) if other != warp)
+
+    def late(self, left: int, warp: int) -> int:
+        """The first warp of its warpgroup that has not started all that the warp waits for."""
+        wanted = self._of(warp).committed - left
+        return next(other for other in self.siblings(warp) if self._of(other).committed < wanted)
+
+    def wait(self, left: int, warps: Iterable[int]) -> dict[int, Array]:
+        """Ends the groups of warps but for the last `left`: in which warps no product in flight writes an accumulator
+        any more, by its slot.
+        """
+        ended: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        for warp in warps:
+            own = self._of(warp)
+            until = max(own.done, own.committed - left)
+            for other in self.siblings(warp):
+                for product in (p for group in self._of(other).groups[own.done : until] for p in group):
+                    if product.has_read is not None:
+                        product.has_read()
+                        product.has_read = None
+            ended.update((warp, product.slots) for group in own.groups[own.done : until] for product in group)
+            own.done = until
+        alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        for (warp, slots), number in ended.items():
+            alike.setdefault((number, slots), []).append(warp)
+        landed: dict[int, list[Array]] = {}
+        for (number, slots), some in alike.items():
+            for slot in slots:
+                flying = self.accumulators[slot].flying
+                flying[some] -= number
+                if (done := np.asarray(some)[flying[some] == 0]).size:
+                    landed.setdefault(slot, []).append(done)
+        return {slot: np.concatenate(parts) for slot, parts in landed.items()}
+
+    def _of(self, warp: int) -> _Warp:
+        return self._warps.setdefault(warp, _Warp())

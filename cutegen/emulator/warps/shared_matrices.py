@@ -1,0 +1,54 @@
+"""Matrices in shared memory that a descriptor tells wgmma of: where their elements lie (PTX ISA 9.1, 9.7.15.5.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.memory.runs import PIECE
+from cutegen.emulator.memory.tensor_maps import swizzled
+
+_SWIZZLES = (0, 3, 2, 1)
+"""The number of a descriptor's swizzle -> that of 16 << s bytes: none, 128, 64, 32."""
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A matrix from the shared address `start` on.
+
+    `leading` and `stride` are offsets in bytes, whose meaning depends on the layout; the swizzle is over
+    16 << `swizzle` bytes. `base` is the offset of its first pattern, in patterns.
+    """
+
+    start: int
+    leading: int
+    stride: int
+    base: int
+    swizzle: int
+
+    @classmethod
+    def of(cls, bits: int) -> Descriptor:
+        """The descriptor that a register of 64 bits holds."""
+        start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        return cls(start, leading, stride, bits >> 49 & 7, _SWIZZLES[bits >> 62 & 3])
+
+    def addresses(self, size: int, depth: int, itemsize: int, transposed: bool) -> Array:
+        """The shared addresses of the elements of a matrix of `size` by `depth` elements, shape (size, depth).
+
+        Elements along the depth are neighbours in memory, or, where it is `transposed`, those along the other mode. In
+        the words of CuTe's canonical layouts, with T elements in 16 bytes and s = `swizzle`:
+        ((8,m),(T,2k)):((2^s T,SBO),(1,T)), or ((T,2^s,m),(8,k)):((1,T,LBO),(2^s T,SBO)).
+        """
+        per, pattern, swizzle = PIECE // itemsize, PIECE << self.swizzle, self.swizzle
+        along, deep = np.arange(size, dtype=np.int64)[:, None], np.arange(depth, dtype=np.int64)[None, :]
+        if not transposed:
+            inner = deep * itemsize if swizzle else deep % per * itemsize + deep // per * self.leading
+            offset = along % 8 * pattern + along // 8 * self.stride + inner
+        elif swizzle:
+            offset = along % per * itemsize + along // per % (1 << swizzle) * PIECE
+            offset = offset + along // (per << swizzle) * self.leading + deep % 8 * pattern + deep // 8 * self.stride
+        else:
+            offset = along % per * itemsize + along // per * self.stride + deep % 8 * PIECE + deep // 8 * self.leading
+        return swizzled(self.start + offset, swizzle)

@@ -1,0 +1,384 @@
+"""wgmma: products of matrices in shared memory, which four warps start together and wait for later.
+
+Each warp makes its own 16 of the 64 rows. The matrices are read when a product starts; that nobody writes them until
+the wait for it is checked, and so is that its accumulators are not touched: they mean nothing until then.
+
+How it computes: as mma.sync does (`tensor_cores`). PTX leaves the order and the rounding of the sums open (PTX ISA 9.1,
+section 9.7.15.5.2); here the products are exact, and their sum with the accumulator is rounded once.
+
+The order of registers (section 9.7.15.7): a warp needs a wgmma.fence before its first product, and again once it has
+written registers that are accumulators. That rule is held to as it is written, where assemblers let some pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.formats import NAN32, widen_bf16
+from cutegen.emulator.checks.clocks import Told
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
+from cutegen.emulator.checks.shared_history import SharedHistory, Touches
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.memory.runs import PIECE
+from cutegen.emulator.memory.shared_memory import TABOO
+from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
+from cutegen.emulator.operations.operands import Getter, Note, Operation, getter
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
+from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.synchronisation.product_groups import WARPS
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, taking_part
+from cutegen.emulator.warps.shared_matrices import Descriptor
+
+_MOST_GROUPS = 7
+"""That a wait may leave."""
+
+_ROWS = 16
+"""Of the result that one warp makes."""
+
+_KINDS = {"bf16": (2, 16), "f16": (2, 16), "tf32": (4, 8)}
+"""The type of A and B -> the bytes of an element, and the depth of one product."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A wgmma.mma_async of m64 by `columns`: the slots of its accumulators, and how to find its other operands."""
+
+    instruction: Instruction
+    columns: int
+    kind: str
+    slots: tuple[int, ...]
+    a: Getter
+    b: Getter
+    keeps: Getter
+    origins: tuple[int, ...]
+    signs: tuple[int, int]
+    transposed: tuple[bool, bool]
+
+    @property
+    def itemsize(self) -> int:
+        return _KINDS[self.kind][0]
+
+    @property
+    def depth(self) -> int:
+        return _KINDS[self.kind][1]
+
+
+def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
+    """The operation of a wgmma instruction that does not wait. Raises UnsupportedInstruction for other forms."""
+    reader = InstructionReader(instruction)
+    what = reader.choice("fence", "commit_group", "mma_async")
+    if not reader.leads("sync") or not reader.leads("aligned"):
+        reader.fail("only .sync.aligned")
+    if what == "mma_async":
+        note("shared", PIECE)
+        return partial(_multiply, _read_form(reader, slots))
+    reader.operands(0)
+    return partial(_fence if what == "fence" else _commit, instruction)
+
+
+def _read_form(reader: InstructionReader, slots: Mapping[str, int]) -> _Form:
+    """Reads wgmma.mma_async with A and B in shared memory and accumulators of float32."""
+    shape = re.fullmatch(r"m64n(\d+)k(\d+)", reader.left[0]) if reader.left else None
+    kinds = reader.left[1:]
+    del reader.left[:]
+    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] != kinds[2] or kinds[1] not in _KINDS:
+        reader.fail("these types together")
+    kind = kinds[1]
+    columns = int(shape[1]) if shape else 0
+    if shape is None or int(shape[2]) != _KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
+        reader.fail("this shape with these types")
+    given = reader.operands(6 if kind == "tf32" else 8)
+    accumulators, a, b, keeps, *rest = given
+    items = accumulators.items if isinstance(accumulators, Vector) else ()
+    registers = [item for item in items if isinstance(item, Register) and item.width == 32]
+    if len(registers) != columns // 2 or len(items) != len(registers):
+        reader.fail(f"an accumulator of {len(items)} registers, {columns // 2} of 32 bits were expected")
+    if isinstance(a, Vector):
+        reader.fail("A in registers")
+    numbers = [_constant(reader, one) for one in rest]
+    if any(sign not in (1, -1) for sign in numbers[:2]) or any(bit not in (0, 1) for bit in numbers[2:]):
+        reader.fail("these constants")
+    sources = [reader.source(one, TYPES[k]) for one, k in ((a, "b64"), (b, "b64"), (keeps, "pred"))]
+    find_a, find_b = (getter(one, 64, slots, {}, reader.instruction) for one in sources[:2])
+    return _Form(
+        reader.instruction,
+        columns,
+        kind,
+        tuple(slots[register.name] for register in registers),
+        find_a,
+        find_b,
+        getter(sources[2], 1, slots, {}, reader.instruction),
+        tuple(slots[one.name] for one in sources if isinstance(one, Register)),
+        (numbers[0], numbers[1]),
+        (bool(numbers[2]), bool(numbers[3])) if len(numbers) > 2 else (False, False),
+    )
+
+
+def _constant(reader: InstructionReader, operand: Operand) -> int:
+    """An operand as a small whole number with a sign."""
+    if not isinstance(operand, Immediate) or operand.width is not None:
+        reader.fail("a constant was expected")
+    return operand.bits - (1 << 64) if operand.bits >> 63 else operand.bits
+
+
+def _warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
+    """The numbers of the warps that execute an instruction, over all blocks. Raises Stop for a part of one."""
+    check_whole_warps(lanes, mask, instruction)
+    return np.flatnonzero(taking_part(lanes, mask).any(axis=1))
+
+
+def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
+    """The first lane (thread, block) of a warp."""
+    return warp // lanes.shape[1] * WARP, warp % lanes.shape[1]
+
+
+def _fence(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
+    products, warps = lanes.team.products, _warps(lanes, mask, instruction)
+    products.fenced[warps] = True
+    for slot, accumulator in products.accumulators.items():
+        accumulator.seen[warps] = by_warp(lanes, lanes.get(slot))[warps]
+
+
+def _commit(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
+    lanes.team.products.commit(_warps(lanes, mask, instruction).tolist())
+
+
+@dataclass(frozen=True)
+class ProductWait:
+    """wgmma.wait_group for all but the last `left` groups of a warp's products."""
+
+    left: int
+    instruction: Instruction
+
+    def come(self, lanes: Lanes, mask: Array) -> Array:
+        """The lanes that go on at once. Raises Stop for a part of a warp."""
+        _warps(lanes, mask, self.instruction)
+        return self.open_for(lanes, mask)
+
+    def open_for(self, lanes: Lanes, mask: Array) -> Array:
+        """The lanes of warps whose products have ended, as all warps of their warpgroup have started them."""
+        products, warps = lanes.team.products, np.flatnonzero(taking_part(lanes, mask).any(axis=1))
+        ready = np.asarray([warp for warp in warps.tolist() if products.is_open(self.left, warp)], np.int64)
+        if not ready.size:
+            return np.zeros_like(mask)
+        _end(lanes, products.wait(self.left, ready.tolist()), self.instruction)
+        through = _threads(lanes, ready)
+        _learn(lanes, ready)
+        return through
+
+    def give_up(self, lanes: Lanes, mask: Array) -> bool:
+        """No warp goes on before its products have ended."""
+        return False
+
+    def hang(self, lanes: Lanes, mask: Array) -> Stop:
+        """The fault that another warp of the warpgroup never starts its part of a product."""
+        warp = int(np.flatnonzero(taking_part(lanes, mask).any(axis=1))[0])
+        late = lanes.team.products.late(self.left, warp)
+        text = f"waits forever for products that warp {late // lanes.shape[1]} of its warpgroup never starts"
+        return Stop("deadlock", text, self.instruction, _lane(lanes, warp))
+
+
+def read_product_wait(reader: InstructionReader) -> ProductWait:
+    """Reads wgmma.wait_group. Raises UnsupportedInstruction for other forms."""
+    reader.choice("wait_group")
+    if not reader.leads("sync") or not reader.leads("aligned"):
+        reader.fail("only .sync.aligned")
+    (left,) = reader.operands(1)
+    if not isinstance(left, Immediate) or left.width is not None or left.bits > _MOST_GROUPS:
+        reader.fail(f"a count that is no constant from 0 to {_MOST_GROUPS}")
+    return ProductWait(left.bits, reader.instruction)
+
+
+def _end(lanes: Lanes, landed: Mapping[int, Array], instruction: Instruction) -> None:
+    """Puts into the registers what accumulators hold, in the warps where no product writes them any more."""
+    for slot, warps in landed.items():
+        unknown = by_warp(lanes, lanes.poison.get(slot, np.zeros((), np.uint32)))[warps]
+        touched = (unknown != np.uint32(0xFFFFFFFF)).any(axis=1)
+        if touched.any():
+            warp = int(warps[int(touched.argmax())])
+            text = "a register of an accumulator was written while a product that this waits for writes it, too"
+            raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+        accumulator = lanes.team.products.accumulators[slot]
+        lanes.put(slot, by_thread(lanes, accumulator.held), _threads(lanes, warps))
+        accumulator.seen[warps] = accumulator.held[warps]
+
+
+def _learn(lanes: Lanes, warps: Array) -> None:
+    """Lets the lanes of warps know that the products of their warpgroups which have ended so far are in the past."""
+    clocks = lanes.team.clocks
+    now = clocks.tick()
+    agents = np.asarray([_agent(lanes, warp) for warp in warps.tolist()])
+    for agent in np.unique(agents).tolist():
+        order = np.zeros((1, agent + 1), np.int32)
+        order[0, agent] = now
+        known = Told(order, np.zeros((1, clocks.members // WARP), np.int32), None)
+        clocks.learn(_threads(lanes, warps[agents == agent]), known)
+
+
+def _agent(lanes: Lanes, warp: int) -> int:
+    """The number of the agent that reads for the products of a warp's warpgroup."""
+    number, block = divmod(warp, lanes.shape[1])
+    return lanes.team.product_agent(number // WARPS) + block % lanes.team.size
+
+
+def _threads(lanes: Lanes, warps: Array) -> Array:
+    """The mask of the threads of some warps."""
+    rows = np.zeros((lanes.team.products.count, 1), np.bool_)
+    rows[warps] = True
+    return by_thread(lanes, rows)
+
+
+def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
+    """Starts the products of warps. Raises Stop for a fault."""
+    instruction, products = form.instruction, lanes.team.products
+    warps = _warps(lanes, mask, instruction)
+    for slot in form.origins:
+        if slot in lanes.poison:
+            lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
+    resting = _check_fenced(form, lanes, warps)
+    found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
+    sums = np.zeros((len(warps), _ROWS, form.columns))
+    ends = []
+    for i, (warp, a, b) in enumerate(zip(warps.tolist(), found[0].tolist(), found[1].tolist(), strict=True)):
+        first = _ROWS * (warp // lanes.shape[1] % WARPS)
+        sides: list[Array] = []
+        reads: list[Touches] = []
+        for bits, size, transposed, rows in (
+            (a, WARPS * _ROWS, form.transposed[0], slice(first, first + _ROWS)),
+            (b, form.columns, form.transposed[1], slice(None)),
+        ):
+            descriptor = Descriptor.of(bits)
+            if descriptor.base:
+                text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
+                raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+            places = descriptor.addresses(size, form.depth, form.itemsize, transposed)[rows]
+            values, touched = _gather(lanes, places, form, warp)
+            sides.append(values)
+            reads.append(touched)
+        sums[i] = sides[0] @ sides[1].T
+        ends.append(partial(_end_reads, lanes, instruction, reads, _agent(lanes, warp)))
+    products.begin(warps, form.slots, ends)
+    _accumulate(form, lanes, warps, sums * (form.signs[0] * form.signs[1]), found[2] != 0, resting)
+
+
+def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
+    """What an operand is in each of the warps. Raises Stop unless all lanes of a warp have the same."""
+    values = by_warp(lanes, get(lanes))[warps]
+    differing = (values != values[:, :1]).any(axis=1)
+    if differing.any():
+        warp = int(warps[int(differing.argmax())])
+        raise Stop("wgmma", "the lanes of a warp give different operands", instruction, _lane(lanes, warp))
+    return np.asarray(values[:, 0])
+
+
+def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
+    """In which warps no product in flight writes each of the accumulators.
+
+    Raises Stop unless what these hold has been there since the warp's last fence.
+    """
+    products, instruction = lanes.team.products, form.instruction
+    if not products.fenced[warps].all():
+        warp = int(warps[int(products.fenced[warps].argmin())])
+        raise Stop("wgmma", "no wgmma.fence comes before the warp's first product", instruction, _lane(lanes, warp))
+    found = []
+    for slot in form.slots:
+        now = by_warp(lanes, lanes.get(slot))
+        accumulator = products.accumulator(slot, now)
+        resting = accumulator.flying[warps] == 0
+        changed = resting & (now[warps] != accumulator.seen[warps]).any(axis=1)
+        if changed.any():
+            warp = int(warps[int(changed.argmax())])
+            text = "an accumulator was written since the warp's last wgmma.fence, which must come between"
+            raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+        found.append(resting)
+    return found
+
+
+def _gather(lanes: Lanes, places: Array, form: _Form, warp: int) -> tuple[Array, Touches]:
+    """The elements at some shared addresses as float64, and what notes that they were read. Raises Stop for a fault."""
+    memory, instruction = lanes.shared, form.instruction
+    lane = _lane(lanes, warp)
+    column = lane[1]
+    offsets = places - BASE
+    low, high = int(offsets.min()), int(offsets.max()) + form.itemsize
+    if low < 0 or high > memory.size:
+        text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
+        raise Stop("out-of-bounds", text, instruction, lane, address=low)
+    pieces = np.unique(offsets // PIECE)
+    each = PIECE // memory.unit
+    rows = (pieces[:, None] * each + np.arange(each)).reshape(-1)
+    flags = memory.flags[rows, column]
+    if flags.any():
+        at = int((flags != 0).argmax())
+        byte = int(rows[at]) * memory.unit
+        if (flags & UNWRITTEN_UNIT).any() and not (flags & TABOO).any():
+            text = f"wgmma reads byte {byte} of shared memory, which nothing has written"
+            raise Stop("never-written", text, instruction, lane, address=byte)
+        text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
+        raise Stop("out-of-bounds", text, instruction, lane, address=byte)
+    log = memory.log
+    assert isinstance(log, SharedHistory)
+    threads = lane[0] + np.repeat(np.arange(len(pieces)) % WARP, each)
+    touches = log.gathered(rows, column, threads)
+    log.begin_gather(instruction, touches)
+    log.check_fence(instruction, touches)
+    held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
+    where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
+    raw = held.reshape(-1).view({2: np.uint16, 4: np.uint32}[form.itemsize])[where // form.itemsize]
+    return _widened(raw, form.kind), touches
+
+
+def _widened(raw: Array, kind: str) -> Array:
+    """The bits of elements as float64."""
+    if kind == "tf32":
+        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    if kind == "bf16":
+        return widen_bf16(raw).astype(np.float64)
+    return raw.view(np.float16).astype(np.float64)
+
+
+def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
+    """Notes that a product has read its matrices, which an agent did."""
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    for touches in reads:
+        log.end_gather(instruction, touches, agent)
+
+
+def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Array, resting: Sequence[Array]) -> None:
+    """Adds to the accumulators, or where it does not keep them starts them, and leaves their registers without meaning.
+
+    `sums` are the products, shape (warps, 16, columns); `resting` is what `_check_fenced` found.
+    """
+    products = lanes.team.products
+    lane, index = np.arange(WARP)[:, None], np.arange(form.columns // 2)[None, :]
+    row, column = lane // 4 + 8 * (index // 2 % 2), 8 * (index // 4) + 2 * (lane % 4) + index % 2
+    parts = sums[:, row, column]
+    mask = _threads(lanes, warps)
+    lost = poison_whole(mask, 32)
+    for i, (slot, rests) in enumerate(zip(form.slots, resting, strict=True)):
+        accumulator = products.accumulators[slot]
+        bits = accumulator.held[warps]
+        if rests.any():
+            bits = np.where(rests[:, None], by_warp(lanes, lanes.get(slot))[warps], bits)
+            if (read := keeps & rests).any() and slot in lanes.poison:
+                bad = read & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps].any(axis=1)
+                if bad.any():
+                    text = "wgmma adds to an accumulator that was never written"
+                    raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
+        start = np.where(keeps[:, None], np.ascontiguousarray(bits).view(np.float32).astype(np.float64), 0.0)
+        with np.errstate(all="ignore"):
+            total = (start + parts[:, :, i]).astype(np.float32)
+        accumulator.held[warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
+        if rests.any():
+            lanes.put(slot, lanes.get(slot), mask, lost)
