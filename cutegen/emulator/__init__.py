@@ -18,11 +18,12 @@ Its folders, each of which imports from those above it only:
 What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
 red); loads and stores with a scope (relaxed, acquire, release), and fences but fence.acq_rel of the cluster or wider,
 fence.mbarrier_init and fence.proxy.async; generic addresses of local memory, functions and calls, carries (add.cc,
-addc), addresses of parameters, clocks; bar.red, and barriers whose number or count is in a register;
-mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask, griddepcontrol,
-setmaxnreg; matrix instructions but ldmatrix, stmatrix and mma.sync of m16n8 (no wgmma, no tcgen05); asynchronous copies
-but cp.async, st.async and cp.async.bulk (no tensor maps, multicast, reductions or prefetches), and of those and of
-other accesses ignore-src and cache policies.
+addc), clocks; bar.red, and barriers whose number or count is in a register;
+mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask and
+griddepcontrol; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16 and tf32 in shared
+memory with sums in f32 (no A in registers, no tcgen05); asynchronous copies but cp.async, st.async, cp.async.bulk and
+loads of tiles by cp.async.bulk.tensor (no stores by tensor maps, multicast, reductions or prefetches), and of those but
+the last and of other accesses ignore-src and cache policies.
 
 Where blocks of a cluster, threads at an mbarrier or some warps of a block meet, vector clocks say what is ordered
 (`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a

@@ -189,5 +189,7 @@ class Lanes:
         text = f"{what} depends on a register or on memory that was never written{why}"
         if self.open is not None:
             text += f", or on the division by zero of PTX line {self.open.line}, whose result is open"
+        if self._team is not None and self._team.products.in_flight:
+            text += ", or on an accumulator of wgmma before a wait for the product"
         stop = Stop("never-written", text, instruction, lane)
         return stop if self.origins is None else self.origins.explained(stop, self)

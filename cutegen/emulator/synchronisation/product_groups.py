@@ -72,6 +72,11 @@ class ProductGroups:
             self.accumulators[slot] = Accumulator(held, now.copy(), flying)
         return self.accumulators[slot]
 
+    @property
+    def in_flight(self) -> bool:
+        """Whether some product has not been waited for."""
+        return any(accumulator.flying.any() for accumulator in self.accumulators.values())
+
     def begin(self, warps: Array, slots: tuple[int, ...], reads: Sequence[Callable[[], None]]) -> None:
         """Adds a product of each of some warps to its open group; `reads` has an entry for each."""
         for slot in slots:
