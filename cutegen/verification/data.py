@@ -171,8 +171,7 @@ def _telling_rows(
     elif not kept.is_float:
         lowest, largest = kept.range
     start = int(torch.randint(len(_ROWS), (), generator=generator))
-    places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
-    for number, (row, place) in enumerate(zip(rows, places, strict=True)):
+    for number, (row, place) in enumerate(zip(rows, _spread(*rows.shape, generator), strict=True)):
         match _ROWS[(number + number // len(_ROWS) + start) % len(_ROWS)]:
             case "equal":
                 row.fill_(row[0].item())
@@ -203,6 +202,17 @@ def _telling_rows(
                 row.zero_()
                 row[place] = saved
     return back(rows)
+
+
+def _spread(rows: int, size: int, generator: torch.Generator) -> list[int]:
+    """A place in each of some rows of that size: rows of one kind have theirs in parts of the row that are as many, at
+    random in each, so that whatever reads only a part of a row misses one.
+    """
+    import torch
+
+    parts = max(1, rows // len(_ROWS))
+    chance = torch.rand(rows, generator=generator, dtype=torch.float64).tolist()
+    return [min(size - 1, int((i // len(_ROWS) % parts + x) / parts * size)) for i, x in enumerate(chance)]
 
 
 _ROWS = (

@@ -9,10 +9,12 @@ gap onto a gap shows too.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Binary, Coord, Name, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
@@ -121,6 +123,8 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
         if tensor.reads:
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
             data = data_for(tensor, shape, case.data, case.seed * 97 + index, along)
+            if case.data in ("random", "rows"):
+                data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
         made.append(
             guarded(
                 tensor,
@@ -135,6 +139,34 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             ),
         )
     return tuple(made)
+
+
+def compared_with(spec: KernelSpec, name: str) -> list[str]:
+    """The modes whose coordinates the spec compares with the elements of a tensor of whole numbers."""
+    found = []
+    for node in (node for value in spec.compute.values for node in walk(value)):
+        if isinstance(node, Binary):
+            sides = (node.left, node.right)
+            if any(isinstance(side, Name) and side.id == name for side in sides):
+                found += [side.mode for side in sides if isinstance(side, Coord)]
+    return list(dict.fromkeys(found)) if spec.tensor(name).dtype.is_integer else []
+
+
+def _near_the_end(data: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """Whole numbers of which one in four is a coordinate near the end of one of those sizes, or beyond it: in what a
+    last tile may be filled up with.
+    """
+    import torch
+
+    if not sizes or not data.numel():
+        return data
+    flat = data.flatten().clone()
+    number = torch.arange(0, flat.numel(), 4)
+    size = torch.tensor(sizes)[number // 4 % len(sizes)]
+    beyond = torch.tensor([-1, 0, 1, 7, 100, 1000, 2500])[number // 4 % 7]
+    info = torch.iinfo(data.dtype)
+    flat[number] = (size + beyond).clamp(info.min, info.max).to(data.dtype)
+    return flat.reshape(data.shape)
 
 
 def guarded(

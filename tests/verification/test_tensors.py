@@ -10,10 +10,14 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.reader import read_specs
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
 from cutegen.verification.cases import Case, Layout
 from cutegen.verification.compare import bits_of
+from cutegen.verification.data import KINDS_OF_ROWS
 from cutegen.verification.scalars import scalar_values
-from cutegen.verification.tensors import Guarded, data_for, make_tensors, poisons
+from cutegen.verification.tensors import Guarded, compared_with, data_for, make_tensors, poisons
 from cutegen.verification.wishes import Data
 
 SIZES = {"M": 5, "N": 7}
@@ -186,3 +190,29 @@ def test_one_distance_alone_is_uneven() -> None:
 def spec_of_three() -> KernelSpec:
     tensors = tuple(Tensor(n, ("M", "N", "K"), Dtype.f32, "K", 4, role) for n, role in (("X", "in"), ("D", "out")))
     return replace(spec(Dtype.f32, 4), tensors=tensors, compute=parse_compute(["D = X"]))
+
+
+def test_whole_numbers_that_coordinates_are_compared_with_lie_about_the_end() -> None:
+    text = """
+cutegen: 1
+kernel: k
+op: elementwise
+tensors:
+  t: {shape: [M], dtype: i64}
+  u: {shape: [M], dtype: i64}
+  D: {shape: [M, N], dtype: f32, role: out}
+compute: D = where(coord(N) == t, 1, 0) + u
+"""
+    named = read_specs(text, "x.yaml")[0]
+    assert compared_with(named, "t") == ["N"] and compared_with(named, "u") == []
+    case = Case("c", "", {"M": 40, "N": 77}, "padded", "rows")
+    target, other, _ = make_tensors(resolve(named, Report(named.source)), case, "cpu")
+    assert {76, 77, 78, 84, 177, 1077, 2577} <= set(target.view.tolist())
+    assert not {76, 77, 78} & set(other.view.tolist())
+
+
+def test_rows_of_one_kind_are_told_apart_in_every_part() -> None:
+    """The largest number of a row that has one stands in another third of each of three rows."""
+    values = data_for(Tensor("X", ("M", "N"), Dtype.f32, "N", 16), (3 * KINDS_OF_ROWS, 3000), "rows", 1, (1,))
+    places = [int((row == math.inf).nonzero()[0]) for row in values if int((row == math.inf).sum()) == 1]
+    assert sorted(place // 1000 for place in places) == [0, 1, 2]

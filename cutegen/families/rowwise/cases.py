@@ -16,6 +16,8 @@ from cutegen.verification.wishes import Data, Wish, between
 ROWS = 3 * KINDS_OF_ROWS + 1
 MANY_ELEMENTS, MOST_ELEMENTS = 1 << 20, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
+_APART = (0, 1, 2**32 + 1)
+"""Numbers that kernels treat apart; the last is 1 in 32 bits, which some of the integers beside such rows are."""
 
 
 def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
@@ -30,10 +32,17 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
 
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
     yield Wish("rows", why, many(part), data="rows", every_way=True)
+    if row in plan.masked and not plan.walked:
+        how = "rows that end within what threads hold"
+        yield Wish("rows, one less", how, many(part - 1), data="rows", every_way=True)
     if plan.fewer_threads and not plan.walked and not plan.way:
         for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
             how = f"as long as {threads} threads hold"
             yield Wish(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
+    if plan.cluster > 1 and row not in plan.spec.static:
+        how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
+        most = held * plan.cluster * (2 if plan.walked else 1)
+        yield Wish("rows of all blocks", how, many(most), data="rows", every_way=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.walked:
@@ -74,5 +83,5 @@ def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]
     if prod(sizes.values()) > MANY_ELEMENTS // 2:
         return
     for name, values in telling_scalars(plan.spec):
-        if all(value in (0, 1) or not math.isfinite(value) for value in values.values()):
+        if all(value in _APART or not math.isfinite(value) for value in values.values()):
             yield Wish(f"rows, {name}", "a value that kernels treat apart", sizes, data="rows", scalars=values)

@@ -262,8 +262,9 @@ def test_bytes_through_ldmatrix() -> None:
 D, A, B = registers(2, 4), registers(6, 4), registers(10, 2)
 
 NEIGHBOURS = f"""
-wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%r2, %r3, %r4, %r5}}, %rd1, %rd2, 1, 1, 1, 0, 0;
-wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {{%r2, %r3}}, %rd1, %rd2, %p1, 1, 1, 0, 0;
+wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {{%r2, %r3, %r4, %r5}}, %rd1, %rd2, %p1, 1, 1;
+wgmma.wait_group.sync.aligned 8;
 cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd1], 16, %rd2;
 atom.global.add.u32 %r2, [%rd1], %r3;
 red.global.add.f32 [%rd1], %r2;
@@ -293,7 +294,7 @@ createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;
 discard.global.L2 [%rd1], 128;
 griddepcontrol.wait;
 griddepcontrol.launch_dependents;
-setmaxnreg.inc.sync.aligned.u32 232;
+setmaxnreg.inc.sync.aligned.u32 230;
 st.release.gpu.global.b32 [%rd1], %r2;
 ld.acquire.gpu.global.b32 %r2, [%rd1];
 activemask.b32 %r2;
