@@ -21,7 +21,9 @@ compute:
   - Y = e / sum(e, N)
 targets: [sm_90a]
 """
-HELD = SOFTMAX + "schedule: {shorter: mask, longer: refuse, tiler: {M: 1, N: 512}, threads_per_row: 64}\n"
+HELD = (
+    SOFTMAX + "schedule: {keep: registers, shorter: mask, longer: refuse, tiler: {M: 1, N: 512}, threads_per_row: 64}\n"
+)
 WALKED = SOFTMAX + (
     "schedule: {keep: reload, online: never, tiler: {N: 512}, threads_per_row: 64, cluster: {N: 4},\n"
     "  copy: {fallback: refuse}}\n"
@@ -31,7 +33,7 @@ WALKED = SOFTMAX + (
 @pytest.mark.parametrize(
     ("text", "case", "old", "new"),
     [
-        (HELD, "rows, one less", 'float("-inf")', "0.0"),
+        (HELD, "rows, one less", 'cute.full_like(x1, float("-inf"))', "cute.full_like(x1, 0.0)"),
         (
             WALKED,
             "rows of all blocks",
