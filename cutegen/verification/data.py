@@ -171,7 +171,7 @@ def _telling_rows(
     elif not kept.is_float:
         lowest, largest = kept.range
     start = int(torch.randint(len(_ROWS), (), generator=generator))
-    for number, (row, place) in enumerate(zip(rows, _spread(*rows.shape, generator), strict=True)):
+    for number, (row, place) in enumerate(zip(rows, _spread(len(rows), rows.shape[1], generator), strict=True)):
         match _ROWS[(number + number // len(_ROWS) + start) % len(_ROWS)]:
             case "equal":
                 row.fill_(row[0].item())
