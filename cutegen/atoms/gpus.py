@@ -12,7 +12,7 @@ from typing import Literal
 
 from cutegen.dtypes import Dtype
 
-Unit = Literal["cuda_cores"]
+Unit = Literal["cuda_cores", "tensor_cores"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Arithmetic:
 
 
 CUDA_F32, CUDA_F64 = Arithmetic("cuda_cores", Dtype.f32), Arithmetic("cuda_cores", Dtype.f64)
+TENSOR_16 = Arithmetic("tensor_cores", Dtype.bf16)
+"""Products of bf16 or f16 with sums in f32, of which no operand is sparse."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,18 @@ class Gpu:
         return self.flops[arithmetic] / self.bandwidth
 
 
-def _gpu(name: str, sms: int, f32: float, f64: float, bandwidth: float) -> Gpu:
-    return Gpu(name, sms, {CUDA_F32: f32 * 1e12, CUDA_F64: f64 * 1e12}, bandwidth * 1e9)
+def _gpu(name: str, sms: int, f32: float, f64: float, bandwidth: float, tensor_16: float | None = None) -> Gpu:
+    flops = {CUDA_F32: f32 * 1e12, CUDA_F64: f64 * 1e12}
+    if tensor_16 is not None:
+        flops[TENSOR_16] = tensor_16 * 1e12
+    return Gpu(name, sms, flops, bandwidth * 1e9)
 
 
 GPUS: Mapping[str, Gpu] = {
     "sm_80": _gpu("A100-SXM4-80GB", 108, 19.5, 9.7, 2039),
     "sm_86": _gpu("RTX A6000", 84, 38.7, 38.7 / 64, 768),
     "sm_89": _gpu("L40S", 142, 91.6, 91.6 / 64, 864),
-    "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800),
+    "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800, 989.5),
     "sm_100a": _gpu("HGX B200", 148, 75, 37, 7700),
     "sm_103a": _gpu("HGX B300", 148, 75, 1.25, 8000),
     "sm_120a": _gpu("GeForce RTX 5090", 170, 104.8, 104.8 / 64, 1792),

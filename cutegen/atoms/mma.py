@@ -6,12 +6,13 @@ spec may say, and what it then gets, is theirs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from cutegen.dtypes import Dtype
 
-MmaAtomName = Literal["fma"]
+MmaAtomName = Literal["fma", "wgmma"]
 
 
 @dataclass(frozen=True)
@@ -23,4 +24,10 @@ class MmaAtom:
     accumulators: tuple[Dtype, ...]
 
 
-ATOMS = {atom.name: atom for atom in (MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),)}
+ATOMS: Mapping[MmaAtomName, MmaAtom] = {
+    atom.name: atom
+    for atom in (
+        MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),
+        MmaAtom("wgmma", "products of four warps on Hopper's tensor cores", (Dtype.f32,)),
+    )
+}

@@ -89,7 +89,9 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         workspaces=_workspaces(kernels, names),
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
-        uses_cpasync=any(kernel.parts.uses_cpasync for kernel in kernels),
+        nvgpu=tuple(
+            sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
+        ),
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
 

@@ -76,7 +76,7 @@ class KernelParts:
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None
     documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
-    uses_cpasync: bool = False  # whether the module imports `cpasync`
+    nvgpu: tuple[str, ...] = ()  # names that the module imports from `cutlass.cute.nvgpu`, in the order of its linter
     chosen_by_target: tuple[str, str] | None = (
         None  # a parameter of `launch` with its type, and what it gets when it is
     )

@@ -88,7 +88,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "plan": plan,
         "output": spec.output,
         "O": spec.output.name,
-        "uses_cpasync": parts.uses_cpasync,
+        "nvgpu": parts.nvgpu,
         "constants": parts.constants,
         "kernel_template": f"{spec.family.name}/{parts.template}",
         "kernel_parameters": parameters,

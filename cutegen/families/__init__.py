@@ -6,7 +6,13 @@ Families do not import each other; what two of them share stands in `common`. Ro
 
 from __future__ import annotations
 
-from cutegen.families import elementwise, gemm_multistage, probe, rowwise
+from cutegen.families import elementwise, gemm_multistage, gemm_warpspecialized, probe, rowwise
 from cutegen.family import AnyFamily
 
-FAMILIES: tuple[AnyFamily, ...] = (elementwise.FAMILY, rowwise.FAMILY, gemm_multistage.FAMILY, probe.FAMILY)
+FAMILIES: tuple[AnyFamily, ...] = (
+    elementwise.FAMILY,
+    rowwise.FAMILY,
+    gemm_multistage.FAMILY,
+    gemm_warpspecialized.FAMILY,
+    probe.FAMILY,
+)

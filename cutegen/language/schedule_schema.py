@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 
 def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
-    """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too."""
+    """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too.
+
+    The op's first family has those that name no atom, too.
+    """
     condition: dict[str, Any] = {"properties": {"op": {"const": family.op.name}}, "required": ["op"]}
-    if sum(other.op is family.op for other in of) > 1:
-        mma = {"properties": {"atom": {"enum": list(family.atoms)}}, "required": ["atom"]}
-        condition["properties"]["schedule"] = {"properties": {"mma": mma}, "required": ["mma"]}
+    others = [other for other in of if other.op is family.op and other is not family]
+    first = next(other for other in of if other.op is family.op)
+    if family is not first:
+        condition["properties"]["schedule"] = _names_one_of(family.atoms)
         condition["required"] = ["op", "schedule"]
+    elif others:
+        atoms = [atom for other in others for atom in other.atoms]
+        condition["not"] = {"properties": {"schedule": _names_one_of(atoms)}, "required": ["schedule"]}
     schedule = {
         "properties": {
             "schedule": {
@@ -31,6 +38,12 @@ def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dic
     }
     needs = any(field.required for field in keys_of(family.schedule).values())
     return {"if": condition, "then": {"required": ["schedule"], **schedule} if needs else schedule}
+
+
+def _names_one_of(atoms: Sequence[str]) -> dict[str, Any]:
+    """That a schedule names one of some mma atoms."""
+    mma = {"properties": {"atom": {"enum": list(atoms)}}, "required": ["atom"], "type": "object"}
+    return {"properties": {"mma": mma}, "required": ["mma"], "type": "object"}
 
 
 def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:

@@ -116,6 +116,25 @@ STORED["schedule"]["copies"]["A"]["atom"] = "universal"
 TURNED: Spec = copy.deepcopy(GEMM)
 TURNED["tensors"]["B"]["major"] = "K"
 TURNED["schedule"]["workspace"] = {"B": {"major": "N", "thread_layout": "(16,16):(1,16)"}}
+HOPPER: Spec = GEMM | {
+    "tensors": {
+        "A": {"shape": ["M", "K"], "dtype": "bf16", "major": "K", "align": 16},
+        "B": {"shape": ["N", "K"], "dtype": "bf16", "major": "K", "align": 16},
+        "C": {"shape": ["M", "N"], "dtype": "bf16", "major": "N", "align": 16, "role": "out"},
+    },
+    "schedule": {
+        "tiler": {"M": 128, "N": 64, "K": 64},
+        "mma": {"atom": "wgmma"},
+        "warps": {"consumers": 2, "registers": {"producer": 40, "consumer": 232}},
+        "copies": {"C": {"bits": 32}},
+        "smem": {"A": {"swizzle": 128}, "B": {"swizzle": 128}},
+        "pipeline": {"stages": 3},
+        "predication": {"M": "mask", "N": "mask"},
+        "scheduler": {"raster": "M"},
+    },
+    "divisible": {"N": 2},
+    "targets": ["sm_90a"],
+}
 OF_CASES: Spec = ELEMENTWISE | {
     "schedule": [
         {"for": {"N": "% 8 == 0", "target": "sm_80", "align": 32}, **ELEMENTWISE["schedule"]},
@@ -215,7 +234,40 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_schedule.tiler": [(GEMM, "schedule.tiler.N", 64, TEXT)],
     "gemm_schedule.mma": [(GEMM, "schedule.mma", {"permutation": {"M": "(16,2):(2,1)"}}, TEXT)],
-    "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],
+    "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],  # of f32
+    "gemm_warpspecialized_schedule.tiler": [
+        (HOPPER, "schedule.tiler.N", 72, TEXT),
+        (HOPPER, "schedule.tiler.N", 60, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
+    "gemm_warpspecialized_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
+    "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 1}, REFUSED)],  # of 128 rows
+    "gemm_warpspecialized_schedule.warps.consumers": [
+        (HOPPER, "schedule.warps.consumers", 1, REFUSED),
+        (HOPPER, "schedule.warps.consumers", 4, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.warps.registers": [
+        (HOPPER, "schedule.warps.registers.producer", 24, TEXT),
+        (HOPPER, "schedule.warps.registers.consumer", 240, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.copies": [(HOPPER, "schedule.copies", {"A": {"bits": 128}}, REFUSED)],
+    "gemm_warpspecialized_schedule.copies.bits": [
+        (HOPPER, "schedule.copies.C.bits", 16, TEXT),
+        (HOPPER, "schedule.copies.C.bits", 64, REFUSED),  # a thread has pairs
+    ],
+    "gemm_warpspecialized_schedule.smem": [(HOPPER, "schedule.smem", {"A": {"swizzle": 64}}, TEXT)],
+    "gemm_warpspecialized_schedule.smem.swizzle": [
+        (HOPPER, "schedule.smem.B.swizzle", 32, TEXT),
+        (HOPPER, "schedule.smem.B.swizzle", 256, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.pipeline": [(HOPPER, "schedule.pipeline", {"stages": 2}, TEXT)],
+    "gemm_warpspecialized_schedule.pipeline.stages": [
+        (HOPPER, "schedule.pipeline.stages", 5, TEXT),
+        (HOPPER, "schedule.pipeline.stages", 12, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.predication": [(HOPPER, "schedule.predication.M", "none", TEXT)],
+    "gemm_warpspecialized_schedule.scheduler": [(HOPPER, "schedule.scheduler", {"raster": "N"}, TEXT)],
+    "gemm_warpspecialized_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
     "gemm_schedule.mma.thread_layout": [(GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", TEXT)],
     "gemm_schedule.mma.permutation": [(GEMM, "schedule.mma.permutation.M", "(16,2):(2,1)", TEXT)],
     "gemm_schedule.mma.accumulator": [(GEMM, "schedule.mma.accumulator", "f64", TEXT)],

@@ -234,8 +234,9 @@ def test_the_schema_is_one_and_describes_every_field() -> None:
                 if node.get("type") == "object":
                     more = node["additionalProperties"]  # those of `for` are modes
                     assert more is False or "mode" in more["description"]
-            for value in node.values():
-                fields(value)
+            for key, value in node.items():
+                if key not in ("if", "not"):  # a condition describes nothing
+                    fields(value)
         elif isinstance(node, list):
             for value in node:
                 fields(value)

@@ -38,7 +38,7 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
         largest=_largest(plan),
         limits=_limits(plan),
         workspaces=workspaces(plan),
-        uses_cpasync=plan.uses_cp_async,
+        nvgpu=("cpasync",) if plan.uses_cp_async else (),
     )
 
 
@@ -106,6 +106,7 @@ def _context(plan: GemmPlan) -> dict[str, Any]:
     return {
         "loads": loads,
         "predicates": predicate_text(loads),
+        "row_first": plan.row_first,
         "A": plan.a.tensor.name,
         "B": plan.b.tensor.name,
         "M": plan.m.upper(),

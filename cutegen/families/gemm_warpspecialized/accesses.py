@@ -1,0 +1,46 @@
+"""Where a warp of the consumers accesses memory together, and what a block has of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.proof import Buffer
+from cutegen.families.common.pointwise import Operand
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import accumulator_layout
+
+
+def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
+    """The accesses of the epilogue, in the order of the kernel: A and B are moved by the units of tensor maps."""
+    found = []
+    for o in plan.pointwise.operands:
+        for kind in ("read", "write"):
+            if o.read if kind == "read" else o.write:
+                found.append(_epilogue(plan, o, kind))
+    return tuple(found)
+
+
+def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
+    strides = strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))
+    return Access(
+        f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
+        o.tensor.name,
+        o.tensor.dtype,
+        "global",
+        kind,
+        o.vector,
+        accumulator_layout(plan.consumers, plan.tile[plan.n], (strides[0], strides[1])),
+        ("schedule", "copies", plan.spec.output.name, "bits"),
+    )
+
+
+def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
+    """The stages of A and B in shared memory."""
+    assert plan.stages is not None
+    depth = plan.tile[plan.k]
+    for x in plan.sides:
+        size = x.block * depth * x.tensor.dtype.bytes * plan.stages
+        along, other = (depth, x.block) if x.k_major else (x.block, depth)
+        yield Buffer(x.tensor.name, along, along, other, plan.stages, size)

@@ -1,0 +1,111 @@
+"""The family of gemms whose warps have roles, as the rooms ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cutegen.atoms.gpus import TENSOR_16, Arithmetic
+from cutegen.dtypes import Dtype
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.schedule import OWN_ATOMS, Spec, WarpspecializedSchedule
+from cutegen.family import Family
+from cutegen.ops.gemm import GEMM
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Buffer
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.model import Tensor
+    from cutegen.lint.rule import Rule
+    from cutegen.planning.report import Report
+
+
+class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedPlan]):
+    """Gemms on Hopper's tensor cores: a warp loads tiles by tensor maps, and warpgroups multiply them (wgmma)."""
+
+    name = "gemm_warpspecialized"
+    op = GEMM
+    schedule = WarpspecializedSchedule
+    atoms = OWN_ATOMS
+
+    def check_schedule(
+        self,
+        ctx: Context,
+        schedule: WarpspecializedSchedule,
+        tensors: Mapping[str, Tensor],
+        compute: Compute | None,
+    ) -> None:
+        from cutegen.families.gemm_warpspecialized.reading import check_schedule
+
+        check_schedule(ctx, schedule, tensors, compute)
+
+    def resolve(self, spec: Spec, report: Report) -> Spec:
+        from cutegen.families.gemm_warpspecialized.inference import resolve
+
+        return resolve(spec, report)
+
+    def is_sound(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_warpspecialized.product import is_sound
+
+        return is_sound(spec)
+
+    def is_finished(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_warpspecialized.product import is_finished
+
+        return is_finished(spec)
+
+    def plan(self, spec: Spec) -> WarpspecializedPlan:
+        from cutegen.families.gemm_warpspecialized.planning import plan
+
+        return plan(spec)
+
+    def rules(self) -> tuple[Rule, ...]:
+        from cutegen.families.gemm_warpspecialized.rules import RULES
+
+        return RULES
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]:
+        from cutegen.families.common.pointwise_text import templates
+
+        return {**super().templates, **templates()}
+
+    def kernel_parts(self, plan: WarpspecializedPlan) -> KernelParts:
+        from cutegen.families.gemm_warpspecialized.text import kernel_parts
+
+        return kernel_parts(plan)
+
+    def accumulator(self, spec: Spec) -> Dtype | None:
+        return Dtype.f32
+
+    def largest(self, plan: WarpspecializedPlan) -> Mapping[str, int]:
+        return {} if plan.largest is None else dict([plan.largest])
+
+    def accesses(self, plan: WarpspecializedPlan) -> tuple[Access, ...]:
+        from cutegen.families.gemm_warpspecialized.accesses import accesses_of
+
+        return accesses_of(plan)
+
+    def claims(self, plan: WarpspecializedPlan) -> Iterator[Claim]:
+        from cutegen.families.gemm_warpspecialized.claims import claims
+
+        return claims(plan)
+
+    def buffers(self, plan: WarpspecializedPlan) -> Iterator[Buffer]:
+        from cutegen.families.gemm_warpspecialized.accesses import buffers
+
+        return buffers(plan)
+
+    def arithmetic(self, spec: Spec) -> Arithmetic:
+        return TENSOR_16
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
+        from cutegen.families.gemm_warpspecialized.inference import INFERRED_FROM
+
+        return INFERRED_FROM

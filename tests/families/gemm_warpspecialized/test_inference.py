@@ -1,0 +1,142 @@
+"""What is inferred of a gemm on Hopper's tensor cores, what is refused, and what is proved of its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cutegen.families.gemm_warpspecialized import FAMILY
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import accumulator_layout
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
+from cutegen.layouts import mode_sizes, offsets
+from cutegen.lint import check
+from cutegen.planning import make_plan, resolve
+from cutegen.planning.report import Report
+
+HEAD = """\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, major: K}
+  B: {shape: [N, K], dtype: bf16, major: K}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  mma: {atom: wgmma}
+"""
+
+
+def planned(text: str) -> tuple[WarpspecializedPlan, Report]:
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    resolved = resolve(spec, report)
+    check(resolved, report)
+    assert not report.failed, [d.message for d in report.diagnostics]
+    plan = make_plan(resolved)
+    assert isinstance(plan, WarpspecializedPlan) and resolved.family is FAMILY
+    return plan, report
+
+
+def test_everything_is_inferred_from_the_atom_and_resolves_to_itself() -> None:
+    plan, report = planned(HEAD)
+    assert (plan.tile, plan.stages, plan.consumers, plan.threads) == ({"M": 128, "N": 256, "K": 64}, 4, 2, 384)
+    assert (plan.a.swizzle, plan.b.swizzle, plan.stage_bytes) == (128, 128, (128 + 256) * 64 * 2)
+    assert plan.producer_registers * 128 + plan.consumer_registers * 256 <= 65536
+    assert plan.spec.targets == ("sm_90a",) and ("targets",) in report.inferred
+    again = read_specs(write_spec(plan.spec), "x.yaml")[0]
+    assert resolve(again, Report(again.source)) == plan.spec
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "stages", "swizzles"),
+    [
+        ("static: {K: 100}\n", (128, 256, 64), 2, (128, 128)),
+        ("static: {M: 50, N: 100}\n", (64, 104, 64), 4, (128, 128)),
+        ("  tiler: {K: 32}\n", (128, 256, 32), 4, (64, 64)),
+        ("  tiler: {K: 16}\n", (128, 256, 16), 4, (32, 32)),
+        ("  warps: {consumers: 3}\n  tiler: {N: 128}\n", (192, 128, 64), 4, (128, 128)),
+        ("  tiler: {N: 256, K: 128}\n", (128, 256, 128), 2, (128, 128)),
+    ],
+)
+def test_what_is_written_decides_the_rest(
+    more: str, tile: tuple[int, int, int], stages: int, swizzles: tuple[int, int]
+) -> None:
+    plan, _ = planned(HEAD + more)
+    assert (tuple(plan.tile.values()), plan.stages, (plan.a.swizzle, plan.b.swizzle)) == (tile, stages, swizzles)
+    assert all(claim.holds for claim in FAMILY.claims(plan))
+
+
+def test_the_output_is_stored_in_pairs_where_sizes_let_it() -> None:
+    assert planned(HEAD)[0].pointwise.vector == 1
+    assert planned(HEAD + "divisible: {N: 2}\n")[0].pointwise.vector == 2
+    columns = HEAD.replace("dtype: bf16, role", "dtype: bf16, major: M, role") + "divisible: {N: 2}\n"
+    assert planned(columns)[0].pointwise.vector == 1
+
+
+def test_accumulators_lie_as_ptx_says() -> None:
+    """PTX ISA 9.1, section 9.7.15.5.1.1, of every thread and register of two warpgroups and 24 columns."""
+    layout = accumulator_layout(2, 24, (1000, 1))
+    threads, values = ([*offsets(mode)] for mode in (layout_mode(layout, 0), layout_mode(layout, 1)))
+    assert mode_sizes(layout) == (256, 12)
+    for t, first in enumerate(threads):
+        for i, step in enumerate(values):
+            row = 64 * (t // 128) + 16 * (t % 128 // 32) + t % 32 // 4 + 8 * (i // 2 % 2)
+            column = 8 * (i // 4) + 2 * (t % 4) + i % 2
+            assert divmod(first + step, 1000) == (row, column)
+
+
+def layout_mode(layout, index):  # type: ignore[no-untyped-def]
+    from cutegen.layouts import modes_of
+
+    return modes_of(layout)[index]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"consumers": 1}, "have the rows of a tile of M"),
+        ({"stage_bytes": 16384}, "expects the bytes"),
+    ],
+)
+def test_a_wrong_plan_is_not_proved(change: dict[str, int], text: str) -> None:
+    plan = replace(planned(HEAD)[0], **change)
+    assert [claim.text for claim in FAMILY.claims(plan) if not claim.holds and text in claim.text]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 256}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {N: 260}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {K: 24}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  smem: {B: {swizzle: 64}}\n  tiler: {K: 16}\n", "CG303"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  pipeline: {stages: 9}\n", "CG304"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {consumer: 130}}\n", "CG305"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {consumer: 128}}\n", "CG305"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 64}}\ndivisible: {N: 4}\n", "CG237"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 8}}\n", "CG236"),
+        ("dtype: bf16, major: K}\n  B", "dtype: f32, major: K}\n  B", "CG118"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\ntargets: [sm_80]\n", "CG306"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {loader: 40}}\n", "CG203"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  smem: {C: {swizzle: 64}}\n", "CG203"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {A: {bits: 128}}\n", "CG203"),
+    ],
+)
+def test_what_is_refused(old: str, new: str, code: str) -> None:
+    from cutegen.language.diagnostics import SpecError
+
+    assert old in HEAD
+    try:
+        spec = read_specs(HEAD.replace(old, new), "x.yaml")[0]
+        report = Report(spec.source)
+        resolved = resolve(spec, report)
+        if not report.failed:
+            check(resolved, report)
+        found = report.diagnostics
+    except SpecError as error:
+        found = list(error.diagnostics)
+    assert code in [d.code for d in found if d.severity == "error"], [(d.code, d.message) for d in found]
