@@ -149,11 +149,11 @@ def _from_global(to: SharedOperand, origin: Pointer, counter: SharedOperand) -> 
     """The copy from global to shared memory."""
 
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
-        mask = single(lane, lanes.shape)
         data, lost, landing = load_global(
             lanes.access, _address(lanes, origin, lane, instruction), size, lane, instruction
         )
-        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: landing())
+        access, uses = target_of(lanes, to, counter, lane, size)
+        write_bytes(lanes, access, uses, data, lost, lambda observer: landing())
 
     return copy
 
@@ -162,27 +162,19 @@ def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -
     """The copy from the block's shared memory to that of a block of the cluster."""
 
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
-        mask = single(lane, lanes.shape)
         access, data, lost = begin_reads(lanes, origin, lane, size)
         log = lanes.shared.log
         assert isinstance(log, SharedHistory)
-        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: log.end_reads(access, observer))
+        target, uses = target_of(lanes, to, counter, lane, size)
+        write_bytes(lanes, target, uses, data, lost, lambda observer: log.end_reads(access, observer))
 
     return copy
 
 
 def write_bytes(
-    lanes: Lanes,
-    to: SharedOperand,
-    counter: SharedOperand,
-    mask: Array,
-    data: Array,
-    lost: Array,
-    seen: Callable[[Lane], None],
+    lanes: Lanes, access: SharedAccess, uses: Uses, data: Array, lost: Array, seen: Callable[[Lane], None]
 ) -> None:
     """Writes what a lane's copy has read to shared memory; `seen` is told which lane first knows of that."""
-    uses: Uses = counter.uses(lanes, mask)
-    access = replace(to, size=len(data)).access(lanes, mask)[0]
     check_same_block(lanes, access, uses)
     check_run(lanes.shared, access, "writes")
     log = lanes.shared.log
@@ -192,6 +184,15 @@ def write_bytes(
     lanes.team.mbarriers.check_shown(uses)
     start_writes(lanes, access, uses, len(data), seen)
     store_shared(lanes.shared, access, data, lost)
+
+
+def target_of(
+    lanes: Lanes, to: SharedOperand, counter: SharedOperand, lane: Lane, size: int
+) -> tuple[SharedAccess, Uses]:
+    """Where a lane's copy writes so many bytes, and the mbarrier that counts them. Raises Stop for a fault."""
+    mask = single(lane, lanes.shape)
+    uses = counter.uses(lanes, mask)
+    return replace(to, size=size).access(lanes, mask)[0], uses
 
 
 def _to_global(target: Pointer, origin: SharedOperand) -> One:

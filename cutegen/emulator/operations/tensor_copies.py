@@ -1,30 +1,33 @@
 """cp.async.bulk.tensor to shared memory: loads of boxes of a tensor, which a tensor map describes.
 
 As other bulk copies they move their bytes at once, and what they write is an agent's until the phase of its mbarrier
-has ended. All the bytes of a box count there: what lies beyond the tensor's ends is filled with zeros.
+has ended. All the bytes of a box count there: what lies beyond the tensor's ends is filled with zeros. A multicast
+writes to several blocks of the cluster, at the same place in each, and counts at an mbarrier of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.runs import PIECE, Landing, load_places
 from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
-from cutegen.emulator.operations.bulk_copies import Lane, write_bytes
-from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
+from cutegen.emulator.operations.bulk_copies import Lane, target_of, write_bytes
+from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
+from cutegen.emulator.operations.multicasts import read_multicast
 from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_operands import BOX, nothing, read_box, read_rank, shared_start
 from cutegen.emulator.operations.tensor_stores import tensor_store_operation
 from cutegen.emulator.ptx.model import Instruction
-from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarriers import Uses
 
 _COUNTED = "mbarrier::complete_tx::bytes"
 
@@ -32,7 +35,7 @@ _COUNTED = "mbarrier::complete_tx::bytes"
 def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """The operation of cp.async.bulk.tensor.
 
-    Raises UnsupportedInstruction for im2col, gather and scatter, multicast, and pairs of blocks.
+    Raises UnsupportedInstruction for im2col, gather and scatter, and pairs of blocks.
     """
     reader = InstructionReader(instruction)
     del reader.left[:3]
@@ -47,37 +50,50 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         reader.fail("these state spaces")
     reader.choice("tile", default="")
     reader.choice(_COUNTED)
+    several = spaces[0] == "shared::cluster" and reader.flag("multicast::cluster")
     hinted = reader.flag("L2::cache_hint")
-    target, source, mbarrier, *_ = reader.operands(4 if hinted else 3)
+    target, source, mbarrier, *more = reader.operands(3 + several + hinted)
     to = replace(read_mbarrier(reader, target, spaces[0], slots, places), align=BOX, counted=True)
     counter = replace(read_mbarrier(reader, mbarrier, spaces[0], slots, places), counted=True)
     box = read_box(reader, source, rank, slots, places)
+    multicast = read_multicast(reader, more[0], slots) if several else None
 
     def copy(lanes: Lanes, mask: Mask) -> None:
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
         for thread, block in zip(*np.nonzero(here), strict=True):
             lane = int(thread), int(block)
-            _load(lanes, lane, to, counter, *box.at(lanes, lane))
+            tensor, at = box.at(lanes, lane)
+            targets = [target_of(lanes, to, counter, lane, tensor.bytes)]
+            if multicast is not None:
+                targets = multicast.targets(lanes, lane, *targets[0])
+            _load(lanes, lane, targets, tensor, at)
 
     return copy
 
 
 def _load(
-    lanes: Lanes, lane: Lane, to: SharedOperand, counter: SharedOperand, tensor: TensorMap, at: tuple[int, ...]
+    lanes: Lanes, lane: Lane, targets: Sequence[tuple[SharedAccess, Uses]], tensor: TensorMap, at: tuple[int, ...]
 ) -> None:
-    """Copies the box at some coordinates to shared memory. Raises Stop for a fault."""
-    instruction, mask = to.instruction, single(lane, lanes.shape)
+    """Copies the box at some coordinates to places in shared memory. Raises Stop for a fault."""
     addresses, inside = tensor.places(at)
-    size = tensor.itemsize
+    size, instruction = tensor.itemsize, targets[0][0].instruction
     data, lost = np.zeros((len(addresses), size), np.uint8), np.zeros((len(addresses), size), np.bool_)
     landing: Landing = nothing
     if inside.any():
         found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
         data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
-    start = shared_start(lanes, to, lane)
+    start = shared_start(lanes, targets[0][0], lane)
     moved, unknown = (_swizzled(part.reshape(-1), start, tensor.swizzle) for part in (data, lost))
-    write_bytes(lanes, to, counter, mask, moved, unknown, lambda observer: landing())
+    left = [len(targets)]
+
+    def seen(observer: Lane) -> None:
+        left[0] -= 1
+        if not left[0]:  # all blocks have it, so that nothing reads the tensor any more
+            landing()
+
+    for access, uses in targets:
+        write_bytes(lanes, access, uses, moved, unknown, seen)
 
 
 def _swizzled(values: Array, start: int, swizzle: int) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.placement import BASE, PARAMETERS
@@ -15,7 +16,6 @@ from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.tensor_maps import ALIGN, BYTES, TensorMap, TensorMapError, read_tensor_map
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.bulk_copies import Lane
-from cutegen.emulator.operations.mbarrier_operations import SharedOperand
 from cutegen.emulator.operations.operands import Getter, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Operand, Register, TensorAddress
@@ -90,9 +90,8 @@ def tensor_map_of(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instr
         raise Stop("tensor-map", f"{problem}", instruction, lane) from problem
 
 
-def shared_start(lanes: Lanes, operand: SharedOperand, lane: Lane) -> int:
-    """The shared address of a lane's box, in the block that has it. Raises Stop for one that is misaligned."""
-    access = operand.access(lanes, single(lane, lanes.shape))[0]
+def shared_start(lanes: Lanes, access: SharedAccess, lane: Lane) -> int:
+    """The shared address from which on a lane's access is, in the block that has it."""
     return int(np.broadcast_to(access.rows, lanes.shape)[lane]) * lanes.shared.unit + BASE
 
 
