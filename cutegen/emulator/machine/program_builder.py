@@ -17,7 +17,12 @@ from cutegen.emulator.operations.addresses import address_conversion, prefetch
 from cutegen.emulator.operations.async_copies import async_copy_operation
 from cutegen.emulator.operations.async_stores import async_store_operation
 from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
-from cutegen.emulator.operations.cluster_operations import block_arrival, cluster_arrival, fence_operation
+from cutegen.emulator.operations.cluster_operations import (
+    block_arrival,
+    cluster_arrival,
+    dependency_control,
+    fence_operation,
+)
 from cutegen.emulator.operations.loads_stores import load_operation, store_operation
 from cutegen.emulator.operations.mbarrier_operations import mbarrier_operation
 from cutegen.emulator.operations.multiply_adds import gather_multiply_adds
@@ -27,6 +32,7 @@ from cutegen.emulator.operations.phase_waits import read_phase_wait
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_copies import tensor_copy_operation
+from cutegen.emulator.operations.tensor_prefetches import box_prefetch, map_prefetch
 from cutegen.emulator.operations.waits import ClusterWait
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
@@ -187,6 +193,8 @@ class _Builder:
             self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp" and instruction.modifiers[:4] == ("async", "bulk", "prefetch", "tensor"):
+            operation = box_prefetch(instruction, slots, places)
         elif opcode == "cp" and instruction.modifiers[:3] == ("async", "bulk", "tensor"):
             operation = tensor_copy_operation(instruction, slots, places, self._note_size)
             self.ordered = True
@@ -198,6 +206,8 @@ class _Builder:
             self.ordered = True
         elif opcode == "cp":
             operation = async_copy_operation(instruction, slots, places, self._note_size)
+        elif opcode == "prefetch" and "tensormap" in instruction.modifiers:
+            operation = map_prefetch(instruction, slots, places)
         elif opcode in ("prefetch", "prefetchu"):
             operation = prefetch(instruction)
         elif opcode == "cvta":
@@ -222,6 +232,8 @@ class _Builder:
             if instruction.modifiers[:1] == ("mma_async",):
                 self.approximate.append(instruction)
             self.ordered = True
+        elif opcode == "griddepcontrol":
+            operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":
             operation = register_budget(instruction)
         elif opcode in ("ldmatrix", "stmatrix"):
