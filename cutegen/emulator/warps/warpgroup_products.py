@@ -244,6 +244,7 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
     instruction, products = form.instruction, lanes.team.products
     warps = _warps(lanes, mask, instruction)
     for slot in form.origins:
+        lanes.get(slot)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
     resting = _check_fenced(form, lanes, warps)
