@@ -18,20 +18,22 @@ Its folders, each of which imports from those above it only:
 What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
 red); loads and stores with a scope (relaxed, acquire, release), and fences but fence.acq_rel of the cluster or wider,
 fence.mbarrier_init and fence.proxy.async; generic addresses of local memory, functions and calls, carries (add.cc,
-addc), clocks; bar.red, and barriers whose number or count is in a register;
-mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask and
-griddepcontrol; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16 and tf32 in shared
-memory with sums in f32 (no A in registers, no tcgen05); asynchronous copies but cp.async, st.async, cp.async.bulk and
-loads of tiles by cp.async.bulk.tensor (no stores by tensor maps, multicast, reductions or prefetches), and of those but
-the last and of other accesses ignore-src and cache policies.
+addc), clocks; bar.red, and barriers whose count is in a register, or whose number is and that have no count;
+mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask; matrix
+instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16 and tf32 in shared memory with sums in f32
+(no A in registers, no tcgen05); asynchronous copies but cp.async, st.async, cp.async.bulk and tiles by
+cp.async.bulk.tensor, which may be loaded, to several blocks too, stored and prefetched (no reductions, im2col, gather
+or scatter, and tensor maps in the kernel's parameters only), and of those but the last and of other accesses ignore-src
+and cache policies.
 
 Where blocks of a cluster, threads at an mbarrier or some warps of a block meet, vector clocks say what is ordered
 (`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a
-warp that meet at several shuffles or votes of one kind, in different branches (fault kind `converged`); and to rely on
-an asynchronous store or copy for the order of anything but its own bytes. Some that it does not allow are not seen: an
-mbarrier instruction whose scope is too small, as each is taken to be as wide as the cluster; a bulk copy that reads
-global memory which the kernel has written without a proxy fence; and a try of an mbarrier whose answer the kernel does
-not look at, if the phase had ended in every order that ran.
+warp that meet at several shuffles or votes of one kind, in different branches (fault kind `converged`); different
+stores by tensor maps of several threads of a warp at once; and to rely on an asynchronous store or copy for the order
+of anything but its own bytes. Some that it does not allow are not seen: an mbarrier instruction whose scope is too
+small, as each is taken to be as wide as the cluster; a bulk copy that reads global memory which the kernel has written
+without a proxy fence; a try of an mbarrier whose answer the kernel does not look at, if the phase had ended in every
+order that ran; and zeros that are written to accumulators behind the fence that ought to follow.
 """
 
 from __future__ import annotations

@@ -16,8 +16,14 @@ from cutegen.emulator.memory.placement import place_variables
 from cutegen.emulator.operations.addresses import address_conversion, prefetch
 from cutegen.emulator.operations.async_copies import async_copy_operation
 from cutegen.emulator.operations.async_stores import async_store_operation
+from cutegen.emulator.operations.barrier_numbers import NumberedWait, numbered_arrival
 from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
-from cutegen.emulator.operations.cluster_operations import block_arrival, cluster_arrival, fence_operation
+from cutegen.emulator.operations.cluster_operations import (
+    block_arrival,
+    cluster_arrival,
+    dependency_control,
+    fence_operation,
+)
 from cutegen.emulator.operations.loads_stores import load_operation, store_operation
 from cutegen.emulator.operations.mbarrier_operations import mbarrier_operation
 from cutegen.emulator.operations.multiply_adds import gather_multiply_adds
@@ -27,9 +33,11 @@ from cutegen.emulator.operations.phase_waits import read_phase_wait
 from cutegen.emulator.operations.registers import register_operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_copies import tensor_copy_operation
+from cutegen.emulator.operations.tensor_prefetches import box_prefetch, map_prefetch
 from cutegen.emulator.operations.waits import ClusterWait
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
+from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation, warp_barrier
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.register_budgets import register_budget
@@ -40,6 +48,11 @@ from cutegen.emulator.warps.warpgroup_products import read_product_wait, warpgro
 def build_program(module: Module, kernel: Kernel) -> Program:
     """The program of a kernel of the module. Raises UnsupportedInstruction for what is not emulated."""
     return _Builder(module, kernel).build()
+
+
+def _in_register(reader: InstructionReader) -> bool:
+    """Whether the first operand of a barrier, its number, is in a register."""
+    return isinstance(reader.instruction.operands[0], Register) if reader.instruction.operands else False
 
 
 class _Builder:
@@ -139,9 +152,13 @@ class _Builder:
         reader.leads("cta")
         reader.choice("sync")
         aligned = reader.instruction.opcode == "bar" or reader.flag("aligned")
-        first, threads = self._which_barrier(reader, 1, 2)
         if reader.instruction.guard is not None:
             reader.fail("a barrier under a guard")
+        if _in_register(reader):
+            slot, count = self._register_barrier(reader)
+            self.ordered = True
+            return End("wait", reader.instruction, wait=NumberedWait(slot, count, reader.instruction))
+        first, threads = self._which_barrier(reader, 1, 2)
         return End("barrier", reader.instruction, barrier=first, threads=threads, aligned=aligned)
 
     def _which_barrier(self, reader: InstructionReader, *counts: int) -> tuple[int, int | None]:
@@ -154,6 +171,16 @@ class _Builder:
         if len(numbers) > 1 and (numbers[1] % WARP or not numbers[1]):
             reader.fail(f"{numbers[1]} threads, no multiple of {WARP}")
         return numbers[0], numbers[1] if len(numbers) > 1 else None
+
+    def _register_barrier(self, reader: InstructionReader) -> tuple[int, int]:
+        """The slot of the register that holds the number of a barrier, and how many threads it counts."""
+        number, count = reader.operands(2)
+        number = reader.source(number, TYPES["u32"])
+        if not isinstance(number, Register) or not isinstance(count, Immediate) or count.width is not None:
+            reader.fail("a count that is no constant")
+        if count.bits % WARP or not count.bits:
+            reader.fail(f"{count.bits} threads, no multiple of {WARP}")
+        return self.slots[number.name], count.bits
 
     def _arrival(self, instruction: Instruction) -> Operation:
         """The operation of a barrier at which lanes do not wait for those of other warps."""
@@ -168,6 +195,8 @@ class _Builder:
         reader.choice("arrive")
         if instruction.opcode == "barrier":
             reader.flag("aligned")
+        if _in_register(reader):
+            return numbered_arrival(instruction, *self._register_barrier(reader))
         number, count = self._which_barrier(reader, 2)
         assert count is not None
         return block_arrival(instruction, number, count)
@@ -187,6 +216,8 @@ class _Builder:
             self.ordered = True
         elif opcode == "st":
             operation = store_operation(instruction, slots, places, self._note_size)
+        elif opcode == "cp" and instruction.modifiers[:4] == ("async", "bulk", "prefetch", "tensor"):
+            operation = box_prefetch(instruction, slots, places)
         elif opcode == "cp" and instruction.modifiers[:3] == ("async", "bulk", "tensor"):
             operation = tensor_copy_operation(instruction, slots, places, self._note_size)
             self.ordered = True
@@ -198,6 +229,8 @@ class _Builder:
             self.ordered = True
         elif opcode == "cp":
             operation = async_copy_operation(instruction, slots, places, self._note_size)
+        elif opcode == "prefetch" and "tensormap" in instruction.modifiers:
+            operation = map_prefetch(instruction, slots, places)
         elif opcode in ("prefetch", "prefetchu"):
             operation = prefetch(instruction)
         elif opcode == "cvta":
@@ -222,6 +255,8 @@ class _Builder:
             if instruction.modifiers[:1] == ("mma_async",):
                 self.approximate.append(instruction)
             self.ordered = True
+        elif opcode == "griddepcontrol":
+            operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":
             operation = register_budget(instruction)
         elif opcode in ("ldmatrix", "stmatrix"):

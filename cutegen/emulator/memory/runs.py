@@ -61,23 +61,33 @@ def load_places(
 
 def store_global(access: GlobalAccess, address: int, data: Array, lane: Lane, instruction: Instruction) -> Landing:
     """Writes bytes from an address on, and returns what says that they have arrived. Raises Stop as stores do."""
+    return store_places(access, _run(address, len(data)), PIECE, data, lane, instruction)
+
+
+def store_places(
+    access: GlobalAccess, addresses: Array, piece: int, data: Array, lane: Lane, instruction: Instruction
+) -> Landing:
+    """Writes `piece` bytes of the data from each of some addresses on, and returns what says that they have arrived.
+
+    Raises Stop as a store of each piece does.
+    """
     access.written += 1
     written: list[tuple[Arena, Array]] = []
-    for arena, cells, pieces in _pieces(access, _run(address, len(data)), PIECE, lane, instruction):
+    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction):
         if arena.touched is None:
             index = np.full((1, 1), cells[0])
             text = f"writes {arena.name}, an input"
-            raise access.stop_at(arena, index, lane, PIECE, "write-to-input", text, instruction)
+            raise access.stop_at(arena, index, lane, piece, "write-to-input", text, instruction)
         keep = np.full(len(cells), lane[0]), np.full(len(cells), lane[1])
-        access.hazards.write(arena, cells[:, None], PIECE, keep, instruction, flying=True)
-        group_of(arena.bytes, PIECE)[cells] = data.reshape(-1, PIECE)[pieces]
+        access.hazards.write(arena, cells[:, None], piece, keep, instruction, flying=True)
+        group_of(arena.bytes, piece)[cells] = data.reshape(-1, piece)[pieces]
         if arena.flags is not None:
-            group_of(arena.flags, PIECE)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
+            group_of(arena.flags, piece)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
         written.append((arena, cells[:, None]))
 
     def land() -> None:
         for arena, cells in written:
-            access.hazards.landed(arena, cells, PIECE)
+            access.hazards.landed(arena, cells, piece)
 
     return land
 
@@ -113,11 +123,11 @@ def _pieces(
     return found
 
 
-def load_shared(memory: SharedMemory, access: SharedAccess) -> tuple[Array, bool]:
-    """The bytes of the units that the one lane of an access reads, and whether all were written. Raises Stop."""
+def load_shared(memory: SharedMemory, access: SharedAccess) -> tuple[Array, Array]:
+    """The bytes of the units that the one lane of an access reads, and which were never written. Raises Stop."""
     flags = check_run(memory, access, "reads")
     rows, column = _place(memory, access)
-    return np.ascontiguousarray(memory.data[rows, column]).view(np.uint8), not flags.any()
+    return np.ascontiguousarray(memory.data[rows, column]).view(np.uint8), np.repeat(flags != 0, memory.unit)
 
 
 def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:

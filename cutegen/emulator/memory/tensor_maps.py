@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.memory.runs import PIECE
 
 BYTES, ALIGN = 128, 64
 _SIZES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 4, 9: 8, 10: 2, 11: 4, 12: 4}
@@ -79,6 +80,9 @@ def read_tensor_map(raw: bytes) -> TensorMap:
     if swizzle and box[0] * itemsize > 16 << swizzle:
         text = f"a box of {box[0] * itemsize} bytes along its innermost mode, and a swizzle over {16 << swizzle}"
         raise TensorMapError(text)
+    if swizzle and int(np.prod(box[:rank])) * itemsize % (PIECE << swizzle):
+        text = f"a box of {int(np.prod(box[:rank])) * itemsize} bytes, and a swizzle over {PIECE << swizzle}"
+        raise TensorMapError(text)
     return TensorMap(
         words[0],
         itemsize,
@@ -87,6 +91,12 @@ def read_tensor_map(raw: bytes) -> TensorMap:
         tuple(box[:rank]),
         swizzle,
     )
+
+
+def swizzled_pieces(start: int, count: int, swizzle: int) -> Array:
+    """Which of the runs of 16 bytes from a shared address on each of the `count` runs of a packed box lies in."""
+    places = start + PIECE * np.arange(count, dtype=np.int64)
+    return np.asarray((swizzled(places, swizzle) - start) // PIECE)
 
 
 def swizzled(address: Array, swizzle: int) -> Array:

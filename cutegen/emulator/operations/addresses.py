@@ -31,9 +31,10 @@ class Pointer:
 
     def known_base(self, lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
         """The base of every lane. Raises Stop if it depends on what was never written, in a lane of the mask."""
+        base = self.base(lanes)
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "an address", instruction)
-        return self.base(lanes)
+        return base
 
 
 def read_pointer(

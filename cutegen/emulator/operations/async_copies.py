@@ -92,12 +92,12 @@ def _copy_from_global(reader: InstructionReader, slots: Mapping[str, int], place
 
     def copy(lanes: Lanes, mask: Mask) -> None:
         where, destination = origin.known_base(lanes, mask, instruction), to.known_base(lanes, mask, instruction)
+        amounts = fixed if slot < 0 else lanes.get(slot)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "the size of a copy", instruction)
         active = lanes.active(mask)
         lanes.access.aligned(where, origin.offset, size, active, instruction)
         fetched = _FetchedUnits(size, lanes.shared.unit)
-        amounts = fixed if slot < 0 else lanes.get(slot)
         for number in _distinct(amounts):
             part = active if amounts.size == 1 else both(active, amounts == number)
             if part is None or part.any():

@@ -54,8 +54,9 @@ def async_store_operation(instruction: Instruction, slots: Mapping[str, int], pl
         check_same_block(lanes, access, uses)
         lanes.shared.check_free(access, "writes")
         start_writes(lanes, access, uses, size * count)
+        values = [get(lanes) for get in sources]
         poison = [lanes.poison.get(origin) for origin in origins]
-        lanes.shared.put(access, size, [get(lanes) for get in sources], poison)
+        lanes.shared.put(access, size, values, poison)
 
     return store
 

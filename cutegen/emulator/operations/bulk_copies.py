@@ -18,7 +18,15 @@ from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
-from cutegen.emulator.memory.runs import PIECE, check_run, load_global, load_shared, store_global, store_shared
+from cutegen.emulator.memory.runs import (
+    PIECE,
+    Landing,
+    check_run,
+    load_global,
+    load_shared,
+    store_global,
+    store_shared,
+)
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.async_stores import check_same_block, start_writes
 from cutegen.emulator.operations.mbarrier_operations import Numbers, SharedOperand, read_mbarrier, read_number
@@ -123,26 +131,29 @@ def _address(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instructio
     return int(np.broadcast_to(base, lanes.shape)[lane]) + pointer.offset
 
 
-def _source(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, bool]:
-    """The bytes that a lane's copy reads in shared memory, and whether all were written. Raises Stop for a fault."""
+def begin_reads(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, Array]:
+    """The bytes that a lane's copy reads in shared memory from now on, and which of them were never written.
+
+    Raises Stop for a fault.
+    """
     access = replace(operand, size=size).access(lanes, single(lane, lanes.shape))[0]
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    data, written = load_shared(lanes.shared, access)
+    data, lost = load_shared(lanes.shared, access)
     log.begin_reads(access)
     log.check_fenced(access)
-    return access, data, written
+    return access, data, lost
 
 
 def _from_global(to: SharedOperand, origin: Pointer, counter: SharedOperand) -> One:
     """The copy from global to shared memory."""
 
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
-        mask = single(lane, lanes.shape)
         data, lost, landing = load_global(
             lanes.access, _address(lanes, origin, lane, instruction), size, lane, instruction
         )
-        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: landing())
+        access, uses = target_of(lanes, to, counter, lane, size)
+        write_bytes(lanes, access, uses, data, lost, lambda observer: landing())
 
     return copy
 
@@ -151,28 +162,19 @@ def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -
     """The copy from the block's shared memory to that of a block of the cluster."""
 
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
-        mask = single(lane, lanes.shape)
-        access, data, written = _source(lanes, origin, lane, size)
+        access, data, lost = begin_reads(lanes, origin, lane, size)
         log = lanes.shared.log
         assert isinstance(log, SharedHistory)
-        lost = np.full(size, not written)
-        write_bytes(lanes, to, counter, mask, data, lost, lambda observer: log.end_reads(access, observer))
+        target, uses = target_of(lanes, to, counter, lane, size)
+        write_bytes(lanes, target, uses, data, lost, lambda observer: log.end_reads(access, observer))
 
     return copy
 
 
 def write_bytes(
-    lanes: Lanes,
-    to: SharedOperand,
-    counter: SharedOperand,
-    mask: Array,
-    data: Array,
-    lost: Array,
-    seen: Callable[[Lane], None],
+    lanes: Lanes, access: SharedAccess, uses: Uses, data: Array, lost: Array, seen: Callable[[Lane], None]
 ) -> None:
     """Writes what a lane's copy has read to shared memory; `seen` is told which lane first knows of that."""
-    uses: Uses = counter.uses(lanes, mask)
-    access = replace(to, size=len(data)).access(lanes, mask)[0]
     check_same_block(lanes, access, uses)
     check_run(lanes.shared, access, "writes")
     log = lanes.shared.log
@@ -184,21 +186,35 @@ def write_bytes(
     store_shared(lanes.shared, access, data, lost)
 
 
+def target_of(
+    lanes: Lanes, to: SharedOperand, counter: SharedOperand, lane: Lane, size: int
+) -> tuple[SharedAccess, Uses]:
+    """Where a lane's copy writes so many bytes, and the mbarrier that counts them. Raises Stop for a fault."""
+    mask = single(lane, lanes.shape)
+    uses = counter.uses(lanes, mask)
+    return replace(to, size=size).access(lanes, mask)[0], uses
+
+
 def _to_global(target: Pointer, origin: SharedOperand) -> One:
     """The copy from shared to global memory, which a bulk group of the thread has."""
 
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
         address = _address(lanes, target, lane, instruction)
-        access, data, written = _source(lanes, origin, lane, size)
-        if not written:
+        access, data, lost = begin_reads(lanes, origin, lane, size)
+        if lost.any():
             raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", instruction)
-        log = lanes.shared.log
-        assert isinstance(log, SharedHistory)
         landing = store_global(lanes.access, address, data, lane, instruction)
-        done = BulkCopy(instruction.line, lambda: log.end_reads(access, lane), landing)
-        lanes.team.bulk_groups.begin(lane, done)
+        begin_copy(lanes, lane, access, landing)
 
     return copy
+
+
+def begin_copy(lanes: Lanes, lane: Lane, access: SharedAccess, landing: Landing) -> None:
+    """Adds to the bulk group of a lane a copy that reads shared memory by an access; `landing` says that it arrived."""
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    done = BulkCopy(access.instruction.line, lambda: log.end_reads(access, lane), landing)
+    lanes.team.bulk_groups.begin(lane, done)
 
 
 def copies_arrival(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:

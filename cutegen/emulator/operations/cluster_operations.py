@@ -1,4 +1,4 @@
-"""barrier.cluster.arrive, bar.arrive, bar.warp.sync and fences, as operations on the lanes' state."""
+"""barrier.cluster.arrive, bar.arrive, griddepcontrol and fences, as operations on the lanes' state."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ def block_arrival(instruction: Instruction, number: int, count: int) -> Operatio
         team.block_barriers.arrive(number, count, here, team.alive, instruction, waits=False)
 
     return arrive
+
+
+def dependency_control(instruction: Instruction) -> Operation:
+    """The operation of griddepcontrol, which does nothing: launches that may overlap the one before are refused."""
+    reader = InstructionReader(instruction)
+    reader.choice("launch_dependents", "wait")
+    reader.operands(0)
+    return lambda lanes, mask: None
 
 
 def fence_operation(instruction: Instruction) -> Operation:

@@ -112,10 +112,11 @@ def read_number(reader: InstructionReader, operand: Operand, slots: Mapping[str,
     instruction = reader.instruction
 
     def numbers(lanes: Lanes, mask: Mask) -> Array:
+        found = get(lanes)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "a count", instruction)
         here = whole(lanes.active(mask), lanes.shape)
-        return np.broadcast_to(get(lanes), lanes.shape)[here].astype(np.int64)
+        return np.broadcast_to(found, lanes.shape)[here].astype(np.int64)
 
     return numbers
 

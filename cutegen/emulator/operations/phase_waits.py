@@ -73,10 +73,10 @@ class PhaseWait:
 
     def _test(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes of a mask whose phase has ended. Raises Stop for a fault."""
+        wanted = np.broadcast_to(self.wanted(lanes), lanes.shape)[mask].astype(np.int64)
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "which phase to wait for", self.instruction)
         uses = self.where.uses(lanes, mask)
-        wanted = np.broadcast_to(self.wanted(lanes), lanes.shape)[mask].astype(np.int64)
         found = np.zeros(lanes.shape, np.bool_)
         found[mask] = lanes.team.mbarriers.test(uses, wanted, parity=self.parity, relaxed=self.relaxed)
         return found

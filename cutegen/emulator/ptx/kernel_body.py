@@ -29,16 +29,16 @@ _BRANCHES = frozenset(("bra",))
 class Scope:
     """The names that are declared between a pair of braces.
 
-    `number` tells scopes apart; 0 is that of the body itself. `names` are registers and variables; `labels` maps each
-    label to a name that is unique in the body.
+    `number` tells scopes apart; 0 is that of the body itself. `names` are registers, vectors of these, and variables;
+    `labels` maps each label to a name that is unique in the body.
     """
 
     number: int
     parent: Scope | None
-    names: dict[str, Register | Symbol] = field(default_factory=dict)
+    names: dict[str, Register | Symbol | Vector] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
 
-    def find(self, name: str) -> Register | Symbol | None:
+    def find(self, name: str) -> Register | Symbol | Vector | None:
         """What a name means in this scope, or None if neither it nor one around it declares the name."""
         scope: Scope | None = self
         while scope is not None:
@@ -168,9 +168,12 @@ class Body:
         self.source_line = known[0] if known and known[0] > 0 else None
 
     def _declare_registers(self) -> None:
-        """Reads the rest of .reg: a type, and names of registers such as `%p` or `%r<8>`."""
+        """Reads the rest of .reg: a type, and names of registers such as `%p` or `%r<8>`; perhaps .v2 or .v4 first."""
         tokens = self.tokens
         kind = tokens.take()
+        items = {".v2": 2, ".v4": 4}.get(kind.text, 1)
+        if items > 1:
+            kind = tokens.take()
         if kind.text == ".pred":
             width = 1
         elif kind.text == ".b128":
@@ -181,7 +184,9 @@ class Body:
             raise UnsupportedInstruction(f".reg {kind.text}", kind.line, tokens.text_of(kind.line))
         while True:
             name = tokens.word()
-            if tokens.accept("<"):
+            if items > 1:
+                self._declare_vector(name, width, items)
+            elif tokens.accept("<"):
                 count = tokens.integer()
                 tokens.expect(">")
                 for index in range(count):
@@ -192,13 +197,25 @@ class Body:
                 break
         tokens.expect(";")
 
-    def _declare(self, name: str, width: int, line: int) -> None:
+    def _declare_vector(self, name: Token, width: int, items: int) -> None:
+        """Declares a vector of so many registers in the scope, and its elements by their names, `v.x` or `v.r`."""
+        if width == 1 or width * items > 128:
+            raise PtxSyntaxError(f"{name.text} is a vector of {items} registers of {width} bits", name.line)
+        elements = []
+        for letter, other in zip("xyzw"[:items], "rgba", strict=False):
+            elements.append(self._declare(f"{name.text}.{letter}", width, name.line))
+            self.scope.names[f"{name.text}.{other}"] = elements[-1]
+        self.scope.names[name.text] = Vector(tuple(elements))
+
+    def _declare(self, name: str, width: int, line: int) -> Register:
         """Declares one register in the scope."""
         if name in self.scope.names and isinstance(self.scope.names[name], Register):
             raise PtxSyntaxError(f"register {name} is declared twice", line)
         unique = self._unique(name, self.registers)
-        self.scope.names[name] = Register(unique, width)
+        register = Register(unique, width)
+        self.scope.names[name] = register
         self.registers[unique] = width
+        return register
 
     def _instruction(self) -> None:
         """Reads one instruction, with its guard."""
@@ -267,7 +284,7 @@ class Body:
         if token.text == "WARP_SZ":
             return Immediate(32, None)
         found = self.scope.find(token.text)
-        if isinstance(found, Register):
+        if isinstance(found, Register | Vector):
             return found
         if isinstance(found, Symbol):
             return Symbol(found.name, self._offset())

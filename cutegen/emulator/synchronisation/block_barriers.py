@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import WARP, first_lane
 from cutegen.emulator.ptx.model import Instruction
@@ -18,14 +18,15 @@ class _Barrier:
     """A barrier with one number, in all blocks of a batch.
 
     `expected` is how many threads open it in each block: 0 for all that have not exited, -1 where none has come.
-    `arrived` are the lanes that have come since it opened last, `waiting` those of them that wait for it, and `line` is
-    the PTX line at which they came.
+    `arrived` says how often each lane has come since it opened last, `waiting` which lanes wait for it, and `line` is
+    the PTX line at which they came. `told` has, for each block to which any have come, what they knew then.
     """
 
     expected: Array
     arrived: Array
     waiting: Array
     line: Array
+    told: dict[int, Told] = field(default_factory=dict)
 
 
 class BlockBarriers:
@@ -40,18 +41,18 @@ class BlockBarriers:
     ) -> None:
         """Lets the lanes of a mask come to the barrier with that number, to wait there where it `waits`.
 
-        `count` is how many threads it expects, None for all; `alive` are the lanes that have not exited. Raises Stop
-        for a lane that it does not expect.
+        `count` is how many threads it expects, None for all; `alive` are the lanes that have not exited. A lane that
+        waits may have come before, and counts twice then. Raises Stop for a lane that it does not expect.
         """
         shape = self.clocks.shape
         if number not in self._barriers:
-            nobody = np.zeros(shape, np.bool_)
+            none = np.zeros(shape, np.int32)
             self._barriers[number] = _Barrier(
-                np.full(shape[1], -1, np.int64), nobody, nobody.copy(), np.zeros(shape, np.int32)
+                np.full(shape[1], -1, np.int64), none, np.zeros(shape, np.bool_), none.copy()
             )
         barrier, wanted = self._barriers[number], count or 0
-        twice = lanes & barrier.arrived
-        if twice.any():
+        twice = lanes & (barrier.arrived > 0)
+        if twice.any() and not waits:
             text = f"this thread comes to barrier {number} again, which has not opened since it came last"
             raise Stop("barrier", text, instruction, first_lane(twice, shape))
         blocks = lanes.any(axis=0)
@@ -62,7 +63,8 @@ class BlockBarriers:
             text = f"barrier {number} counts {wanted or 'all'} threads here, and {others or 'all'} where others wait"
             raise Stop("barrier", text, instruction, lane)
         barrier.expected[blocks] = wanted
-        barrier.arrived = barrier.arrived | lanes
+        barrier.arrived = barrier.arrived + lanes
+        self._note_told(barrier, lanes)
         barrier.line[lanes] = instruction.line
         if waits:
             barrier.waiting = barrier.waiting | lanes
@@ -77,7 +79,7 @@ class BlockBarriers:
         """The lanes of a block that have not come to the barrier at which one of its lanes waits."""
         mine = np.zeros(self.clocks.shape, np.bool_)
         mine[:, lane[1]] = True
-        return np.asarray(mine & alive & ~self._barriers[number].arrived)
+        return np.asarray(mine & alive & (self._barriers[number].arrived == 0))
 
     def came(self, number: int, lane: tuple[int, int]) -> tuple[int, int]:
         """How many threads have come to the barrier at which a lane waits, and how many it expects (0: all)."""
@@ -87,37 +89,43 @@ class BlockBarriers:
     def _open(self, number: int, alive: Array, instruction: Instruction) -> None:
         """Opens the barrier with that number in those blocks where all have come, who then know of each other."""
         barrier, shape = self._barriers[number], self.clocks.shape
-        some = barrier.arrived.any(axis=0)
-        everyone = (barrier.arrived | ~alive).all(axis=0)
+        came = barrier.arrived > 0
+        some = came.any(axis=0)
+        everyone = (came | ~alive).all(axis=0)
         warps = self._whole_warps(barrier.arrived, alive) * WARP
         counted = barrier.expected > 0
         if (many := some & counted & (warps > barrier.expected)).any():
-            lane = first_lane(barrier.arrived & many, shape)
+            lane = first_lane(came & many, shape)
             text = f"{warps[lane[1]]} threads come to barrier {number}, which counts {barrier.expected[lane[1]]}"
             raise Stop("barrier", text, instruction, lane)
         opened = some & np.where(counted, warps == barrier.expected, everyone)
         if not opened.any():
             return
-        lanes = barrier.arrived & opened
-        self._check_aligned(barrier, lanes, alive, instruction)
-        self.clocks.tick()
-        rows, blocks = self.clocks.told(lanes), np.broadcast_to(np.arange(shape[1]), shape)[lanes]
-        for block in np.flatnonzero(opened):
+        self._check_aligned(barrier, came & opened, alive, instruction)
+        for block in np.flatnonzero(opened).tolist():
             here = np.zeros(shape, np.bool_)
             here[:, block] = barrier.waiting[:, block]
-            self.clocks.learn(here, rows.joined(blocks == block))
-        barrier.arrived = barrier.arrived & ~opened
+            self.clocks.learn(here, barrier.told.pop(block))
+        barrier.arrived = np.where(opened, 0, barrier.arrived)
         barrier.waiting = barrier.waiting & ~opened
         barrier.expected[opened] = -1
 
+    def _note_told(self, barrier: _Barrier, lanes: Array) -> None:
+        """Notes what the lanes of a mask know that come to a barrier: what they do later it does not order."""
+        self.clocks.tick()
+        rows, blocks = self.clocks.told(lanes), np.broadcast_to(np.arange(self.clocks.shape[1]), lanes.shape)[lanes]
+        for block in np.unique(blocks).tolist():
+            barrier.told[block] = rows.joined(blocks == block).and_what(barrier.told.get(block))
+
     def _whole_warps(self, arrived: Array, alive: Array) -> Array:
-        """How many warps of each block have come with all of their threads that are alive."""
+        """How often warps of each block have come with all of their threads that are alive."""
         threads, blocks = self.clocks.shape
         warps = -(-threads // WARP)
-        came, here = np.zeros((2, warps * WARP, blocks), np.bool_)
-        came[:threads], here[:threads] = arrived, alive
-        came, here = came.reshape(warps, WARP, blocks), here.reshape(warps, WARP, blocks)
-        return np.asarray((came.any(axis=1) & (came | ~here).all(axis=1)).sum(axis=0))
+        padded, there = np.zeros((warps * WARP, blocks), np.int32), np.zeros((warps * WARP, blocks), np.bool_)
+        padded[:threads], there[:threads] = arrived, alive
+        came, here = padded.reshape(warps, WARP, blocks), there.reshape(warps, WARP, blocks)
+        least = np.where(here, came, np.iinfo(np.int32).max).min(axis=1)
+        return np.asarray(np.where(here.any(axis=1), least, came.max(axis=1)).sum(axis=0))
 
     def _check_aligned(self, barrier: _Barrier, lanes: Array, alive: Array, instruction: Instruction) -> None:
         """Raises Stop for a lane that came at another instruction than its warp, where that must come together."""

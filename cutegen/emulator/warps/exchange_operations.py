@@ -42,6 +42,8 @@ def _source(reader: InstructionReader, operand: Operand, kind: str, slots: Mappi
 def _check_written(lanes: Lanes, slots: Sequence[int], mask: Mask, instruction: Instruction) -> None:
     """Raises Stop if one of the registers depends, in a lane of the mask, on what was never written."""
     for slot in slots:
+        if slot >= 0:
+            lanes.get(slot)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, f"{instruction.name}", instruction)
 

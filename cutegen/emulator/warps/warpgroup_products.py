@@ -7,7 +7,8 @@ How it computes: as mma.sync does (`tensor_cores`). PTX leaves the order and the
 section 9.7.15.5.2); here the products are exact, and their sum with the accumulator is rounded once.
 
 The order of registers (section 9.7.15.7): a warp needs a wgmma.fence before its first product, and again once it has
-written registers that are accumulators. That rule is held to as it is written, where assemblers let some pass.
+written registers that are accumulators. That rule is held to as it is written, where assemblers let some pass, but for
+zeros: compilers move those of a sum's start from before the fence to behind it, and assemblers start the sum instead.
 """
 
 from __future__ import annotations
@@ -243,6 +244,7 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
     instruction, products = form.instruction, lanes.team.products
     warps = _warps(lanes, mask, instruction)
     for slot in form.origins:
+        lanes.get(slot)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
     resting = _check_fenced(form, lanes, warps)
@@ -284,7 +286,7 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
 def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
     """In which warps no product in flight writes each of the accumulators.
 
-    Raises Stop unless what these hold has been there since the warp's last fence.
+    Raises Stop unless what these hold has been there since the warp's last fence, or is zero.
     """
     products, instruction = lanes.team.products, form.instruction
     if not products.fenced[warps].all():
@@ -295,7 +297,7 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
         now = by_warp(lanes, lanes.get(slot))
         accumulator = products.accumulator(slot, now)
         resting = accumulator.flying[warps] == 0
-        changed = resting & (now[warps] != accumulator.seen[warps]).any(axis=1)
+        changed = resting & (now[warps] != accumulator.seen[warps]).any(axis=1) & now[warps].any(axis=1)
         if changed.any():
             warp = int(warps[int(changed.argmax())])
             text = "an accumulator was written since the warp's last wgmma.fence, which must come between"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cluster_kit import wrong
 from emulator_kit import fault, go, in_and_out, indexed, numbers, tensors
 
 
@@ -113,6 +114,29 @@ def test_a_way_that_more_depends_on(effect: str) -> None:
 
 def test_a_register_that_was_never_written() -> None:
     assert fault(indexed("st.global.b32 [%rd12], %r30;"), in_and_out()).kind == "never-written"
+
+
+BARRIER = "@%p1 mbarrier.init.shared.b64 [smem+512], 1;\nfence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
+FIRST_USES = {
+    "an address": "ld.shared.b32 %r20, [%r30];",
+    "a size": "cp.async.ca.shared.global [smem], [%rd0], 4, %r30;",
+    "the members of a shuffle": "shfl.sync.idx.b32 %r20, %r0, 0, 31, %r30;",
+    "a parity": BARRIER + "mbarrier.test_wait.parity.shared.b64 %p5, [smem+512], %r30;",
+    "a count": BARRIER + "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r30;",
+    "a matrix": "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+    "{%r20, %r21, %r22, %r23}, %rd30, %rd30, %p2, 1, 1, 0, 0;",
+    "a value that comes later": BARRIER
+    + "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], 4;\nmapa.shared::cluster.u32 %r15, %r4, %r10;\n"
+    + "@%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r15], %r30, [%r15+512];\n"
+    + "W: mbarrier.try_wait.parity.shared.b64 %p5, [smem+512], 0;\n@!%p5 bra W;\n"
+    + "ld.shared.b32 %r20, [smem];\nst.global.b32 [%rd12], %r20;",
+}
+
+
+@pytest.mark.parametrize("use", FIRST_USES)
+def test_a_register_that_was_never_written_at_its_first_use(use: str) -> None:
+    found = wrong(FIRST_USES[use] + "\n", blocks=1, cluster=1)
+    assert found.kind == "never-written", str(found)
 
 
 def test_poison_that_is_not_selected() -> None:

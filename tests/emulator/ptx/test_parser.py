@@ -157,6 +157,21 @@ def test_numbers() -> None:
         assert instruction(f"mov.b64 %rd1, {text}").operands[1] == Immediate(bits, width), text
 
 
+def test_vectors_of_registers() -> None:
+    """Whole and element by element, in scope after scope; with too many bits they are no vectors."""
+    text = "{\n.reg .v4 .s32 abcd;\nmov.s32 abcd.x, 1;\nmov.s32 abcd.a, 2;\nst.global.v4.b32 [%rd1], abcd;\n}\n"
+    kernel = module(text + text).kernel()
+    for one, other, store in (kernel.instructions[i : i + 3] for i in (0, 3)):
+        vector = store.operands[1]
+        assert isinstance(vector, Vector) and len({*vector.items}) == 4
+        assert (one.operands[0], other.operands[0]) == (vector.items[0], vector.items[3])
+        assert all(isinstance(item, Register) and item.width == 32 for item in vector.items)
+    assert kernel.instructions[2].operands != kernel.instructions[5].operands
+    for bad in (".reg .v4 .b64 v;", ".reg .v2 .pred v;", ".reg .v2 .b32 v; .reg .v2 .b32 v;"):
+        with pytest.raises(PtxSyntaxError):
+            module(bad)
+
+
 def test_scopes_have_their_own_registers_and_labels() -> None:
     block = """
     {

@@ -32,6 +32,66 @@ def test_an_arrival_orders_what_came_before_it(seed: int) -> None:
     assert found.kind == "barrier" and "counts" in found.explanation
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_an_arrival_does_not_order_what_comes_behind_it(seed: int) -> None:
+    """However early that is done: warps 2 and 3 arrive and write, warps 0 and 1 wait and read."""
+    body = "setp.lt.u32 %p1, %r0, 64;\n" + PAIRS.format("bar.arrive 3, 128;", "bar.sync 3, 128;")
+    body = body.replace("bar.arrive 3, 128;", "bar.arrive 3, 128;\nst.shared.b32 [%r6], %r0;")
+    body += "@%p1 ld.shared.b32 %r8, [%r6+256];\n@%p1 st.global.b32 [%rd12], %r8;\n"
+    found = fault(indexed(body, 512), in_and_out(128, "inout"), block=128, seed=seed)
+    assert found.kind in ("race", "never-written"), str(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_warps_take_turns(seed: int) -> None:
+    """At barriers whose numbers are in registers; the first pair gives itself its first turn, and so comes twice."""
+    turns = """
+    shr.u32 %r20, %r0, 6;
+    add.u32 %r21, %r20, 3;
+    sub.u32 %r22, 4, %r20;
+    setp.eq.u32 %p3, %r20, 0;
+    setp.eq.u32 %p4, %r0, 0;
+    mov.u32 %r23, 0;
+    @%p4 st.shared.b32 [smem], 0;
+    @!%p3 bra L;
+    bar.arrive 3, 128;
+    L:
+    bar.sync %r21, 128;
+    and.b32 %r24, %r0, 63;
+    setp.eq.u32 %p5, %r24, 0;
+    @%p5 ld.shared.b32 %r25, [smem];
+    @%p5 add.u32 %r25, %r25, 1;
+    @%p5 st.shared.b32 [smem], %r25;
+    add.u32 %r23, %r23, 1;
+    setp.eq.u32 %p6, %r23, 3;
+    @%p6 bra LAST;
+    bar.arrive %r22, 128;
+    bra L;
+    LAST:
+    @%p3 bar.arrive %r22, 128;
+    @%p5 st.global.b32 [%rd12], %r25;
+    """
+    bound = in_and_out(128, "inout")
+    report = go(indexed(turns, 512), bound, block=128, seed=seed)
+    assert report.ok, str(report)
+    assert bound[1].bytes().view("u4")[[0, 64]].tolist() == [5, 6]
+    for old, new, kinds in (
+        ("bar.arrive 3, 128;", "", "deadlock"),
+        ("bar.sync %r21, 128;", "bar.sync %r22, 128;", "barrier deadlock race"),
+        ("add.u32 %r21, %r20, 3;", "add.u32 %r21, %r20, 15;", "barrier"),
+        ("add.u32 %r21, %r20, 3;", "add.u32 %r21, %r0, 3;", "barrier"),
+        ("add.u32 %r21, %r20, 3;", "", "never-written"),
+        ("sub.u32 %r22, 4, %r20;", "", "never-written"),
+        ("    bar.arrive %r22, 128;\n    bra L;", "    bra L;", "deadlock"),
+    ):
+        assert old in turns
+        found = fault(indexed(turns.replace(old, new), 512), in_and_out(128, "inout"), block=128, seed=seed)
+        assert found.kind in kinds.split(), (old, str(found))
+    apart = turns.replace("add.u32 %r21, %r20, 3;", "and.b32 %r21, %r0, 7;")
+    found = fault(indexed(apart, 512), in_and_out(128, "inout"), block=128, seed=seed)
+    assert found.kind == "barrier" and "barriers of different numbers" in found.explanation
+
+
 def test_counts_that_do_not_come() -> None:
     body = PAIRS.format("bar.sync 1, {};", "")
     assert go(indexed(body.format(64)), in_and_out(128, "inout"), block=128).ok

@@ -265,6 +265,11 @@ NEIGHBOURS = f"""
 wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {{%r2, %r3}}, %rd1, %rd2, %p1, 1, 1, 0, 0;
 wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {{%r2, %r3, %r4, %r5}}, %rd1, %rd2, %p1, 1, 1;
 wgmma.wait_group.sync.aligned 8;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {D}, {A}, %rd2, %p1, 1, 1, 0;
+cp.async.bulk.tensor.1d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r2], [%rd1, {{%r3}}], [%r4];
+cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd1, {{0}}], [8], 3;
+cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd1, {{%r2}}], [%r3];
+cp.async.bulk.prefetch.tensor.1d.L2.global.im2col [%rd1, {{%r2}}];
 cp.async.cg.shared.global.L2::cache_hint [%r2], [%rd1], 16, %rd2;
 atom.global.add.u32 %r2, [%rd1], %r3;
 red.global.add.f32 [%rd1], %r2;
@@ -289,11 +294,8 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r2], 16;
 mbarrier.arrive_drop.shared.b64 %rd1, [%r2];
 fence.proxy.alias;
 fence.sc.gpu;
-prefetch.tensormap [%rd1];
 createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;
 discard.global.L2 [%rd1], 128;
-griddepcontrol.wait;
-griddepcontrol.launch_dependents;
 setmaxnreg.inc.sync.aligned.u32 230;
 st.release.gpu.global.b32 [%rd1], %r2;
 ld.acquire.gpu.global.b32 %r2, [%rd1];
@@ -319,11 +321,18 @@ def test_neighbours_stop_with_their_name_and_line_before_anything_runs(text: str
 
 
 @pytest.mark.parametrize(
-    "name", ["prefetch.global.L2", "prefetch.L1", "prefetch.global.L2::evict_last", "prefetchu.L1"]
+    ("one", "other"),
+    [
+        *(
+            (f"{name} [%rd0]", f"{name} [%rd0+1048576]")
+            for name in ("prefetch.global.L2", "prefetch.L1", "prefetch.global.L2::evict_last", "prefetchu.L1")
+        ),
+        ("griddepcontrol.wait", "griddepcontrol.launch_dependents"),
+    ],
 )
-def test_prefetch_does_nothing(name: str) -> None:
+def test_what_does_nothing(one: str, other: str) -> None:
     out = np.zeros(32, np.uint32)
-    body = f"setp.lt.u32 %p1, %r0, 9;\n{name} [%rd0];\n@%p1 {name} [%rd0+1048576];\n"
+    body = f"setp.lt.u32 %p1, %r0, 9;\n{one};\n@%p1 {other};\n"
     body += "mul.wide.u32 %rd10, %r0, 4;\nadd.s64 %rd11, %rd0, %rd10;\nst.global.b32 [%rd11], %r0;\n"
     go(kernel(body, 1), tensors((out, "out"))).check()
     assert out.tolist() == list(range(32))

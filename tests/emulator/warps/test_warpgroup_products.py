@@ -96,6 +96,8 @@ def test_registers_that_are_touched_in_flight(made: Build) -> None:
     before = re.sub(r"(wgmma\.fence\.sync\.aligned;)", rf"\1\nmov.b32 {product[1]}, 7;", made.ptx)
     with pytest.raises(FaultError, match=r"written since the warp's last wgmma\.fence"):
         run(replace(made, ptx=before), DEEP)
+    start = before.replace(f"mov.b32 {product[1]}, 7;", f"mov.b32 {product[1]}, 0;")
+    run(replace(made, ptx=start), DEEP)  # a zero from which another sum starts
 
 
 def test_a_product_of_three_warps_never_ends(made: Build) -> None:

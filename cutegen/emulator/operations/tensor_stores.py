@@ -1,0 +1,74 @@
+"""cp.async.bulk.tensor to global memory: stores of boxes to a tensor, which a tensor map describes.
+
+Elements beyond the tensor's ends are not written, so that shared memory need not hold them. A bulk group of the thread
+has the copy, which reads its source until the wait for that.
+
+PTX lets each thread store; machine code has one store for a warp. So the same store by several threads of a warp, at
+once, is one, which the first of them has made, and different ones are a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.memory.runs import PIECE, Landing, store_places
+from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
+from cutegen.emulator.operations.bulk_copies import Lane, begin_copy, begin_reads
+from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
+from cutegen.emulator.operations.operands import Operation, Places
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.operations.tensor_operands import BOX, nothing, read_box, shared_start
+from cutegen.emulator.synchronisation.bulk_groups import single
+
+
+def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[str, int], places: Places) -> Operation:
+    """The operation of a store, whose rank and state spaces have been taken.
+
+    Raises UnsupportedInstruction for im2col and scatter.
+    """
+    reader.choice("tile", default="")
+    reader.choice("bulk_group")
+    hinted = reader.flag("L2::cache_hint")
+    target, source, *_ = reader.operands(3 if hinted else 2)
+    box = read_box(reader, target, rank, slots, places)
+    origin = replace(read_mbarrier(reader, source, "shared", slots, places), align=BOX)
+    instruction = reader.instruction
+
+    def store(lanes: Lanes, mask: Mask) -> None:
+        here = whole(lanes.active(mask), lanes.shape)
+        box.check_known(lanes, mask)
+        asked: dict[tuple[int, int], tuple[TensorMap, tuple[int, ...], int]] = {}
+        for thread, block in zip(*np.nonzero(here), strict=True):
+            lane = int(thread), int(block)
+            one = *box.at(lanes, lane), shared_start(lanes, origin.access(lanes, single(lane, lanes.shape))[0], lane)
+            first = asked.setdefault((lane[0] // WARP, lane[1]), one)
+            if first is one:
+                _store(lanes, lane, origin, *one)
+            elif first != one:
+                text = "threads of a warp store different boxes at once, of which machine code makes one store"
+                raise Stop("tensor-map", text, instruction, lane)
+
+    return store
+
+
+def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, at: tuple[int, ...], start: int) -> None:
+    """Copies shared memory from an address on to the box at some coordinates. Raises Stop for a fault."""
+    access, data, lost = begin_reads(lanes, origin, lane, tensor.bytes)
+    addresses, inside = tensor.places(at)
+    order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle)
+    packed, unknown = (part.reshape(-1, PIECE)[order].reshape(-1, tensor.itemsize) for part in (data, lost))
+    if unknown[inside].any():
+        raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)
+    landing: Landing = nothing
+    if inside.any():
+        landing = store_places(
+            lanes.access, addresses[inside], tensor.itemsize, packed[inside].reshape(-1), lane, origin.instruction
+        )
+    begin_copy(lanes, lane, access, landing)
