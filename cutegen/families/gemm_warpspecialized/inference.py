@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.gemm_warpspecialized.product import (
+    ALIGN,
     COLUMNS,
     MOST_COLUMNS,
     ROWS,
@@ -22,6 +24,7 @@ from cutegen.families.gemm_warpspecialized.product import (
 )
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
 from cutegen.language.edits import with_value
+from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -33,6 +36,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 }
 TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
+FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers
 STAGES = 4  # at most: more tiles on their way than hide the memory's latency gain nothing
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
 
@@ -42,7 +46,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not spec.targets:
         spec = replace(spec, targets=(TARGET,))
         report.infer("wgmma is Hopper's", "targets")
-    spec = resolve_tensors(spec, report, {})
+    spec = resolve_tensors(_infer_alignment(spec, report), report, {})
     spec = _infer_atom(spec, report)
     spec = _infer_tile(spec, report)
     if not is_sound(spec):
@@ -53,6 +57,26 @@ def resolve(spec: Spec, report: Report) -> Spec:
         return spec
     spec = _infer_scheduler(spec, report)
     return _infer_epilogue(spec, report)
+
+
+def _infer_alignment(spec: Spec, report: Report) -> Spec:
+    """A and B stand as tensor maps take them, all else as the epilogue's accesses need it."""
+    product, output = product_of(spec), spec.output
+    copy, paired = spec.schedule.copies.get(output.name), known_divisor(spec, product.n) % 2 == 0
+    bits = copy.bits if copy is not None else None
+    vector = max(1, bits // output.dtype.bits) if bits else 2 if paired else 1
+    vector = vector if output.major in (None, product.n) else 1
+    tensors = []
+    for tensor in spec.tensors:
+        if tensor.align is None:
+            mapped = tensor in (product.a, product.b)
+            why = (
+                f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(vector, 'element')}"
+            )
+            tensor = replace(tensor, align=ALIGN if mapped else min(ALIGN, vector * tensor.dtype.bytes))
+            report.infer(why, "tensors", tensor.name, "align")
+        tensors.append(tensor)
+    return replace(spec, tensors=tuple(tensors))
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
@@ -71,9 +95,11 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         tiler[product.m] = ROWS * (consumers or min(2, -(-rows // ROWS)))
         report.infer(f"{ROWS} rows of each warpgroup that multiplies", "schedule", "tiler", product.m)
     if product.n not in tiler:
-        columns = spec.static.get(product.n, MOST_COLUMNS)
-        tiler[product.n] = min(MOST_COLUMNS, -(-columns // COLUMNS) * COLUMNS)
-        report.infer("as many columns as one wgmma has", "schedule", "tiler", product.n)
+        most = MOST_COLUMNS if tiler[product.m] <= 2 * ROWS else FEWER_COLUMNS
+        columns = spec.static.get(product.n, most)
+        tiler[product.n] = min(most, -(-columns // COLUMNS) * COLUMNS)
+        why = "as many columns as one wgmma has" if most == MOST_COLUMNS else "accumulators of a third warpgroup"
+        report.infer(why, "schedule", "tiler", product.n)
     if product.k not in tiler:
         tiler[product.k] = LINE // product.a.dtype.bytes
         report.infer(f"{LINE} bytes, the widest swizzle", "schedule", "tiler", product.k)
@@ -107,9 +133,9 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     consumers = spec.schedule.warps.consumers
     assert consumers is not None
     registers = dict(spec.schedule.warps.registers)
-    for role, count in zip(("producer", "consumer"), REGISTERS.get(consumers, REGISTERS[3]), strict=True):
+    for role, budget in zip(("producer", "consumer"), REGISTERS.get(consumers, REGISTERS[3]), strict=True):
         if role not in registers:
-            registers[role] = count
+            registers[role] = budget
             why = "a thread that only starts loads needs few" if role == "producer" else "what those leave"
             report.infer(why, "schedule", "warps", "registers", role)
     ordered = {role: registers[role] for role in ("producer", "consumer")}

@@ -10,6 +10,11 @@ from cutegen.families.gemm_warpspecialized.schedule import WarpspecializedSchedu
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
+# Tensors whose names would make the kernel's own: smem, stage, slices
+TAKEN = ("mem", "tage", "lices")
+# What the kernel calls its own, where scalars keep their names
+LOCALS = ("warp", "full", "empty", "stage", "k_tile", "k_tiles", "k_block", "m_tile", "n_tile", "load", "op", "part")
+
 
 def check_schedule(
     ctx: Context, schedule: WarpspecializedSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
@@ -20,6 +25,12 @@ def check_schedule(
     if compute and compute.matmul:
         operands = (compute.matmul.a, compute.matmul.b)
         modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
+    for name in TAKEN:
+        if name in tensors:
+            ctx.say("CG113", f"the tensor name `{name}` makes names that the kernel has", "tensors", name, key=True)
+    for name in LOCALS:
+        if name in (ctx.data.get("scalars") or {}):
+            ctx.say("CG113", f"the scalar name `{name}` is the kernel's own", "scalars", name, key=True)
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes and modes[:2], "schedule", "predication")
     raster = schedule.scheduler.raster

@@ -99,7 +99,7 @@ def accumulator(spec: Spec, say: Say) -> None:
 
 
 def tensor_cores(spec: Spec, say: Say) -> None:
-    """Products of 16-bit types are what tensor cores are for, and no atom of cutegen uses them so far."""
+    """Products of 16-bit types are what tensor cores are for, which another atom uses."""
     a, b, *_ = gemm.product_of(spec)
     if {a.dtype, b.dtype} <= {Dtype.f16, Dtype.bf16}:
         names = " and ".join(dict.fromkeys((a.dtype.value, b.dtype.value)))
@@ -108,7 +108,7 @@ def tensor_cores(spec: Spec, say: Say) -> None:
             *("tensors", a.name, "dtype"),
             notes=(
                 "an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 989 in f16 or bf16 on its tensor cores",
-                "cutegen has no mma atom for tensor cores yet",
+                "cutegen's atom for tensor cores is wgmma, of sm_90a",
             ),
-            help=f"where arithmetic bounds it, torch.matmul is faster: cuBLAS multiplies {names} on tensor cores",
+            help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`",
         )

@@ -28,6 +28,10 @@ def mapped(spec: Spec, say: Say) -> None:
             message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
             notes = ("its address and the distances of its rows are meant",)
             say(message, "tensors", tensor.name, "align", notes=notes, help=f"write `align: {ALIGN}`")
+    for mode in product_of(spec)[2:]:
+        if spec.static.get(mode) == 1:
+            message = f"{mode} is fixed at 1, and the tensor maps of matrices have two modes"
+            say(message, "static", mode, help=f"leave `{mode}` out of static: any size is taken")
     for number, target in enumerate(spec.targets):
         if target != TARGET:
             message = f"{target} has no wgmma, which is {TARGET}'s"

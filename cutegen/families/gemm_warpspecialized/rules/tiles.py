@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
-from cutegen.families.common.rules.limits import REGISTERS
+from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm_warpspecialized.product import (
     COLUMNS,
     DEPTH_BYTES,
+    MAX_EXTENT,
     MOST_COLUMNS,
     ROWS,
-    WARPGROUP,
     accumulators,
     contiguous_bytes,
+    is_sound,
     product_of,
     smem_bytes,
+    threads_of,
+    tile_of,
 )
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec
 from cutegen.lint.rule import Say
@@ -22,7 +27,8 @@ from cutegen.lint.trial import changed, first_that_works, written
 
 MOST_ROWS = 3 * ROWS
 LEAST, MOST, STEP = 24, 240, 8  # registers of setmaxnreg
-BESIDE = 24  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
+UNIT = 16  # columns: of what is offered
+BESIDE = 26  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
 
 
 def made(spec: Spec, say: Say) -> None:
@@ -33,7 +39,7 @@ def made(spec: Spec, say: Say) -> None:
     unit = DEPTH_BYTES // product.a.dtype.bytes
     if rows is not None and (rows % ROWS or rows // ROWS != (consumers or rows // ROWS) or rows > MOST_ROWS):
         asked = ("schedule", "warps", "consumers") not in say.inferred and consumers is not None
-        wanted = (ROWS * consumers,) if asked and consumers else (rows // ROWS * ROWS, MOST_ROWS, ROWS)
+        wanted = (ROWS * consumers,) if asked and consumers else (max(ROWS, min(MOST_ROWS, rows // ROWS * ROWS)), ROWS)
         whose = count(consumers, "warpgroup") if asked and consumers else "1 to 3 warpgroups"
         say(
             f"the tile has {rows} rows, and they are {ROWS} for each of {whose} that multiply",
@@ -47,7 +53,10 @@ def made(spec: Spec, say: Say) -> None:
             *("schedule", "tiler", product.n),
             help=lambda: _with(spec, say, "tiler", product.n, (near, 128)),
         )
-    if depth is not None and depth % unit:
+    if depth is not None and depth > MAX_EXTENT:
+        message = f"the tile is {depth} deep along {product.k}, and no shared memory holds more than {MAX_EXTENT}"
+        say(message, "schedule", "tiler", product.k, help=lambda: _with(spec, say, "tiler", product.k, (4 * unit,)))
+    elif depth is not None and depth % unit:
         say(
             f"the tile is {depth} deep along {product.k}, and a wgmma of {product.a.dtype.value} is {unit}",
             *("schedule", "tiler", product.k),
@@ -63,18 +72,30 @@ def _with(spec: Spec, say: Say, field: str, name: str, values: tuple[int, ...]) 
 
 def swizzled(spec: Spec, say: Say) -> None:
     """The tile of an operand is whole swizzles along the mode in which it is contiguous."""
-    schedule = spec.schedule
-    if not all(mode in (schedule.tiler or {}) for mode in product_of(spec)[2:]):
+    schedule, k = spec.schedule, product_of(spec).k
+    if not is_sound(spec) or not all(mode in (schedule.tiler or {}) for mode in product_of(spec)[2:]):
         return
     for tensor, mode in product_of(spec).sides:
         extent, own = contiguous_bytes(spec, tensor, mode), schedule.smem.get(tensor.name)
         wanted = own.swizzle if own is not None and own.swizzle else SWIZZLES[-1]
+        along = k if tensor.major == k else mode
         if extent % wanted:
             fitting = [width for width in SWIZZLES if extent % width == 0]
+            message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, no multiple of {wanted}"
+            if fitting:
+                where = ("schedule", "smem", tensor.name, "swizzle")
+                say(message, *where, help=f"write `swizzle: {fitting[0]}`")
+            else:
+                unit = SWIZZLES[-1] // tensor.dtype.bytes
+                near = -(-tile_of(schedule, along) // unit) * unit
+                values = tuple(near + i * unit for i in range(4))
+                say(message, "schedule", "tiler", along, help=partial(_with, spec, say, "tiler", along, values))
+        elif along == k and extent == wanted == SWIZZLES[-1] and tile_of(schedule, mode) == COLUMNS:
             say(
-                f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, no multiple of {wanted}",
-                *("schedule", "smem", tensor.name, "swizzle"),
-                help=f"write `swizzle: {fitting[0]}`" if fitting else f"a multiple of {SWIZZLES[-1]} bytes would do",
+                f"the tile of `{tensor.name}` is {COLUMNS} rows of one swizzle of {wanted} bytes, for which the "
+                "compiler makes a tensor map without it",
+                *("schedule", "tiler", k),
+                help=partial(_with, spec, say, "tiler", k, (32, 64)),
             )
 
 
@@ -88,16 +109,21 @@ def shared_memory(spec: Spec, say: Say) -> None:
 
     def help() -> str | None:
         fewer = range(stages - 1, 0, -1)
-        tried = ((written(f"write `stages: {n}`"), changed(spec, {"pipeline.stages": n})) for n in fewer)
+        tried = [(written(f"write `stages: {n}`"), changed(spec, {"pipeline.stages": n})) for n in fewer]
+        k = product_of(spec).k
+        depths = (d for d in (128, 64, 32) if d < tile_of(spec.schedule, k))
+        tried += [(written(f"write `{k}: {d}` in the tiler"), changed(spec, {f"tiler.{k}": d})) for d in depths]
         return first_that_works(say.code, tried)
 
     room = ", ".join(f"{t} has {TARGETS[t].smem_per_block}" for t in short)
-    message = f"{stages} stages take {total} bytes of shared memory, and a block of {room}"
+    message = (
+        f"{count(stages, 'stage')} take{'s' * (stages == 1)} {total} bytes of shared memory, and a block of {room}"
+    )
     say(message, "schedule", "pipeline", "stages", help=help)
 
 
 def registers(spec: Spec, say: Say) -> None:
-    """Budgets are what setmaxnreg takes, all warps' together fit a multiprocessor, and hold the accumulators."""
+    """Budgets are what setmaxnreg takes, come out of what the block started with, and hold the accumulators."""
     budgets, consumers = spec.schedule.warps.registers, spec.schedule.warps.consumers or 1
     for role, budget in budgets.items():
         if budget % STEP or not LEAST <= budget <= MOST:
@@ -105,19 +131,31 @@ def registers(spec: Spec, say: Say) -> None:
             message = f"{budget} registers of a {role}, and budgets are multiples of {STEP} from {LEAST} to {MOST}"
             say(message, "schedule", "warps", "registers", role, help=f"write `{role}: {near}`")
             return
-    total = WARPGROUP * (budgets["producer"] + consumers * budgets["consumer"])
-    most = (REGISTERS // WARPGROUP - budgets["producer"]) // consumers // STEP * STEP
-    if total > REGISTERS:
-        message = f"the warps of a block want {total} registers, and a multiprocessor has {REGISTERS}"
-        say(message, "schedule", "warps", "registers", "consumer", help=f"write `consumer: {most}`")
+    producer, consumer = budgets["producer"], budgets["consumer"]
+    cap = register_limit(threads_of(spec.schedule)) // STEP * STEP
+    start = min(cap, consumer)
+    if producer > start:
+        message = f"producers are left {producer} registers, and start with {start}"
+        say(message, "schedule", "warps", "registers", "producer", help=f"write `producer: {min(40, start)}`")
+        return
+    pool = (1 + consumers) * start
+    if producer + consumers * consumer > pool:
+        most = (pool - producer) // consumers // STEP * STEP
+        terms = f"{producer} + {consumers} * {consumer} = {producer + consumers * consumer}"
+        say(
+            f"consumers want {consumer} registers, and producers do not give back so many: they would wait forever",
+            *("schedule", "warps", "registers", "consumer"),
+            notes=(f"{count(1 + consumers, 'warpgroup')} start with {start} each, {pool}; {terms}",),
+            help=f"write `consumer: {most}`",
+        )
         return
     needed = accumulators(spec) + BESIDE
-    if needed > budgets["consumer"]:
+    if needed > start:
         n = product_of(spec).n
-        message = (
-            f"a thread has {accumulators(spec)} accumulators and needs some {BESIDE} registers more, and consumers "
-            f"have {budgets['consumer']}"
+        fewer = 2 * (start - BESIDE) // UNIT * UNIT
+        say(
+            f"a thread has {accumulators(spec)} accumulators and needs some {BESIDE} registers more, and starts with "
+            f"{start}",
+            *("schedule", "tiler", n),
+            help=(lambda: _with(spec, say, "tiler", n, (fewer,))) if fewer > 0 else None,
         )
-        fewer = 2 * (budgets["consumer"] - BESIDE) // COLUMNS * COLUMNS
-        help = f"write `{n}: {fewer}` in the tiler" if fewer > 0 else None
-        say(message, "schedule", "warps", "registers", "consumer", help=help)
