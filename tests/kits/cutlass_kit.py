@@ -69,7 +69,7 @@ class Gemm:
         """Whether the result for (M, N, K, L) is right to the bit. `more` is as for `Emulated`. Raises FaultError."""
         m, n, k, batch = sizes
         a, b, c = (
-            _matrices(rows, columns, batch, by_rows=major in second)
+            matrices(rows, columns, batch, by_rows=major in second)
             for (rows, columns, second), major in zip(((m, k, "K"), (n, k, "K"), (m, n, "N")), self.majors, strict=True)
         )
         emulated = Emulated([made], ["a", "b", "c"], {"a": "in", "b": "in", "c": "out"}, **more)
@@ -87,9 +87,9 @@ def _module(name: str) -> ModuleType:
     return module
 
 
-def _matrices(rows: int, columns: int, batch: int, *, by_rows: bool) -> torch.Tensor:
+def matrices(rows: int, columns: int, batch: int, *, by_rows: bool) -> torch.Tensor:
     """Small whole numbers in matrices of that many rows and columns, whose rows, or columns, are contiguous."""
     if not by_rows:
-        return _matrices(columns, rows, batch, by_rows=True).transpose(0, 1)
+        return matrices(columns, rows, batch, by_rows=True).transpose(0, 1)
     generator = torch.Generator().manual_seed(rows * 1000 + columns)
     return torch.randint(-4, 5, (batch, rows, columns), generator=generator).to(torch.bfloat16).permute(1, 2, 0)
