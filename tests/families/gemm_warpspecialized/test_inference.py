@@ -77,6 +77,21 @@ def test_the_output_is_stored_in_pairs_where_sizes_let_it() -> None:
     assert planned(columns)[0].pointwise.vector == 1
 
 
+def test_three_warpgroups_have_columns_that_fit_the_registers_they_start_with() -> None:
+    plan, _ = planned(HEAD + "  warps: {consumers: 3}\n")
+    assert plan.tile == {"M": 192, "N": 192, "K": 64} and plan.consumer_registers == 160
+
+
+def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
+    """An output stored in pairs asks for 4 bytes, and one stored by element for those of an element."""
+
+    def alignments(more: str) -> list[int | None]:
+        return [tensor.align for tensor in planned(HEAD + more)[0].spec.tensors]
+
+    assert alignments("") == [16, 16, 2]
+    assert alignments("divisible: {N: 2}\n") == [16, 16, 4]
+
+
 def test_accumulators_lie_as_ptx_says() -> None:
     """PTX ISA 9.1, section 9.7.15.5.1.1, of every thread and register of two warpgroups and 24 columns."""
     layout = accumulator_layout(2, 24, (1000, 1))
@@ -113,10 +128,26 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, int], text: str) -> None:
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 256}\n", "CG302"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {N: 260}\n", "CG302"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {K: 24}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {K: 100000}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 64, N: 8, K: 16}\n", "CG303"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  smem: {B: {swizzle: 64}}\n  tiler: {K: 16}\n", "CG303"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  pipeline: {stages: 9}\n", "CG304"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {consumer: 130}}\n", "CG305"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {consumer: 128}}\n", "CG305"),
+        (
+            "  mma: {atom: wgmma}\n",
+            "  mma: {atom: wgmma}\n  warps: {registers: {producer: 32, consumer: 240}}\n",
+            "CG305",
+        ),
+        (
+            "  mma: {atom: wgmma}\n",
+            "  mma: {atom: wgmma}\n  warps: {registers: {producer: 232, consumer: 96}}\n",
+            "CG305",
+        ),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 192, N: 256}\n", "CG305"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\nstatic: {M: 1}\n", "CG306"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\nstatic: {N: 33554432}\n", "CG259"),
+        ("A @ B.T\n", "A @ B.T * warp\nscalars: {warp: f32}\n", "CG113"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 64}}\ndivisible: {N: 4}\n", "CG237"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 8}}\n", "CG236"),
         ("dtype: bf16, major: K}\n  B", "dtype: f32, major: K}\n  B", "CG118"),
