@@ -251,6 +251,8 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             yield source.diagnostic("CG103", f"{where} must be {wanted}, not {_kind(value)}", *path, help=help)
         case "enum":
             choices = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in limit]
+            if path[:1] == ("schedule",) and path[-2:] == ("mma", "atom"):  # any family's of the op
+                choices = [atom for family in families() if family.op.name == data["op"] for atom in family.atoms]
             code, what = "CG104", f"{where} cannot be {_kind(value)}"
             if path[:1] == ("targets",):
                 code, what = "CG109", f"{where} must be the name of a target, not {_kind(value)}"
@@ -311,20 +313,20 @@ def _near_choice(value: Any, choices: list[str]) -> str | None:
     return nearest(value, choices)
 
 
-def _homes(key: str) -> tuple[tuple[str, str], ...]:
-    """Where a key of some family's schedule belongs: the op, and the path of the mapping that holds it."""
-    found: list[tuple[str, str]] = []
+def _homes(key: str) -> tuple[tuple[Family[Any, Any], str], ...]:
+    """Where a key of some family's schedule belongs: the family, and the path of the mapping that holds it."""
+    found: list[tuple[Family[Any, Any], str]] = []
 
-    def look(op: str, node: Any, path: str) -> None:
+    def look(family: Family[Any, Any], node: Any, path: str) -> None:
         for name, field in node.get("properties", {}).items():
             if name == key:
-                found.append((op, path))
-            look(op, field, f"{path}.{name}")
+                found.append((family, path))
+            look(family, field, f"{path}.{name}")
         if isinstance(node.get("additionalProperties"), Mapping):
-            look(op, node["additionalProperties"], f"{path}.NAME")
+            look(family, node["additionalProperties"], f"{path}.NAME")
 
     for family in families():
-        look(family.op.name, schema()["definitions"][definition_name(family)], "schedule")
+        look(family, schema()["definitions"][definition_name(family)], "schedule")
     return tuple(found)
 
 
@@ -335,10 +337,15 @@ def _foreign(path: Path, key: str, data: Any) -> str | None:
     if path[:1] not in ((), ("schedule",)):
         return None
     kind = data.get("op") if isinstance(data, Mapping) else None
-    own = dict.fromkeys(place for op, place in _homes(key) if op == kind)
-    if own:
+    family = _family(kind, data.get("schedule")) if isinstance(data, Mapping) else None
+    homes = _homes(key)
+    if own := dict.fromkeys(place for of, place in homes if of is family):
         return f"`{key}` belongs under {' or '.join(f'`{place}`' for place in own)}"
-    others = dict.fromkeys(op for op, _ in _homes(key))
+    if atoms := [atom for of, _ in dict.fromkeys(homes) if of.op.name == kind for atom in of.atoms]:
+        return (
+            f"`{key}` is a word of schedules with {' or '.join(f'`mma: {{atom: {a}}}`' for a in dict.fromkeys(atoms))}"
+        )
+    others = dict.fromkeys(of.op.name for of, _ in homes)
     if not others:
         return None
     known = ", ".join(schedule_schema(str(kind), data.get("schedule")).get("properties", ()))
