@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from cutegen.analysis.accesses import FAR, strides_of
 from cutegen.codegen import Module, generate
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import WARPGROUP
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
@@ -226,7 +229,7 @@ def expected(recording: Recording, access: Access, base: int) -> Counter[Request
         assert (elements[:, j :: access.vector] == first + j).all(), "one access is one run"
     at = base + first * access.dtype.bytes if access.space == "shared" else place(recording, access, first)
     for i in range(access.instructions):
-        for start in range(0, recording.threads, WARP):
+        for start in range(0, len(at), WARP):
             lanes = enumerate(at[start : start + WARP, i].tolist(), start)
             found[start // WARP, access.bytes, frozenset(lanes)] += 1
     return found
@@ -279,7 +282,10 @@ def buffer_of(plan: GemmPlan, access: Access) -> tuple[GemmOperand, int, int]:
 def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
     """What the PTX asks for in the place of an access, and where the buffer starts in shared memory."""
     if access.space == "global":
-        return requests(recording.of_tensor(memory_of(recording, access), access.kind)), 0
+        events = recording.of_tensor(memory_of(recording, access), access.kind)
+        if isinstance(recording.plan, WarpspecializedPlan):  # the room counts threads from the first that multiplies
+            events = [replace(e, addresses={t - WARPGROUP: a for t, a in e.addresses.items()}) for e in events]
+        return requests(events), 0
     assert isinstance(recording.plan, GemmPlan)
     x, start, end = buffer_of(recording.plan, access)
     events = recording.of_shared(start, end, access.kind)

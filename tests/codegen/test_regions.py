@@ -284,6 +284,22 @@ EXPONENTIALS = ROWS.replace("X * rsqrt(sum(X * X, N))", "X - log(sum(exp(X - max
 )
 SHARED = "cluster: {N: 2}, scheduler: {kind: persistent}, pipeline: {stages: 2}}"
 LONG_ROWS = ROWS.replace("keep: registers}", SHARED).replace("sm_80", "sm_90a").replace("N: 512", "N: 2048")
+WARPSPECIALIZED = """\
+cutegen: 1
+kernel: work
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {N: 128}
+  mma: {atom: wgmma}
+  warps: {consumers: 2, registers: {producer: 40, consumer: 232}}
+  smem: {A: {swizzle: 128}}
+  pipeline: {stages: 2}
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -414,6 +430,10 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM, "tensors.C.major", "N", {"schedule.copies.C", *GUARDS}),
     (GEMM, "tensors.X.shape", ["N"], {"schedule.copies.C", *GUARDS}),
     (GEMM + "static: {K: 1024}\n", "static.K", 2048, {"schedule.copies", "schedule.tiler"}),
+    (WARPSPECIALIZED, "schedule.warps.consumers", 1, {"schedule.tiler", "schedule.tiler.M"}),  # inferred from it
+    (WARPSPECIALIZED, "schedule.warps.registers.consumer", 224, set()),
+    (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, set()),
+    (WARPSPECIALIZED, "schedule.pipeline.stages", 3, set()),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

@@ -24,6 +24,8 @@ from cutegen.families.elementwise.pictures import walk_of as elementwise_walk
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.gemm_multistage.pictures import walk_of as gemm_walk
 from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_warpspecialized.pictures import walk_of as warpspecialized_walk
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.planning.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +126,8 @@ def walk_of(plan: Plan) -> Walk:
     """How an elementwise kernel or a gemm walks its tiles."""
     if isinstance(plan, ElementwisePlan):
         return elementwise_walk(plan)
+    if isinstance(plan, WarpspecializedPlan):
+        return warpspecialized_walk(plan)
     assert isinstance(plan, GemmPlan)
     return gemm_walk(plan)
 

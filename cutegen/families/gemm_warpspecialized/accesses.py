@@ -9,7 +9,7 @@ from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.proof import Buffer
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import accumulator_layout
+from cutegen.families.gemm_warpspecialized.product import BARRIER, accumulator_layout
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -37,10 +37,11 @@ def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "writ
 
 
 def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
-    """The stages of A and B in shared memory."""
+    """The stages of A and B in shared memory, and the barriers that say which are full and which are empty."""
     assert plan.stages is not None
     depth = plan.tile[plan.k]
     for x in plan.sides:
         size = x.block * depth * x.tensor.dtype.bytes * plan.stages
         along, other = (depth, x.block) if x.k_major else (x.block, depth)
         yield Buffer(x.tensor.name, along, along, other, plan.stages, size)
+    yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * BARRIER, "of a kind")

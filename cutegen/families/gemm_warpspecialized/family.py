@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Buffer
     from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
     from cutegen.language.context import Context
     from cutegen.language.model import Tensor
@@ -96,6 +97,11 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
         from cutegen.families.gemm_warpspecialized.claims import claims
 
         return claims(plan)
+
+    def figures(self, plan: WarpspecializedPlan) -> tuple[Figure, ...]:
+        from cutegen.families.gemm_warpspecialized.pictures import figures
+
+        return figures(plan)
 
     def buffers(self, plan: WarpspecializedPlan) -> Iterator[Buffer]:
         from cutegen.families.gemm_warpspecialized.accesses import buffers

@@ -1,0 +1,32 @@
+"""The pictures of a gemm on Hopper's tensor cores: its tiles, and the accumulators of its warpgroups."""
+
+from __future__ import annotations
+
+from cutegen.analysis.accesses import accesses
+from cutegen.drawing.grids import images
+from cutegen.drawing.kernels import draw_threads
+from cutegen.drawing.model import Figure, Subject
+from cutegen.drawing.threads import partition
+from cutegen.families.common.walks import Walk, draw_walk
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import WARPGROUP, accumulator_layout
+
+
+def figures(plan: WarpspecializedPlan) -> tuple[Figure, ...]:
+    """Which block has which tile, and which thread of the consumers, counted from their first, accumulates what."""
+    output, tile = plan.spec.output.name, (plan.tile[plan.m], plan.tile[plan.n])
+    layout = accumulator_layout(plan.consumers, plan.tile[plan.n], (1, tile[0]))
+    accumulators = draw_threads(
+        "accumulators",
+        f"Which thread that multiplies accumulates which elements of {output}",
+        partition(WARPGROUP * plan.consumers, images(layout), tile),
+        (plan.m, plan.n),
+        accesses(plan),
+        (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {output}")),
+    )
+    return draw_walk(plan, walk_of(plan)), accumulators
+
+
+def walk_of(plan: WarpspecializedPlan) -> Walk:
+    """How blocks walk the output's tiles: by a pair of numbers."""
+    return Walk(tuple(plan.tile[mode] for mode in plan.spec.output.shape), plan.tile_order, swizzle=1, paired=True)
