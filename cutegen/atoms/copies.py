@@ -9,6 +9,7 @@ CopyAtomName = Literal["universal", "cp_async"]
 Fallback = Literal["narrow", "refuse"]
 EvictPriority = Literal["evict_normal", "evict_first", "evict_last", "evict_unchanged", "no_allocate"]  # PTX's names
 WIDTHS = (8, 16, 32, 64, 128)  # bits of one access
+MBARRIER = 8  # bytes in shared memory of a barrier on which asynchronous copies arrive
 
 
 @dataclass(frozen=True)

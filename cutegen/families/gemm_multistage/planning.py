@@ -8,7 +8,7 @@ from math import gcd, prod
 from tensor_layouts import Layout, compose, size
 
 from cutegen import layouts
-from cutegen.atoms.targets import MAX_VECTOR_BITS, TARGETS
+from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import (
     Binary,
@@ -23,6 +23,7 @@ from cutegen.expressions.parsing import (
     annotate,
     walk,
 )
+from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage import product as gemm
@@ -82,20 +83,13 @@ def plan(spec: Spec) -> GemmPlan:
 
 
 def tile_order(spec: Spec) -> tuple[int, int]:
-    """The modes of the output, 0 for m and 1 for n: that along which consecutive blocks walk, then the other."""
-    assert spec.schedule.scheduler.raster is not None
-    along = spec.output.shape.index(spec.schedule.scheduler.raster)
-    return along, 1 - along
+    """The modes of the output by number: that along which consecutive blocks walk, then the other."""
+    return raster.tile_order(spec, spec.schedule.scheduler.raster)
 
 
 def _largest(spec: Spec) -> tuple[str, int] | None:
-    """The mode across the raster, which blocks walk along y, and the largest size that a grid allows it.
-
-    None where its size is fixed and not larger.
-    """
     across = spec.output.shape[tile_order(spec)[1]]
-    largest = min(TARGETS[target].grid_y for target in spec.targets) * gemm.tile_of(spec.schedule, across)
-    return None if across in spec.static and spec.static[across] <= largest else (across, largest)
+    return raster.largest_across(spec, across, gemm.tile_of(spec.schedule, across))
 
 
 def largest(plan: GemmPlan) -> dict[str, int]:

@@ -7,9 +7,10 @@ from typing import Literal
 
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.proof import Buffer
+from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import BARRIER, accumulator_layout
+from cutegen.families.gemm_warpspecialized.product import accumulator_layout
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -44,4 +45,4 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         size = x.block * depth * x.tensor.dtype.bytes * plan.stages
         along, other = (depth, x.block) if x.k_major else (x.block, depth)
         yield Buffer(x.tensor.name, along, along, other, plan.stages, size)
-    yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * BARRIER, "of a kind")
+    yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * MBARRIER, "of a kind")

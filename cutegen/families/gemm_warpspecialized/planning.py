@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import annotate
+from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
@@ -62,7 +62,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         stage_bytes=stage_bytes(spec),
         empty_sum=product.k not in spec.static,
         tile_order=tile_order(spec),
-        largest=largest_across(spec),
+        largest=_largest(spec),
     )
 
 
@@ -72,17 +72,10 @@ def _side(spec: Spec, tensor: Tensor, letter: str, mode: str) -> Side:
 
 
 def tile_order(spec: Spec) -> tuple[int, int]:
-    """The modes of the output, 0 for m and 1 for n: that along which consecutive blocks walk, then the other."""
-    assert spec.schedule.scheduler.raster is not None
-    along = spec.output.shape.index(spec.schedule.scheduler.raster)
-    return along, 1 - along
+    """The modes of the output by number: that along which consecutive blocks walk, then the other."""
+    return raster.tile_order(spec, spec.schedule.scheduler.raster)
 
 
-def largest_across(spec: Spec) -> tuple[str, int] | None:
-    """The mode across the raster, which blocks walk along y, and the largest size that a grid allows it.
-
-    None where its size is fixed and not larger.
-    """
+def _largest(spec: Spec) -> tuple[str, int] | None:
     across = spec.output.shape[tile_order(spec)[1]]
-    largest = min(TARGETS[target].grid_y for target in spec.targets) * tile_of(spec.schedule, across)
-    return None if across in spec.static and spec.static[across] <= largest else (across, largest)
+    return raster.largest_across(spec, across, tile_of(spec.schedule, across))

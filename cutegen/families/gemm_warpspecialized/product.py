@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tensor_layouts import Layout
 
+from cutegen.atoms.copies import MBARRIER
 from cutegen.families.gemm_warpspecialized.schedule import Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import fitting_elements, known_divisor
@@ -15,7 +16,6 @@ WARPGROUP = 128  # threads
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows
-BARRIER = 8  # bytes
 MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 ROLES = ("producer", "consumer")
 
@@ -78,7 +78,7 @@ def smem_bytes(spec: Spec) -> int:
     """Bytes of shared memory of a block: the stages, and two barriers for each."""
     stages = spec.schedule.pipeline.stages
     assert stages is not None
-    return stages * (stage_bytes(spec) + 2 * BARRIER)
+    return stages * (stage_bytes(spec) + 2 * MBARRIER)
 
 
 def accumulators(spec: Spec) -> int:

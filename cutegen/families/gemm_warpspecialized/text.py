@@ -67,15 +67,15 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
 
 def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict[str, Any]:
     """What is printed of A or B."""
+    atom = f"{side.majorness}_SW{side.swizzle}"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
     return {
-        "plan": side,
         "name": side.tensor.name,
         "box": box,
         "shape": f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)",
         "order": str(order),
-        "atom": f"{side.majorness}_SW{side.swizzle}",
-        "stage": f"_smem_layout(warpgroup.SmemLayoutAtomKind.{side.majorness}_SW{side.swizzle}, {box}, {order[:2]})",
+        "atom": atom,
+        "stage": f"_smem_layout(warpgroup.SmemLayoutAtomKind.{atom}, {box}, {order[:2]})",
         "tile": "m_tile" if side.letter == "A" else "n_tile",
         "path": f"schedule.smem.{side.tensor.name}.swizzle",
     }

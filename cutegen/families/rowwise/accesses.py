@@ -7,8 +7,9 @@ from typing import Literal
 
 from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.proof import Buffer, Scratch
+from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
+from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import thread_values
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutegen.analysis.words import count
+from cutegen.atoms.copies import MBARRIER
 from cutegen.drawing.colours import MOST_STEPS, ramp
 from cutegen.drawing.grids import MOST_COLUMNS, NOBODY, number_axis, scale
 from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
 from cutegen.families.rowwise.order import pieces_of
-from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan
+from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import longest
 
 KEPT = ("neighbours along a row", "rows to shared memory", "shared memory", "start of the copies", "wait for the row")

@@ -12,7 +12,6 @@ from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
 
 ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare
-MBARRIER = 8  # bytes of a barrier in shared memory
 COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.analysis.claims import compact
+from cutegen.atoms.copies import MBARRIER
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.planning import names_read, operand
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.plan import MBARRIER, RowwisePlan, barriers_of
+from cutegen.families.rowwise.plan import RowwisePlan, barriers_of
 from cutegen.families.rowwise.rows import (
     along,
     beside,

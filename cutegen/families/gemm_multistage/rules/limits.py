@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.atoms.targets import TARGETS
+from cutegen.families.common.rules import grids
 from cutegen.families.common.rules.candidates import several_in_tiler
 from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
 from cutegen.families.gemm_multistage import product as gemm
@@ -21,12 +21,7 @@ def grid(spec: Spec, say: Say) -> None:
             _bands(spec, say)
         return
     mode = spec.output.shape[order[1]]
-    tile, limit = gemm.tile_of(schedule, mode), min(TARGETS[t].grid_y for t in spec.targets)
-    found = -(-spec.static.get(mode, 0) // tile)
-    if found > limit:
-        notes = (f"ceil({spec.static[mode]} / {tile}) = {found} > {limit}",)
-        message = f"the fixed size of {mode} makes {found} tiles, and a grid has {limit} at most"
-        say(message, "static", mode, notes=notes, help=f"`{mode}: {limit * tile}` is the most")
+    grids.across(spec, say, mode, gemm.tile_of(schedule, mode))
 
 
 def _bands(spec: Spec, say: Say) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from cutegen.families.common.rules import accesses
-from cutegen.families.gemm_warpspecialized.planning import largest_across
-from cutegen.families.gemm_warpspecialized.product import product_of, vector_of
+from cutegen.families.common.rules import accesses, grids
+from cutegen.families.gemm_warpspecialized.planning import tile_order
+from cutegen.families.gemm_warpspecialized.product import product_of, tile_of, vector_of
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Say
@@ -53,10 +53,5 @@ def aligned(spec: Spec, say: Say) -> None:
 
 def grid(spec: Spec, say: Say) -> None:
     """A fixed size across the raster has no more tiles than a grid counts along y."""
-    found = largest_across(spec)
-    if found is not None and spec.static.get(found[0], 0) > found[1]:
-        mode, most = found
-        other = next(m for m in spec.output.shape if m != mode)
-        message = f"{mode} is fixed at {spec.static[mode]}, and blocks along {other} first take {most} of it at most"
-        help = None if other in spec.static else f"write `raster: {mode}`"
-        say(message, "schedule", "scheduler", "raster", help=help)
+    mode = spec.output.shape[tile_order(spec)[1]]
+    grids.across(spec, say, mode, tile_of(spec.schedule, mode))

@@ -1,0 +1,27 @@
+"""In which order the blocks of a gemm number the tiles of its output, and how many of them a grid counts."""
+
+from __future__ import annotations
+
+from cutegen.atoms.targets import TARGETS
+from cutegen.language.model import KernelSpec
+
+
+def tile_order(spec: KernelSpec, raster: str | None) -> tuple[int, int]:
+    """The modes of the output, 0 for m and 1 for n: that along which consecutive blocks walk, then the other."""
+    assert raster is not None
+    along = spec.output.shape.index(raster)
+    return along, 1 - along
+
+
+def most_across(spec: KernelSpec) -> int:
+    """Tiles across the raster that a grid of every target counts: blocks walk these along y."""
+    return min(TARGETS[target].grid_y for target in spec.targets)
+
+
+def largest_across(spec: KernelSpec, across: str, tile: int) -> tuple[str, int] | None:
+    """The mode across the raster, of tiles of that size, and the largest size that a grid allows it.
+
+    None where its size is fixed and not larger.
+    """
+    largest = most_across(spec) * tile
+    return None if across in spec.static and spec.static[across] <= largest else (across, largest)
