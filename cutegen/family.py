@@ -223,6 +223,12 @@ class Family(ABC, Generic[S, P]):
         """
         return {mode: size if sizes[mode] else 0 for mode, size in self.covered(plan).items()}
 
+    def value_seconds(self, plan: P, sizes: Mapping[str, int]) -> float:
+        """About how many seconds the emulator takes for what happens to the results of these sizes, besides what the
+        expressions tell, where that is much: warps that do different things are not run together.
+        """
+        return 0.0
+
     def threads_beside(self, plan: P, sizes: Mapping[str, int]) -> int:
         """How many threads a call starts for the size of every mode, besides those of the kernel that the plan tells
         of.

@@ -29,7 +29,8 @@ class Case:
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
     further by no more than its `align`. Of the tensor `apart`, named with one of its modes, only the distance along
-    that is a multiple of no more than its `align`.
+    that is a multiple of no more than its `align`. `blocks` is the number of those of a persistent kernel
+    instead of its own, so that few tiles are several for each of them.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     aligned: Mapping[str, int] = field(default_factory=dict)
     shifted: str = ""
     apart: tuple[str, str] | None = None
+    blocks: int | None = None
 
     @property
     def empty(self) -> bool:
@@ -211,8 +213,9 @@ def _add(
             layout = "offset"
         elif layout == "compact" and not compact_allowed(spec, sizes):
             layout = "padded"
-        key = (kernel.case, number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()))
+        key = (kernel.case, number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()), wish.blocks)
         if key not in cases:
             name = (f"{wish.name}, {way.way}" if number else wish.name) + of
-            cases[key] = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
+            case = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
+            cases[key] = replace(case, blocks=wish.blocks)
             return  # rounding the other way would be another wish's case

@@ -42,4 +42,5 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     results = prod(sizes[mode] for mode in spec.lead.shape)
     turns = prod(max(1, covered[mode] // plan.tile[mode]) for mode in spec.lead.shape if mode in plan.tile)
     beside = _BESIDE * spec.family.threads_beside(plan, sizes)
+    beside += spec.family.value_seconds(plan, sizes)
     return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks + _TURN * turns + beside

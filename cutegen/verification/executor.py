@@ -7,6 +7,7 @@ import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -309,6 +310,17 @@ def make_executor(on: str) -> Executor:
     made: Any = getattr(importlib.import_module(place), name)()
     executor: Executor = made
     return executor
+
+
+@cache
+def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
+    """The same module, whose persistent kernel is launched with no more than so many blocks: nothing but its constant
+    BLOCKS, which the host reads as it compiles, is another one.
+    """
+    assert module.__file__ is not None
+    found = load(Path(module.__file__), f"{module.__name__}_in_{blocks}_blocks")
+    vars(found)["BLOCKS"] = blocks
+    return found
 
 
 def load_module(path: Path) -> ModuleType:

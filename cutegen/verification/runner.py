@@ -18,7 +18,7 @@ from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
-from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module
+from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module, with_blocks
 from cutegen.verification.host import host_checks
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
@@ -166,7 +166,8 @@ def _run(
         comparisons.append(together(found))
 
     try:
-        ran = executor.run(module, spec, args, orders, judge).orders
+        running = module if case.blocks is None else with_blocks(module, case.blocks)
+        ran = executor.run(running, spec, args, orders, judge).orders
     except (CannotRun, _Failure):
         raise
     except WrongReturn as error:

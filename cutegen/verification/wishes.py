@@ -41,6 +41,7 @@ class Wish:
     exactly: bool = False  # the spec's own sizes are taken as they are
     scalars: Values = field(default_factory=dict)
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
+    blocks: int | None = None  # of a persistent kernel, instead of its own number
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:

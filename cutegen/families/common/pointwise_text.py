@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cutegen.codegen.expressions import KernelPrinter, is_number
 from cutegen.codegen.formatting import WIDTH, call, python_tuple
@@ -19,6 +20,9 @@ from cutegen.language.model import KernelSpec, Tensor
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
+
+
+NOTHING_THROUGH: Mapping[str, Through] = MappingProxyType({})
 
 
 def templates() -> Mapping[str, Traversable]:
@@ -54,6 +58,9 @@ class OutputText:
     operand: OperandText
     statements: tuple[str, ...]
     store: str  # into its registers
+    registers: str  # what makes those
+    copying: list[str]  # arguments of the copy from there
+    through: bool  # whether that copy goes to shared memory, with an atom of the family's own
 
     @property
     def name(self) -> str:
@@ -74,19 +81,34 @@ class CoordinateText:
         return f"coord({self.mode})"
 
 
+class Through(NamedTuple):
+    """How an output is copied to shared memory, where it is not stored from registers."""
+
+    registers: str  # what makes those that are copied
+    copying: list[str]  # arguments of the copy
+
+
 def pointwise_context(
-    plan: PointwisePlan, copy_path: str, *, accumulator: str = "", guard_tiles: bool = False
+    plan: PointwisePlan,
+    copy_path: str,
+    *,
+    accumulator: str = "",
+    guard_tiles: bool = False,
+    through: Mapping[str, Through] = NOTHING_THROUGH,
+    deeper: int = 0,
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
     `copy_path` is the key of the spec that says how operands move. `accumulator` is a statement that makes `product`,
     what `A @ B.T` stands for. With `guard_tiles`, `has_tile` says whether the thread has anything to do at all.
+    `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many columns
+    than in the other kernels.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
     operands = [_operand(plan, o) for o in point.operands]
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
-    taken, inside = ("SLICE", 4) if point.sliced else ("VALUES", 0)
+    taken, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec)
     coordinates = _coordinates(plan, variables)
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
@@ -102,7 +124,7 @@ def pointwise_context(
     outputs = []
     for stored in print_statements(spec, plan.statements, printer, variables):
         operand = next(text for text in operands if text.tensor.name == stored.tensor.name)
-        outputs.append(_output(plan, operand, without_copy(stored), printer))
+        outputs.append(_output(plan, operand, without_copy(stored), printer, through.get(stored.tensor.name)))
     masked = point.masked
     checked = [i for i, m in enumerate(spec.output.shape) if m in masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{name}.shape[{i}]" for i in checked))
@@ -220,7 +242,9 @@ def _coordinates(plan: PointwisePlan, variables: Variables) -> list[CoordinateTe
     ]
 
 
-def _output(plan: PointwisePlan, operand: OperandText, stored: Stored, printer: KernelPrinter) -> OutputText:
+def _output(
+    plan: PointwisePlan, operand: OperandText, stored: Stored, printer: KernelPrinter, through: Through | None
+) -> OutputText:
     fragment = f"t{plan.spec.output.name}r{stored.tensor.name}_out"
     result = stored.result
     if stored.tensor.dtype is Dtype.bool:
@@ -232,4 +256,8 @@ def _output(plan: PointwisePlan, operand: OperandText, stored: Stored, printer: 
         store = f"{fragment}.store({result}.reshape({fragment}.shape))"
     else:
         store = f"{fragment}.store({result})"
-    return OutputText(operand, stored.statements, store)
+    if through is None:
+        copying = [f"store_{stored.tensor.name}", fragment, operand.memory, *operand.predicate]
+        registers = f"cute.make_fragment_like({operand.result})"
+        return OutputText(operand, stored.statements, store, registers, copying, through=False)
+    return OutputText(operand, stored.statements, store, through.registers, through.copying, through=True)

@@ -22,7 +22,9 @@ class Walk:
 
     `order` has the modes as they are walked, fastest first; `share` consecutive tiles are a block's: 1, or the number
     of threads where each thread has a tile of its own. With a `swizzle` above 1 the second mode of two is walked in
-    bands of as many tiles, all of a band's before the next tile along the first. `tile` and `sizes` are in elements.
+    bands of as many tiles, all of a band's before the next tile along the first;
+    a `serpentine` turns round after each band, where the next one begins with what is still in L2. `tile` and `sizes`
+    are in elements.
     """
 
     tile: tuple[int, ...]
@@ -30,6 +32,9 @@ class Walk:
     share: int = 1
     swizzle: int = 1
     paired: bool = False  # the block index is a pair, one number a mode
+    serpentine: bool = False
+    taker: str = "block"  # what has a tile: a block, or a cluster of them
+    most: int | None = None  # of these there are no more, and each then takes every so many-th tile
     sizes: tuple[int, ...] = ()
 
     def over(self, sizes: Iterable[int]) -> Walk:
@@ -59,6 +64,8 @@ class Walk:
         if self.swizzle > 1:
             along, across = (start[i] // self.tile[i] for i in self.order)
             before = across // self.swizzle * self.swizzle  # tiles of the other mode in the bands before
+            if self.serpentine and across // self.swizzle % 2:
+                along = self.tiles[self.order[0]] - 1 - along
             width = min(self.swizzle, self.tiles[self.order[1]] - before)
             index = before * self.tiles[self.order[0]] + along * width + across - before
         number = index // self.share
@@ -118,7 +125,8 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
     sliced = (f"A slice: only the first tile {' and '.join(hidden)} is drawn.",) if hidden else ()
     return Figure(
         "tile-walk",
-        f"Which block computes which tile of {' and '.join(output.name for output in plan.spec.outputs)}",
+        f"{'Which block computes which tile' if walk.most is None else 'In which order blocks compute the tiles'} of "
+        f"{' and '.join(output.name for output in plan.spec.outputs)}",
         (grid,),
         ramp(steps),
         scale("blocks start", f"block {names[drawn[0]]}", f"block {names[drawn[-1]]}", steps)
@@ -136,7 +144,12 @@ def _caption(plan: Plan, walk: Walk) -> str:
     whose = "thread" if walk.share > 1 else "block"
     first = modes[walk.order[0]]
     bands = f" in bands of {walk.swizzle} tiles of {modes[walk.order[1]]}" if walk.swizzle > 1 else " first"
-    text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first}{bands}."
+    bands += ", there and back" * (walk.serpentine and walk.swizzle > 1)
+    if walk.taker == "block" and walk.most is None:
+        text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first}{bands}."
+    else:
+        turns = f"; of {walk.most} at most, each takes every {walk.most}th of these" * (walk.most is not None)
+        text = f"A {walk.taker} has a tile of {tile}; {walk.blocks} tiles, along {first}{bands}{turns}."
     masked = [mode for mode in modes if mode in plan.pointwise.masked]
     if masked:
         return f"{text} Beyond the end of {' and '.join(masked)} accesses are masked."

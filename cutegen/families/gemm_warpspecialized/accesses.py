@@ -10,7 +10,7 @@ from cutegen.analysis.proof import Buffer
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import accumulator_layout
+from cutegen.families.gemm_warpspecialized.product import ROWS, accumulator_layout
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -18,7 +18,7 @@ def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
     found = []
     for o in plan.pointwise.operands:
         for kind in ("read", "write"):
-            if o.read if kind == "read" else o.write:
+            if o.read if kind == "read" else o.write and not plan.passes(o.tensor):
                 found.append(_epilogue(plan, o, kind))
     return tuple(found)
 
@@ -32,7 +32,7 @@ def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "writ
         "global",
         kind,
         o.vector,
-        accumulator_layout(plan.consumers, plan.tile[plan.n], (strides[0], strides[1])),
+        accumulator_layout(plan.groups, plan.tile[plan.n], (strides[0], strides[1]), plan.row_blocks),
         ("schedule", "copies", plan.spec.output.name, "bits"),
     )
 
@@ -45,4 +45,8 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         size = x.block * depth * x.tensor.dtype.bytes * plan.stages
         along, other = (depth, x.block) if x.k_major else (x.block, depth)
         yield Buffer(x.tensor.name, along, along, other, plan.stages, size)
+    for passing in plan.passing:
+        size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
+        rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
+        yield Buffer(passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece")
     yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * MBARRIER, "of a kind")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
+from cutegen.families.gemm_warpspecialized.pictures import walk_of
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout
 
@@ -13,25 +15,54 @@ from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accum
 def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     """The claims on a gemm's plan: coverage first, then the bounds of every mode."""
     shape = (plan.tile[plan.m], plan.tile[plan.n])
-    layout = accumulator_layout(plan.consumers, shape[1], compact(shape)[:2])  # type: ignore[arg-type]
+    layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]
     wrong = (*miscounted(plan, layout), *not_stored(plan, plan.spec.output))
     what = f"the accumulators of the warpgroups that multiply are each element of its tile ({plan.m}, {plan.n}) once"
-    yield covered_once(what, layout, shape, ("schedule", "warps"), plan.consumers * WARPGROUP, wrong)
+    yield covered_once(what, layout, shape, ("schedule", "warps"), plan.groups * WARPGROUP, wrong)
     yield _rows(plan)
     yield _bytes(plan)
     runs = are_runs(layout, shape, 1, plan.pointwise.vector) and share_predicates(plan)
-    for mode in (plan.m, plan.n):
+    for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True):
         width = plan.pointwise.vector if mode == plan.spec.output.major else 1
-        masked = mode in plan.pointwise.masked
-        yield mode_in_bounds(plan.spec, f"{plan.spec.output.name}, ", mode, plan.tile[mode], masked, width, runs)
+        if mode in plan.pointwise.masked or plan.spec.schedule.predication[mode] == "none":
+            masked = mode in plan.pointwise.masked
+            yield mode_in_bounds(plan.spec, f"{plan.spec.output.name}, ", mode, extent, masked, width, runs)
+        else:
+            yield _clipped(plan, mode)
+    yield _walked(plan)
     yield _summed(plan)
 
 
+def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
+    name, direct = plan.spec.output.name, [o.tensor.name for o in plan.pointwise.operands if not plan.passes(o.tensor)]
+    because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
+    more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
+    where = ("schedule", "predication", mode)
+    return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)
+
+
+def _walked(plan: WarpspecializedPlan) -> Claim:
+    """That the numbers of tiles are those of all of them once: tried for every width of the last band."""
+    walk = walk_of(plan)
+    wrong, most = 0, 2 * plan.band + 1
+    for across in range(1, most + 1):
+        sizes = [0, 0]
+        for i, tiles in zip(plan.tile_order, (3, across), strict=True):
+            sizes[i] = tiles * walk.tile[i]
+        over = walk.over(sizes)
+        starts = product(*(range(0, size, extent) for size, extent in zip(sizes, walk.tile, strict=True)))
+        wrong += sorted(over.block(start)[0] for start in starts) != list(range(3 * across))
+    text = "clusters take every tile once: their numbers, in bands, are all numbers below that of tiles"
+    because = (f"tried of 1 to {most} tiles across the raster, in bands of {plan.band}: wrong in {wrong}",)
+    return Claim("coverage", text, because, wrong == 0, ("schedule", "scheduler"))
+
+
 def _rows(plan: WarpspecializedPlan) -> Claim:
-    rows = plan.tile[plan.m]
-    text = f"the warpgroups that multiply have the rows of a tile of {plan.m} between them"
-    because = (f"{plan.consumers} * {ROWS} = {plan.consumers * ROWS}, and the tile has {rows}",)
-    return Claim("coverage", text, because, plan.consumers * ROWS == rows, ("schedule", "warps", "consumers"))
+    rows, blocks = plan.tile[plan.m], plan.row_blocks
+    text = f"the warpgroups that share a tile have the rows of a tile of {plan.m} between them"
+    found = plan.groups * blocks * ROWS
+    because = (f"{plan.groups} * {blocks} * {ROWS} = {found}, and the tile has {rows}",)
+    return Claim("coverage", text, because, found == rows, ("schedule", "warps", "consumers"))
 
 
 def _bytes(plan: WarpspecializedPlan) -> Claim:

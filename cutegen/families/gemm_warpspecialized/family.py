@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
+    from cutegen.verification.wishes import Wish
 
 
 class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedPlan]):
@@ -85,8 +86,25 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32
 
-    def largest(self, plan: WarpspecializedPlan) -> Mapping[str, int]:
-        return {} if plan.largest is None else dict([plan.largest])
+    def blocks(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
+        from cutegen.families.gemm_warpspecialized.cases import blocks
+
+        return blocks(plan, sizes)
+
+    def value_seconds(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
+        from cutegen.families.gemm_warpspecialized.cases import value_seconds
+
+        return value_seconds(plan, sizes)
+
+    def wishes(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.gemm_warpspecialized.cases import wishes
+
+        return wishes(plan, tiles)
+
+    def more_wishes(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.gemm_warpspecialized.cases import more_wishes
+
+        return more_wishes(plan, tiles)
 
     def accesses(self, plan: WarpspecializedPlan) -> tuple[Access, ...]:
         from cutegen.families.gemm_warpspecialized.accesses import accesses_of

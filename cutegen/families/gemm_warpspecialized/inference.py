@@ -11,12 +11,18 @@ from cutegen.families.common.planning import default_predication, require_divisi
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     COLUMNS,
+    GRANULE,
+    MAX_EXTENT,
     MOST_COLUMNS,
+    PASSING_BITS,
     ROWS,
+    accumulators,
+    cluster_of,
     contiguous_bytes,
     is_finished,
     is_sound,
     most_vector,
+    passing,
     product_of,
     smem_bytes,
     tile_of,
@@ -24,21 +30,31 @@ from cutegen.families.gemm_warpspecialized.product import (
 )
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
 from cutegen.language.edits import with_value
+from cutegen.language.model import Tensor
 from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
-    "warps.consumers": ("tiler.M",),
-    "tiler": ("warps.consumers",),
+    "warps.consumers": ("tiler.M", "warps.roles"),
+    "tiler": ("warps.consumers", "warps.roles"),
     "smem.*.swizzle": ("tiler",),
     "pipeline.stages": ("tiler",),
-    "warps.registers": ("warps.consumers",),
+    "warps.registers": ("warps.consumers", "tiler"),
+    "cluster": ("tiler.M",),
+    "copies": ("cluster", "tiler.N", "pipeline.stages"),
+    "scheduler.blocks": ("cluster", "scheduler.kind"),
 }
 TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
-FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers
-STAGES = 4  # at most: more tiles on their way than hide the memory's latency gain nothing
+FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
+STAGES = 8  # at most: more tiles on their way than hide the memory's latency gain nothing
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
+MANY = 128  # accumulators of a thread, beyond which two warpgroups take what producers can do without
+MOST_REGISTERS = (24, 240)
+PIECES = (64, 32, 16)  # columns that are stored at a time: multiples of what one stmatrix writes
+BUFFERS = (2, 4)  # of each warpgroup: at least, and at most
+SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
+BAND = 8  # tiles of a cluster
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -47,20 +63,20 @@ def resolve(spec: Spec, report: Report) -> Spec:
         spec = replace(spec, targets=(TARGET,))
         report.infer("wgmma is Hopper's", "targets")
     spec = resolve_tensors(_infer_alignment(spec, report), report, {})
-    spec = _infer_atom(spec, report)
-    spec = _infer_tile(spec, report)
+    spec = _infer_tile(_infer_atom(spec, report), report)
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
-    spec = _infer_stages(spec, report)
+    spec = _infer_loads(_infer_cluster(spec, report), report)
+    spec = _infer_outputs(spec, report)
+    spec = _infer_buffers(_infer_stages(spec, report), report)
     if not is_finished(spec):
         return spec
-    spec = _infer_scheduler(spec, report)
-    return _infer_epilogue(spec, report)
+    return _infer_predication(_infer_scheduler(spec, report), report)
 
 
 def _infer_alignment(spec: Spec, report: Report) -> Spec:
-    """A and B stand as tensor maps take them, all else as the epilogue's accesses need it."""
+    """What tensor maps describe stands as they take it, all else as the epilogue's accesses need it."""
     product, output = product_of(spec), spec.output
     copy, paired = spec.schedule.copies.get(output.name), known_divisor(spec, product.n) % 2 == 0
     bits = copy.bits if copy is not None else None
@@ -69,7 +85,7 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     tensors = []
     for tensor in spec.tensors:
         if tensor.align is None:
-            mapped = tensor in (product.a, product.b)
+            mapped = tensor in (product.a, product.b) or (tensor.writes and _may_pass(spec, tensor))
             why = (
                 f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(vector, 'element')}"
             )
@@ -77,6 +93,19 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer(why, "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors))
+
+
+def _may_pass(spec: Spec, tensor: Tensor) -> bool:
+    """Whether an output can pass shared memory to be stored by a tensor map, as far as its own words say."""
+    copy = spec.schedule.copies.get(tensor.name, Copy())
+    stores = copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None)
+    columns = (spec.schedule.tiler or {}).get(product_of(spec).n, GRANULE)
+    return (
+        not stores
+        and tensor.dtype.bits in PASSING_BITS
+        and (tensor.align or ALIGN) % ALIGN == 0
+        and columns % GRANULE == 0
+    )
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
@@ -87,28 +116,42 @@ def _infer_atom(spec: Spec, report: Report) -> Spec:
 
 
 def _infer_tile(spec: Spec, report: Report) -> Spec:
-    """A tile of two warpgroups' rows, of 256 columns, and of a line of memory along k: 192 KiB in four stages."""
+    """A tile of two warpgroups' rows, of 256 columns, and of a line of memory along k: 192 KiB in four stages.
+
+    Two warpgroups that take turns have whole tiles, whose accumulators leave room for fewer columns.
+    """
     product, schedule = product_of(spec), spec.schedule
-    tiler, consumers = dict(schedule.tiler or {}), schedule.warps.consumers
-    if product.m not in tiler:
-        rows = spec.static.get(product.m, 2 * ROWS)
-        tiler[product.m] = ROWS * (consumers or min(2, -(-rows // ROWS)))
-        report.infer(f"{ROWS} rows of each warpgroup that multiplies", "schedule", "tiler", product.m)
+    tiler, warps = dict(schedule.tiler or {}), schedule.warps
+    consumers, rows = warps.consumers, tiler.get(product.m)
+    if warps.roles is None:
+        warps = replace(warps, roles="cooperative")
+        report.infer("each warpgroup has a part of the rows, so that tiles are large", "schedule", "warps", "roles")
+    pingpong = warps.roles == "pingpong"
+    if consumers is None:
+        needed = rows if rows is not None else spec.static.get(product.m, 2 * ROWS)
+        consumers = 2 if pingpong else min(2, max(1, -(-needed // ROWS)))
+        consumers = 3 if rows == 3 * ROWS and not pingpong else consumers
+        why = "two take turns" if pingpong else f"{ROWS} rows of the tile each, and two where there are more"
+        report.infer(why, "schedule", "warps", "consumers")
+    if rows is None:
+        tiler[product.m] = 2 * ROWS if pingpong else ROWS * consumers
+        why = "twice the rows of a product" if pingpong else f"{ROWS} rows of each warpgroup that multiplies"
+        report.infer(why, "schedule", "tiler", product.m)
     if product.n not in tiler:
-        most = MOST_COLUMNS if tiler[product.m] <= 2 * ROWS else FEWER_COLUMNS
+        crowded = tiler[product.m] > ROWS if pingpong else consumers > 2
+        most = FEWER_COLUMNS if crowded else MOST_COLUMNS
+        if not pingpong and tiler[product.m] // consumers > ROWS:
+            most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // tiler[product.m])
         columns = spec.static.get(product.n, most)
-        tiler[product.n] = min(most, -(-columns // COLUMNS) * COLUMNS)
-        why = "as many columns as one wgmma has" if most == MOST_COLUMNS else "accumulators of a third warpgroup"
+        unit = GRANULE if columns > COLUMNS else COLUMNS
+        tiler[product.n] = min(most, -(-columns // unit) * unit)
+        why = "as many columns as one wgmma has" if most == MOST_COLUMNS else "as registers hold accumulators"
         report.infer(why, "schedule", "tiler", product.n)
     if product.k not in tiler:
         tiler[product.k] = LINE // product.a.dtype.bytes
         report.infer(f"{LINE} bytes, the widest swizzle", "schedule", "tiler", product.k)
-    if consumers is None:
-        consumers = max(1, tiler[product.m] // ROWS)
-        report.infer(f"{ROWS} rows of the tile each", "schedule", "warps", "consumers")
     ordered = {mode: tiler[mode] for mode in (product.m, product.n, product.k)}
-    warps = replace(schedule.warps, consumers=consumers)
-    return replace(spec, schedule=replace(schedule, tiler=ordered, warps=warps))
+    return replace(spec, schedule=replace(schedule, tiler=ordered, warps=replace(warps, consumers=consumers)))
 
 
 def _infer_swizzles(spec: Spec, report: Report) -> Spec:
@@ -133,7 +176,10 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     consumers = spec.schedule.warps.consumers
     assert consumers is not None
     registers = dict(spec.schedule.warps.registers)
-    for role, budget in zip(("producer", "consumer"), REGISTERS.get(consumers, REGISTERS[3]), strict=True):
+    budgets = REGISTERS.get(consumers, REGISTERS[3])
+    if consumers == 2 and accumulators(spec) > MANY:
+        budgets = MOST_REGISTERS
+    for role, budget in zip(("producer", "consumer"), budgets, strict=True):
         if role not in registers:
             registers[role] = budget
             why = "a thread that only starts loads needs few" if role == "producer" else "what those leave"
@@ -142,50 +188,143 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=with_value(spec.schedule, ("warps", "registers"), ordered))
 
 
+def _infer_cluster(spec: Spec, report: Report) -> Spec:
+    """Two blocks with neighbouring rows share what they load of B, where there is more than one tile of rows."""
+    product, cluster = product_of(spec), dict(spec.schedule.cluster)
+    several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m)
+    for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
+        if mode not in cluster:
+            cluster[mode] = blocks
+            why = f"two blocks share what they load of {product.b.name}" if blocks > 1 else "no more blocks share loads"
+            report.infer(why, "schedule", "cluster", mode)
+    ordered = {mode: cluster[mode] for mode in (product.m, product.n)}
+    return replace(spec, schedule=replace(spec.schedule, cluster=ordered))
+
+
+def _infer_loads(spec: Spec, report: Report) -> Spec:
+    """A load of A or B serves all blocks of the cluster that multiply it."""
+    copies = dict(spec.schedule.copies)
+    m, n = cluster_of(spec)
+    for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
+        own = copies.get(tensor.name, Copy())
+        if own.atom is None:
+            own = replace(own, atom="tma_multicast" if blocks > 1 else "tma")
+            why = f"for {blocks} blocks of the cluster" if blocks > 1 else "no other block of the cluster multiplies it"
+            report.infer(why, "schedule", "copies", tensor.name, "atom")
+        copies[tensor.name] = own
+    return replace(spec, schedule=replace(spec.schedule, copies=copies))
+
+
+def _infer_outputs(spec: Spec, report: Report) -> Spec:
+    """Outputs pass shared memory and are stored by tensor maps where they can; else they are stored from registers."""
+    copies, n = dict(spec.schedule.copies), product_of(spec).n
+    sure = [t for t in spec.outputs if _may_pass(spec, t)]
+    width = max((t.dtype.bytes for t in sure), default=1)
+    written = [c.columns for t in sure if (c := copies.get(t.name)) and c.columns]
+    fitting = [c for c in PIECES if c * width <= LINE and tile_of(spec.schedule, n) % c == 0]
+    for tensor in spec.outputs:
+        own = copies.get(tensor.name, Copy())
+        where = ("schedule", "copies", tensor.name)
+        if own.atom is None:
+            passes = own.through is not None or (tensor in sure and bool(written or fitting))
+            own = replace(own, atom="tma" if passes else "universal")
+            why = "whole tiles, without predicates" if passes else "its rows do not stand as tensor maps take them"
+            report.infer(why, *where, "atom")
+        if own.atom == "tma":
+            if own.through is None:
+                own = replace(own, through="smem")
+                report.infer("tensor maps store from there", *where, "through")
+            if own.columns is None and (written or fitting):
+                own = replace(own, columns=written[0] if written else fitting[0])
+                report.infer(f"rows of at most {LINE} bytes, and whole pieces of the tile", *where, "columns")
+        copies[tensor.name] = own
+    lead = copies[spec.output.name]
+    if lead.bits is None:
+        lead = replace(lead, bits=most_vector(spec) * spec.output.dtype.bits)
+        why = f"a thread has pairs of neighbours along {n}, where sizes and alignment let it move them at once"
+        report.infer(why, "schedule", "copies", spec.output.name, "bits")
+    copies[spec.output.name] = lead
+    spec = replace(spec, schedule=replace(spec.schedule, copies=copies))
+    vector, major = vector_of(spec), spec.output.major
+    assert major is not None
+    what = f"accesses of {vector} elements of {spec.output.name} along {major}"
+    return require_divisible(spec, report, major, vector, what)
+
+
 def _infer_stages(spec: Spec, report: Report) -> Spec:
     schedule, k = spec.schedule, product_of(spec).k
     if schedule.pipeline.stages is not None:
         return spec
     stages, why = STAGES, "loads are under way while a tile is multiplied"
-    if k in spec.static and (tiles := -(-spec.static[k] // tile_of(schedule, k))) < stages:
+    tiles = -(-spec.static.get(k, MAX_EXTENT) // tile_of(schedule, k))
+    if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
         stages, why = max(1, tiles), f"{k} has {tiles} tile{'s' * (tiles != 1)}"
-    room = min(TARGETS[target].smem_per_block for target in spec.targets if target in TARGETS)
-    while stages > 1 and _smem(spec, stages) > room:
+    while stages > 1 and _smem(spec, stages, BUFFERS[0]) > _room(spec):
         stages, why = stages - 1, "as many as fit shared memory"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
 
 
-def _smem(spec: Spec, stages: int) -> int:
-    return smem_bytes(replace(spec, schedule=with_value(spec.schedule, ("pipeline", "stages"), stages)))
+def _infer_buffers(spec: Spec, report: Report) -> Spec:
+    """As many buffers of outputs as fit beside the stages: stores are under way while others are written."""
+    stages, copies = spec.schedule.pipeline.stages, dict(spec.schedule.copies)
+    assert stages is not None
+    buffers, most = BUFFERS
+    while buffers < most and _smem(spec, stages, buffers + 1) <= _room(spec):
+        buffers += 1
+    for tensor in passing(spec):
+        if copies[tensor.name].stages is None:
+            copies[tensor.name] = replace(copies[tensor.name], stages=buffers)
+            report.infer("stores are under way while others are written", "schedule", "copies", tensor.name, "stages")
+    return replace(spec, schedule=replace(spec.schedule, copies=copies))
+
+
+def _room(spec: Spec) -> int:
+    """Bytes of shared memory that a block of every target can have."""
+    return min((TARGETS[target].smem_per_block for target in spec.targets if target in TARGETS), default=0)
+
+
+def _smem(spec: Spec, stages: int, buffers: int) -> int:
+    """Bytes of shared memory with so many stages of operands, and buffers of the outputs that do not say how many."""
+    copies = {
+        name: replace(copy, stages=copy.stages or buffers) if copy.through else copy
+        for name, copy in spec.schedule.copies.items()
+    }
+    schedule = replace(spec.schedule, copies=copies)
+    return smem_bytes(replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages)))
 
 
 def _infer_scheduler(spec: Spec, report: Report) -> Spec:
-    if spec.schedule.scheduler.raster is not None:
-        return spec
-    report.infer("as CUTLASS numbers blocks", "schedule", "scheduler", "raster")
-    return replace(spec, schedule=with_value(spec.schedule, ("scheduler", "raster"), product_of(spec).m))
+    walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
+    if walk.kind is None:
+        walk = replace(walk, kind="persistent")
+        report.infer("loads of the next tile are under way while one is stored", *where, "kind")
+    if walk.raster is None:
+        walk = replace(walk, raster=product_of(spec).m)
+        report.infer("as CUTLASS numbers blocks", *where, "raster")
+    if walk.swizzle is None:
+        walk = replace(walk, swizzle=BAND)
+        report.infer("blocks that run at the same time share operands in L2", *where, "swizzle")
+    if walk.blocks is None and walk.kind == "persistent":
+        m, n = cluster_of(spec)
+        walk = replace(walk, blocks=max(1, SMS // (m * n)) * m * n)
+        report.infer(f"as many as run at once on {SMS} multiprocessors", *where, "blocks")
+    if walk.launch is None:
+        walk = replace(walk, launch="dependent")
+        report.infer("barriers and tensor maps are ready when the kernel before ends", *where, "launch")
+    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))
 
 
-def _infer_epilogue(spec: Spec, report: Report) -> Spec:
-    product, output = product_of(spec), spec.output
-    copy = spec.schedule.copies.get(output.name, Copy())
-    if copy.bits is None:
-        copy = replace(copy, bits=most_vector(spec) * output.dtype.bits)
-        why = f"a thread has pairs of neighbours along {product.n}, where sizes and alignment let it store them at once"
-        report.infer(why, "schedule", "copies", output.name, "bits")
-    spec = replace(spec, schedule=replace(spec.schedule, copies={output.name: copy}))
-    vector, major = vector_of(spec), output.major
-    assert major is not None
-    spec = require_divisible(
-        spec, report, major, vector, f"accesses of {vector} elements of {output.name} along {major}"
-    )
+def _infer_predication(spec: Spec, report: Report) -> Spec:
+    """A mode is masked unless its size is whole tiles of a cluster."""
+    product = product_of(spec)
     predication: dict[str, Predicate] = dict(spec.schedule.predication)
-    for mode in (product.m, product.n):
-        tile = tile_of(spec.schedule, mode)
+    for mode, blocks in zip((product.m, product.n), cluster_of(spec), strict=True):
+        tile = tile_of(spec.schedule, mode) * blocks
         if mode not in predication:
             predication[mode] = "none" if default_predication(spec, report, mode, tile) else "mask"
         if predication[mode] == "none":
-            spec = require_divisible(spec, report, mode, tile, f"predication of {mode} is none and its tile is {tile}")
+            why = f"predication of {mode} is none and the tile of a cluster is {tile}"
+            spec = require_divisible(spec, report, mode, tile, why)
     ordered = {mode: predication[mode] for mode in (product.m, product.n)}
     return replace(spec, schedule=replace(spec.schedule, predication=ordered))

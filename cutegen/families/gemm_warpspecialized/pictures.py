@@ -15,11 +15,11 @@ from cutegen.families.gemm_warpspecialized.product import WARPGROUP, accumulator
 def figures(plan: WarpspecializedPlan) -> tuple[Figure, ...]:
     """Which block has which tile, and which thread of the consumers, counted from their first, accumulates what."""
     output, tile = plan.spec.output.name, (plan.tile[plan.m], plan.tile[plan.n])
-    layout = accumulator_layout(plan.consumers, plan.tile[plan.n], (1, tile[0]))
+    layout = accumulator_layout(plan.groups, plan.tile[plan.n], (1, tile[0]), plan.row_blocks)
     accumulators = draw_threads(
         "accumulators",
         f"Which thread that multiplies accumulates which elements of {output}",
-        partition(WARPGROUP * plan.consumers, images(layout), tile),
+        partition(WARPGROUP * plan.groups, images(layout), tile),
         (plan.m, plan.n),
         accesses(plan),
         (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {output}")),
@@ -28,5 +28,7 @@ def figures(plan: WarpspecializedPlan) -> tuple[Figure, ...]:
 
 
 def walk_of(plan: WarpspecializedPlan) -> Walk:
-    """How blocks walk the output's tiles: by a pair of numbers."""
-    return Walk(tuple(plan.tile[mode] for mode in plan.spec.output.shape), plan.tile_order, swizzle=1, paired=True)
+    """How clusters walk the output's tiles, in bands; a cluster of one block is that block."""
+    takers = f"cluster of {plan.cluster[0]} x {plan.cluster[1]} blocks" if plan.cluster_size > 1 else "block"
+    most = None if plan.blocks is None else plan.blocks // plan.cluster_size
+    return Walk(plan.cluster_tile, plan.tile_order, swizzle=plan.band, serpentine=True, taker=takers, most=most)

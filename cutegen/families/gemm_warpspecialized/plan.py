@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen.families.common.pointwise import PointwisePlan
+from cutegen.families.gemm_warpspecialized.product import ROWS
 from cutegen.language.model import Tensor
 
 
@@ -19,10 +20,26 @@ class Side:
     k_major: bool
     swizzle: int  # bytes
 
+    shared_by: int = 1  # blocks of a cluster that one load serves
+
     @property
     def majorness(self) -> str:
         """As CuTe names it."""
         return "K" if self.k_major else "MN"
+
+
+@dataclass(frozen=True)
+class Passing:
+    """An output on its way from registers through shared memory, from where a tensor map stores it."""
+
+    tensor: Tensor
+    n_major: bool
+    swizzle: int  # bytes
+
+    @property
+    def matrices(self) -> bool:
+        """Whether stmatrix writes it to shared memory: values of 16 bits; others are written in pairs or alone."""
+        return self.tensor.dtype.bits == 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +52,51 @@ class WarpspecializedPlan(PointwisePlan):
     a: Side
     b: Side
     consumers: int  # warpgroups that multiply
+    pingpong: bool  # whether these have tiles in turn, not parts of one
+    cluster: tuple[int, int]  # blocks along m and n
+    passing: tuple[Passing, ...]  # outputs that pass shared memory
+    columns: int  # of the tile that are stored at a time, of those outputs
+    buffers: int  # of each warpgroup for that
+    blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
+    dependent: bool  # whether blocks start before the kernel before them in the stream has ended
+    band: int  # tiles of a cluster across the raster that are walked together
     producer_registers: int  # of a thread
     consumer_registers: int
     stage_bytes: int  # that a barrier expects of the loads of one tile
     empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
-    largest: tuple[str, int] | None  # size of the mode across the raster that the grid can count; None if it is less
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that share the rows of a tile."""
+        return 1 if self.pingpong else self.consumers
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of 64 rows that a warpgroup multiplies."""
+        return self.tile[self.m] // (ROWS * self.groups)
+
+    @property
+    def cluster_tile(self) -> tuple[int, int]:
+        """Elements along m and n of the tiles of a cluster's blocks together."""
+        return self.tile[self.m] * self.cluster[0], self.tile[self.n] * self.cluster[1]
+
+    @property
+    def cluster_size(self) -> int:
+        return self.cluster[0] * self.cluster[1]
+
+    @property
+    def peers(self) -> int:
+        """Blocks that load into the shared memory of one."""
+        return self.a.shared_by + self.b.shared_by - 1
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
+        return self.row_blocks * (self.tile[self.n] // self.columns) if self.columns else 0
+
+    def passes(self, tensor: Tensor) -> bool:
+        return any(x.tensor.name == tensor.name for x in self.passing)
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -7,10 +7,14 @@ from cutegen.expressions.parsing import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
-from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import (
     accumulators,
+    cluster_of,
+    passing,
+    piece_swizzle,
     product_of,
+    shared_by,
     smem_bytes,
     stage_bytes,
     swizzle_of,
@@ -22,17 +26,19 @@ from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.model import Tensor
 
 SLICE = 4  # accumulators that the epilogue takes at a time: those of one step of 8 columns
+PASSING_SLICE = 8  # the same on the way through shared memory: those of 16 columns, which one stmatrix writes
 
 
 def plan(spec: Spec) -> WarpspecializedPlan:
     """The plan of a resolved spec that passed its checks."""
     schedule, product = spec.schedule, product_of(spec)
-    consumers, stages = schedule.warps.consumers, schedule.pipeline.stages
-    assert consumers is not None and schedule.tiler is not None
+    warps, walk, stages = schedule.warps, schedule.scheduler, schedule.pipeline.stages
+    assert warps.consumers is not None and schedule.tiler is not None and walk.swizzle is not None
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     statements = annotate(spec.compute, types, Dtype.f32)
-    masked = tuple(mode for mode in (product.m, product.n) if schedule.predication[mode] == "mask")
-    read, vector = names_read(statements), vector_of(spec)
+    read, vector, through = names_read(statements), vector_of(spec), passing(spec)
+    guarded = any(t.name in read for t in spec.tensors) or any(t not in through for t in spec.outputs)
+    masked = tuple(mode for mode in (product.m, product.n) if guarded and schedule.predication[mode] == "mask")
     return WarpspecializedPlan(
         spec=spec,
         threads=threads_of(schedule),
@@ -47,7 +53,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
             masked=masked,
             clear=bool(masked) and may_branch(statements),
             reshape=True,
-            slice=SLICE,
+            slice=PASSING_SLICE if through else SLICE,
         ),
         smem_bytes=smem_bytes(spec),
         stages=stages,
@@ -56,26 +62,36 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         k=product.k,
         a=_side(spec, product.a, "A", product.m),
         b=_side(spec, product.b, "B", product.n),
-        consumers=consumers,
-        producer_registers=schedule.warps.registers["producer"],
-        consumer_registers=schedule.warps.registers["consumer"],
+        consumers=warps.consumers,
+        pingpong=warps.roles == "pingpong",
+        cluster=cluster_of(spec),
+        passing=tuple(_passing(spec, tensor) for tensor in through),
+        columns=max((schedule.copies[t.name].columns or 0 for t in through), default=0),
+        buffers=max((schedule.copies[t.name].stages or 0 for t in through), default=0),
+        blocks=walk.blocks if walk.kind == "persistent" else None,
+        dependent=walk.launch == "dependent",
+        band=walk.swizzle,
+        producer_registers=warps.registers["producer"],
+        consumer_registers=warps.registers["consumer"],
         stage_bytes=stage_bytes(spec),
         empty_sum=product.k not in spec.static,
         tile_order=tile_order(spec),
-        largest=_largest(spec),
     )
 
 
 def _side(spec: Spec, tensor: Tensor, letter: str, mode: str) -> Side:
     k_major = tensor.major == product_of(spec).k
-    return Side(tensor, letter, mode, tile_of(spec.schedule, mode), k_major, swizzle_of(spec.schedule, tensor))
+    block, swizzle = tile_of(spec.schedule, mode), swizzle_of(spec.schedule, tensor)
+    return Side(tensor, letter, mode, block, k_major, swizzle, shared_by(spec, tensor))
+
+
+def _passing(spec: Spec, tensor: Tensor) -> Passing:
+    n, columns = product_of(spec).n, spec.schedule.copies[tensor.name].columns
+    swizzle = piece_swizzle(tensor, n, columns or 0)
+    assert swizzle is not None
+    return Passing(tensor, tensor.major == n, swizzle)
 
 
 def tile_order(spec: Spec) -> tuple[int, int]:
-    """The modes of the output by number: that along which consecutive blocks walk, then the other."""
+    """The modes of the output by number: that along which consecutive clusters walk, then the other."""
     return raster.tile_order(spec, spec.schedule.scheduler.raster)
-
-
-def _largest(spec: Spec) -> tuple[str, int] | None:
-    across = spec.output.shape[tile_order(spec)[1]]
-    return raster.largest_across(spec, across, tile_of(spec.schedule, across))

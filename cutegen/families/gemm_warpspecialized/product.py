@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import MBARRIER
-from cutegen.families.gemm_warpspecialized.schedule import Spec, WarpspecializedSchedule
+from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import fitting_elements, known_divisor
 
@@ -17,6 +17,8 @@ COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows
 MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
+GRANULE = 16  # columns that one stmatrix writes of 16 rows: pieces of outputs are multiples of it
+PASSING_BITS = (16, 32)  # of the elements of outputs that pass shared memory
 ROLES = ("producer", "consumer")
 
 
@@ -48,6 +50,52 @@ def tile_of(schedule: WarpspecializedSchedule, mode: str) -> int:
     return schedule.tiler[mode]
 
 
+def groups_of(schedule: WarpspecializedSchedule) -> int:
+    """Warpgroups that share the rows of a tile: all that multiply, or one where two take turns with whole tiles."""
+    return 1 if schedule.warps.roles == "pingpong" else schedule.warps.consumers or 1
+
+
+def rows_of(spec: Spec) -> int:
+    """Rows of the tile that one warpgroup multiplies."""
+    return tile_of(spec.schedule, product_of(spec).m) // groups_of(spec.schedule)
+
+
+def cluster_of(spec: Spec) -> tuple[int, int]:
+    """Blocks of a cluster along m and n."""
+    product, cluster = product_of(spec), spec.schedule.cluster
+    return cluster.get(product.m, 1), cluster.get(product.n, 1)
+
+
+def shared_by(spec: Spec, tensor: Tensor) -> int:
+    """Blocks of a cluster that one load of A or B serves: those along the mode of the output that it lacks."""
+    m, n = cluster_of(spec)
+    copy = spec.schedule.copies.get(tensor.name)
+    multicast = copy is not None and copy.atom == "tma_multicast"
+    return (n if tensor == product_of(spec).a else m) if multicast else 1
+
+
+def peers_of(spec: Spec) -> int:
+    """Blocks that load into the shared memory of one block of a cluster, itself among them."""
+    return sum(shared_by(spec, tensor) for tensor, _ in product_of(spec).sides) - 1
+
+
+def passing(spec: Spec) -> tuple[Tensor, ...]:
+    """The outputs that pass shared memory and are stored by tensor maps."""
+    return tuple(t for t in spec.outputs if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
+
+
+def piece_bytes(spec: Spec, tensor: Tensor) -> int:
+    """Bytes of shared memory of what a warpgroup stores at a time of an output."""
+    copy = spec.schedule.copies[tensor.name]
+    return ROWS * (copy.columns or 0) * tensor.dtype.bytes
+
+
+def piece_swizzle(tensor: Tensor, n: str, columns: int) -> int | None:
+    """The widest swizzle, in bytes, of which rows of an output's piece in shared memory are whole multiples."""
+    extent = (columns if tensor.major == n else ROWS) * tensor.dtype.bytes
+    return next((width for width in SWIZZLES if extent % width == 0), None)
+
+
 def threads_of(schedule: WarpspecializedSchedule) -> int:
     """Threads of a block: a warpgroup that loads, and those that multiply."""
     return WARPGROUP * (1 + (schedule.warps.consumers or 0))
@@ -74,16 +122,22 @@ def stage_bytes(spec: Spec) -> int:
     return sum(tile_of(spec.schedule, mode) * depth * tensor.dtype.bytes for tensor, mode in product.sides)
 
 
+def output_bytes(spec: Spec) -> int:
+    """Bytes of shared memory of the outputs that pass it: the buffers of every warpgroup that multiplies."""
+    copies, groups = spec.schedule.copies, spec.schedule.warps.consumers or 1
+    return sum(groups * (copies[t.name].stages or 1) * piece_bytes(spec, t) for t in passing(spec))
+
+
 def smem_bytes(spec: Spec) -> int:
-    """Bytes of shared memory of a block: the stages, and two barriers for each."""
+    """Bytes of shared memory of a block: the stages, two barriers for each, and buffers of outputs."""
     stages = spec.schedule.pipeline.stages
     assert stages is not None
-    return stages * (stage_bytes(spec) + 2 * MBARRIER)
+    return stages * (stage_bytes(spec) + 2 * MBARRIER) + output_bytes(spec)
 
 
 def accumulators(spec: Spec) -> int:
-    """Accumulators of a thread: its part of 64 rows."""
-    return ROWS * tile_of(spec.schedule, product_of(spec).n) // WARPGROUP
+    """Accumulators of a thread: its part of the rows of its warpgroup."""
+    return rows_of(spec) * tile_of(spec.schedule, product_of(spec).n) // WARPGROUP
 
 
 def most_vector(spec: Spec) -> int:
@@ -100,31 +154,42 @@ def vector_of(spec: Spec) -> int:
     return max(1, bits // spec.output.dtype.bits)
 
 
-def accumulator_layout(consumers: int, columns: int, strides: tuple[int, int]) -> Layout:
-    """(thread, value) of the warpgroups that multiply to a place of the tile (64 consumers, columns), of those strides.
+def accumulator_layout(groups: int, columns: int, strides: tuple[int, int], blocks: int = 1) -> Layout:
+    """(thread, value) of the warpgroups that share a tile of (64 groups blocks, columns) to its places, of those
+    strides.
 
-    A thread has rows lane / 4 and 8 below of its warp's 16, and pairs of columns (PTX ISA 9.1, section 9.7.15.5.1.1).
+    A thread has rows lane / 4 and 8 below of its warp's 16, and pairs of columns (PTX ISA 9.1, section 9.7.15.5.1.1);
+    the `blocks` of 64 rows of a warpgroup lie as far apart as the groups have rows together.
     """
     m, n = strides
-    warps = (4 * consumers, 16 * m)
-    return Layout(((4, 8, warps[0]), (2, 2, columns // 8)), ((2 * n, m, warps[1]), (n, 8 * m, 8 * n)))
+    sizes, steps = (2, 2, columns // 8), (n, 8 * m, 8 * n)
+    more, apart = ((blocks,), (ROWS * groups * m,)) if blocks > 1 else ((), ())
+    return Layout(((4, 8, 4 * groups), (*sizes, *more)), ((2 * n, m, 16 * m), (*steps, *apart)))
 
 
 def is_sound(spec: Spec) -> bool:
     """Whether the tile is one that warpgroups can make; what is not filled in yet passes."""
     schedule, product = spec.schedule, product_of(spec)
-    tiler = schedule.tiler or {}
+    tiler, consumers = schedule.tiler or {}, schedule.warps.consumers
     if max(tiler.values(), default=0) > MAX_EXTENT:
         return False
     m, n, k = (tiler.get(mode) for mode in (product.m, product.n, product.k))
     unit = DEPTH_BYTES // product.a.dtype.bytes
-    fits_m = m is None or (m % ROWS == 0 and m // ROWS <= 3 and schedule.warps.consumers in (None, m // ROWS))
+    fits_m = m is None or m % (ROWS * groups_of(schedule)) == 0
     fits_n = n is None or (n % COLUMNS == 0 and n <= MOST_COLUMNS)
-    return fits_m and fits_n and (k is None or k % unit == 0)
+    paired = schedule.warps.roles != "pingpong" or consumers in (None, 2)
+    return fits_m and fits_n and paired and (k is None or k % unit == 0)
 
 
 def is_finished(spec: Spec) -> bool:
     """Whether planning could fill in everything."""
     schedule, product = spec.schedule, product_of(spec)
     known = all(t.name in schedule.smem and schedule.smem[t.name].swizzle for t in (product.a, product.b))
-    return is_sound(spec) and known and schedule.pipeline.stages is not None
+    return is_sound(spec) and known and schedule.pipeline.stages is not None and pieces_fit(spec)
+
+
+def pieces_fit(spec: Spec) -> bool:
+    """Whether the tile is whole pieces of the outputs that pass shared memory, all of as many columns."""
+    columns = {spec.schedule.copies[t.name].columns for t in passing(spec)}
+    tile = tile_of(spec.schedule, product_of(spec).n)
+    return len(columns) < 2 and all(c and c % GRANULE == 0 and tile % c == 0 for c in columns)

@@ -6,14 +6,32 @@ from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.gemm_warpspecialized.product import ROLES
-from cutegen.families.gemm_warpspecialized.schedule import WarpspecializedSchedule
+from cutegen.families.gemm_warpspecialized.schedule import Copy, WarpspecializedSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
 # Tensors whose names would make the kernel's own: smem, stage, slices
 TAKEN = ("mem", "tage", "lices")
 # What the kernel calls its own, where scalars keep their names
-LOCALS = ("warp", "full", "empty", "stage", "k_tile", "k_tiles", "k_block", "m_tile", "n_tile", "load", "op", "part")
+LOCALS = (
+    *(
+        "warp",
+        "x",
+        "y",
+        "first",
+        "clusters",
+        "warp_idx",
+        "full",
+        "empty",
+        "stage",
+        "stages",
+        "tiles",
+        "tiles_m",
+        "tiles_n",
+    ),
+    *("tile", "step", "turn", "before", "k_tile", "k_tiles", "k_block", "m_tile", "n_tile", "acc", "parts", "part"),
+    *("group", "thr", "peer", "other", "piece", "buffer", "rotation", "row", "column", "op", "part_mma", "tiled_mma"),
+)
 
 
 def check_schedule(
@@ -40,13 +58,35 @@ def check_schedule(
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)
             ctx.say("CG203", f"`{role}` is no role", *where, key=True, help=f"roles: {', '.join(ROLES)}")
+    ctx.known_modes(schedule.cluster, modes and modes[:2], "schedule", "cluster")
     for tensor in (*schedule.copies, *schedule.smem):
         field = "copies" if tensor in schedule.copies else "smem"
         if tensor not in tensors:
             ctx.unknown_tensor(tensor, tuple(tensors), "schedule", field)
-        elif operands and (field == "smem") != (tensor in operands):
-            other = "is brought to shared memory by a tensor map" if field == "copies" else "is not in shared memory"
-            ctx.say("CG203", f"`{tensor}` {other}", "schedule", field, tensor, key=True)
-        elif compute and field == "copies" and tensor not in compute.targets:
-            help = f"write it for `{compute.targets[0]}`: what the epilogue reads moves as that does"
-            ctx.say("CG203", f"`{tensor}` has no copy of its own", "schedule", field, tensor, key=True, help=help)
+        elif operands and field == "smem" and tensor not in operands:
+            help = f"write `copies: {{{tensor}: {{columns: 32}}}}` for rows of its pieces" if compute else None
+            ctx.say(
+                "CG203", f"`{tensor}` has no stages in shared memory", "schedule", field, tensor, key=True, help=help
+            )
+    for tensor, copy in schedule.copies.items():
+        if operands and compute and tensor in tensors:
+            _check_copy(ctx, tensor, copy, operands, compute)
+
+
+def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], compute: Compute) -> None:
+    """Says which words of a tensor's copy have no meaning for it."""
+    where = ("schedule", "copies", tensor)
+    if tensor not in operands and tensor not in compute.targets:
+        help = f"write it for `{compute.targets[0]}`: what the epilogue reads moves as that does"
+        ctx.say("CG203", f"`{tensor}` has no copy of its own", *where, key=True, help=help)
+        return
+    wrong: tuple[str, ...] = ("bits",) if tensor != compute.targets[0] else ()
+    wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
+    for word in wrong:
+        if getattr(copy, word) is not None:
+            what = "brought to shared memory by a tensor map" if tensor in operands else "moved as the first output"
+            ctx.say("CG203", f"`{tensor}` is {what}: it has no `{word}`", *where, word, key=True)
+    atoms = ("tma", "tma_multicast") if tensor in operands else ("tma", "universal")
+    if copy.atom is not None and copy.atom not in atoms:
+        what = "A and B are loaded by" if tensor in operands else "outputs are stored by"
+        ctx.say("CG203", f"{what} {' or '.join(atoms)}, not `{copy.atom}`", *where, "atom")

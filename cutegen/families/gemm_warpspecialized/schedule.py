@@ -15,6 +15,11 @@ OWN_ATOMS: tuple[MmaAtomName, ...] = ("wgmma",)  # that the templates of this fa
 SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their places
 Predicate = Literal["none", "mask"]
 Role = Literal["producer", "consumer"]
+Roles = Literal["cooperative", "pingpong"]
+CopyAtom = Literal["tma", "tma_multicast", "universal"]
+Kind = Literal["grid", "persistent"]
+Launch = Literal["dependent", "serial"]
+MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,14 @@ class Mma:
 class Warps:
     """What the warps of a block do: those of its first warpgroup load, those of the others multiply."""
 
+    roles: Roles | None = key(
+        Choice(get_args(Roles)),
+        "`cooperative`: the warpgroups that multiply share a tile's rows; `pingpong`: two of them have whole tiles in "
+        "turn, so that one stores its tile while the other multiplies.",
+    )
     consumers: int | None = key(
-        Integer(1, 3), "Warpgroups that multiply: each has 64 rows of the tile, and all of its columns."
+        Integer(1, 3),
+        "Warpgroups that multiply: each has the same number of the tile's rows, a multiple of 64, and all its columns.",
     )
     registers: Mapping[str, int] = key(
         ByName(Integer(24, 240), "Registers of each of its threads: a multiple of 8."),
@@ -42,9 +53,24 @@ class Warps:
 
 @dataclass(frozen=True)
 class Copy:
-    """How one tensor moves to or from registers."""
+    """How one tensor moves: A and B to shared memory, and what the epilogue stores from registers or through it."""
 
-    bits: int | None = key(Choice(WIDTHS), "Width of one access in bits.")
+    atom: CopyAtom | None = key(
+        Choice(get_args(CopyAtom)),
+        "Copy atom: `tma` moves whole tiles between global and shared memory, as a tensor map says; `tma_multicast` "
+        "loads a tile of A or B once for all blocks of the cluster that multiply it; `universal` stores from "
+        "registers.",
+    )
+    through: Literal["smem"] | None = key(
+        Choice(("smem",)), "What an output passes on its way from registers: tensor maps store from shared memory."
+    )
+    columns: int | None = key(
+        Integer(8, 256), "Columns of the tile that a warpgroup brings to shared memory and stores at a time."
+    )
+    stages: int | None = key(
+        Integer(1, 16), "Buffers of each warpgroup, of so many columns: one is written while others are being stored."
+    )
+    bits: int | None = key(Choice(WIDTHS), "Width of one access from registers in bits.")
 
 
 @dataclass(frozen=True)
@@ -67,9 +93,24 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """The order in which thread blocks walk the output's tiles."""
+    """The order in which clusters of thread blocks walk the output's tiles, and how many there are of them."""
 
-    raster: str | None = key(Text(), "The mode, M or N, along which consecutive thread blocks take neighbouring tiles.")
+    kind: Kind | None = key(
+        Choice(get_args(Kind)),
+        "`grid`: as many blocks as there are tiles; `persistent`: `blocks` of them at most, which walk all tiles.",
+    )
+    raster: str | None = key(Text(), "The mode, M or N, along which consecutive clusters take neighbouring tiles.")
+    swizzle: int | None = key(
+        Integer(1, 64),
+        "Tiles of a cluster along the other mode that are walked together, in a band: blocks that run at the same time "
+        "share operands in L2. 1 is a plain raster.",
+    )
+    blocks: int | None = key(Integer(), "Thread blocks of a persistent kernel, at most: whole clusters.")
+    launch: Launch | None = key(
+        Choice(get_args(Launch)),
+        "`dependent`: blocks start while the kernel before in the stream ends, and wait for that only before they touch "
+        "tensors (programmatic dependent launch); `serial`: they start after it.",
+    )
 
 
 @dataclass(frozen=True)
@@ -79,11 +120,16 @@ class WarpspecializedSchedule(Schedule):
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1), "Size of a block's tile along M, N and K."
     )
+    cluster: Mapping[str, int] = key(
+        ByName(Integer(1, MOST_CLUSTER), "Blocks along this mode."),
+        "Blocks of a cluster along M and N: neighbours along N share what they load of A, and along M of B.",
+        factory=dict,
+    )
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warpgroup.", factory=Mma, block=True)
     warps: Warps = key(Record(Warps), "The roles of a block's warps.", factory=Warps)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."),
-        "How tensors of the epilogue move, by tensor. A and B are brought to shared memory by tensor maps (TMA).",
+        "How tensors move, by tensor: A, B and the outputs.",
         factory=dict,
         block=True,
     )

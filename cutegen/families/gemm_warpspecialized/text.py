@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from cutegen.codegen.parts import Constant, KernelParts
-from cutegen.families.common.pointwise_text import pointwise_context
-from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
+from cutegen.families.common.pointwise_text import Through, pointwise_context
+from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
+from cutegen.language.model import Tensor
+
+COLUMNS_OF_SLICE = 16  # of the tile, on the way through shared memory
 
 
 def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
@@ -15,53 +19,138 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     parameters = []
     for name in (a, b):
         parameters += [f"tma_{name}: cute.CopyAtom", f"s{name}_layout: cute.ComposedLayout"]
+    for x in plan.passing:
+        name = x.tensor.name
+        parameters += [f"tma_{name}: cute.CopyAtom", f"tma_tensor_{name}: cute.Tensor"]
+        parameters += [f"s{name}_layout: cute.ComposedLayout"]
+    parameters += ["tiled_mma: cute.TiledMma", *["part_mma: cute.TiledMma"] * bool(plan.passing)]
+    parameters += ["tiles_m: cutlass.Int32", "tiles_n: cutlass.Int32"]
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan),
         context=_epilogue(plan) | _context(plan),
-        parameters=(*parameters, "tiled_mma: cute.TiledMma"),
+        parameters=tuple(parameters),
         launched={f"m{name}": f"tma_tensor_{name}" for name in (a, b)},
-        largest=_largest(plan),
-        nvgpu=("OperandMajorMode", "cpasync", "warpgroup"),
+        nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in plan.passing), "warpgroup"),
     )
 
 
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
-    copies = f"schedule.copies.{plan.spec.output.name}"
+    copies, walk = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler"
+    parts = plan.columns // COLUMNS_OF_SLICE
     return (
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
-        Constant("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
         Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
+        *(
+            (
+                Constant("CLUSTER_M", str(plan.cluster[0]), "blocks of a cluster", "schedule.cluster"),
+                Constant("CLUSTER_N", str(plan.cluster[1]), "", "schedule.cluster"),
+            )
+            if plan.cluster_size > 1
+            else ()
+        ),
+        *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
+        *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
         Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
         Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {plan.spec.output.name}", copies),
         Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        *(
+            (
+                Constant("COLUMNS", str(plan.columns), "that a warpgroup stores at a time", copies),
+                Constant("PARTS", str(parts), "slices of so many columns", copies),
+                Constant("PIECES", "VALUES // SLICE // PARTS", "of a warpgroup's tile", copies),
+                Constant("BUFFERS", str(plan.buffers), "of each warpgroup for them", copies),
+            )
+            if plan.passing
+            else ()
+        ),
     )
 
 
 def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
-    product = "product = acc[None, part].load().reshape((SLICE,))"
-    return pointwise_context(plan, f"schedule.copies.{plan.spec.output.name}", accumulator=product)
+    lead = plan.spec.output.name
+    through: dict[str, Through] = {}
+    for x in plan.passing:
+        name = x.tensor.name
+        fragment = f"t{lead}r{name}_out"
+        registers = f"cute.make_rmem_tensor(((2, 2, SLICE // 4), 1, 1), {_type(x.tensor)})"
+        target = f"t{name}s{name}[None, None, part % PARTS, buffer]"
+        source = f"thr_store_{name}.retile({fragment})[None, None, 0]"
+        through[name] = Through(registers, [f"tiled_store_{name}", source, target])
+    product = "product = parts[None, part].load().reshape((SLICE,))"
+    path = f"schedule.copies.{lead}"
+    deeper = 12 if plan.passing else 8
+    found = pointwise_context(plan, path, accumulator=product, through=through, deeper=deeper)
+    loaded = [o.tensor.name for o in found["loaded"]]
+    direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
+    return found | {"direct": direct, "coordinates_read": bool(found["coordinates"])}
+
+
+def _type(tensor: Tensor) -> str:
+    return f"cutlass.{tensor.dtype.cutlass}"
 
 
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
-    first, _ = plan.tile_order
-    number = ("bidx", "bidy")
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    return {
+    clustered, several = plan.cluster_size > 1, plan.consumers > 1
+    passing = [_passing(x) for x in plan.passing]
+    group = "group" if several else "0"
+    users = "CONSUMERS" if plan.groups > 1 else ""
+    row = "row" if plan.groups == 1 else "row * CONSUMERS + group"
+    cluster = "CLUSTER_M * CLUSTER_N" if clustered else ""
+    across = f"BLOCKS // ({cluster})" if clustered else "BLOCKS"
+    options = [*["cluster=[CLUSTER_M, CLUSTER_N, 1]"] * clustered, *["use_pdl=True"] * plan.dependent]
+    return _walk(plan) | {
         "A": plan.a.tensor.name,
         "B": plan.b.tensor.name,
         "M": plan.m.upper(),
         "N": plan.n.upper(),
         "K": plan.k.upper(),
         "sides": [_side(plan, x, blocks) for x in plan.sides],
-        "operand_type": f"cutlass.{plan.a.tensor.dtype.cutlass}",
-        "block_coordinate": ", ".join(number[plan.tile_order.index(i)] for i in (0, 1)),
-        "grid": ", ".join(("grid_m", "grid_n") if first == 0 else ("grid_n", "grid_m")) + ", 1",
+        "passing": passing,
+        "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
+        "mapped": [*(x.tensor.name for x in plan.sides), *(x.tensor.name for x in plan.passing)],
+        "operand_type": _type(plan.a.tensor),
+        "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
+        "clustered": clustered,
+        "place_names": "x, y, first" if clustered else "_, _, first",
+        "users": " * ".join([*[users] * bool(users), *[str(plan.peers)] * (plan.peers > 1)]) or "1",
+        "uses_group": several and (plan.pingpong or bool(passing)),
+        "releasing": f"thr < {plan.peers}" if plan.peers > 1 else "thr == 0",
+        "release": f"cute.arch.mbarrier_arrive(empty + before{', peer' if plan.peers > 1 else ''})",
+        "rotates": bool(passing) and plan.pieces % plan.buffers > 0,
+        "own_barrier": f"3 + {group}" if several else "3",
+        "row_block": row,
+        "cluster_tile": f"({_times(blocks[plan.m], 'CLUSTER_M', plan)}, {_times(blocks[plan.n], 'CLUSTER_N', plan)})",
+        "clusters": f"cutlass.min(tiles_m * tiles_n, {across})" if plan.blocks is not None else "tiles_m * tiles_n",
+        "grid": "CLUSTER_M, CLUSTER_N, clusters" if clustered else "1, 1, clusters",
+        "launch_options": options,
         "row_first": False,
+    }
+
+
+def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
+    return f"{block} * {cluster}" if plan.cluster_size > 1 else block
+
+
+def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
+    """What is printed of the order of tiles."""
+    first, second = (("m", "n")[i] for i in plan.tile_order)
+    along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
+    if plan.band == 1:
+        places = {first: f"tile % tiles_{first}", second: f"tile // tiles_{first}"}
+    else:
+        places = {first: "turned", second: "band * BAND + place % width"}
+    return {
+        "along": along,
+        "across": across,
+        "along_letter": first,
+        "across_letter": second,
+        "coordinate": f"{places['m']}, {places['n']}",
     }
 
 
@@ -69,21 +158,45 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     """What is printed of A or B."""
     atom = f"{side.majorness}_SW{side.swizzle}"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
+    shares, is_a = side.shared_by > 1, side.letter == "A"
+    name = side.tensor.name
+    m, n = plan.cluster
+    # Blocks of a cluster are numbered along m first: those with the same rows are m apart
+    mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
     return {
-        "name": side.tensor.name,
+        "name": name,
         "box": box,
         "shape": f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)",
         "order": str(order),
         "atom": atom,
-        "stage": f"_smem_layout(warpgroup.SmemLayoutAtomKind.{atom}, {box}, {order[:2]})",
-        "tile": "m_tile" if side.letter == "A" else "n_tile",
-        "path": f"schedule.smem.{side.tensor.name}.swizzle",
+        "stage": _layout_call(atom, side.tensor, box, order),
+        "tile": "m_tile" if is_a else "n_tile",
+        "path": f"schedule.smem.{name}.swizzle",
+        "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
+        "rank": ("y" if is_a else "x") if shares else "0",
+        "mask": f"cutlass.Int16({mask}) << ({'x' if is_a else 'y * CLUSTER_M'})" if shares else "",
+        "masking": [f"mcast_mask=mask_{name}"] * shares,
+        "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
+        "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
     }
 
 
-def _largest(plan: WarpspecializedPlan) -> dict[str, str]:
-    """The largest size that the grid can count, by mode, as text."""
-    if plan.largest is None:
-        return {}
-    mode, most = plan.largest
-    return {mode: f"{most // plan.tile[mode]} * BLK_{mode.upper()}"}
+def _layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
+    return f"_smem_layout(warpgroup.SmemLayoutAtomKind.{atom}, {_type(tensor)}, {box}, {order[:2]})"
+
+
+def _passing(x: Passing) -> dict[str, Any]:
+    """What is printed of an output that passes shared memory."""
+    kind, order = f"{'K' if x.n_major else 'MN'}_SW{x.swizzle}", (0, 1, 2) if x.n_major else (1, 0, 2)
+    bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
+    plain = f"cute.nvgpu.CopyUniversalOp(), {_type(x.tensor)}, num_bits_per_copy={bits}"
+    matrices = f"warp.StMatrix8x8x16bOp({not x.n_major}, 4), {_type(x.tensor)}"
+    return {
+        "name": x.tensor.name,
+        "type": _type(x.tensor),
+        "atom": matrices if x.matrices else plain,
+        "tma_tensor": f"tma_tensor_{x.tensor.name}",
+        "kind": kind,
+        "order": str(order),
+        "piece": _layout_call(kind, x.tensor, "(64, COLUMNS)", order),
+    }

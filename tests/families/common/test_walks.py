@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from drawing_kit import ROOT, cells, example_walk, gemm, grid_of, module
 
 from cutegen.drawing.model import Grid
 from cutegen.families.common.walks import TILES
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 
 SPECS = sorted(
     p.stem for p in (ROOT / "specs").glob("*.yaml") if "op: rowwise" not in p.read_text()
@@ -21,11 +25,14 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     plan = module(spec).plan
     (sizes, _), grid = example_walk(plan), grid_of(module(spec), "tile-walk")
     modes = plan.spec.output.shape
-    tiles = [-(-sizes[mode] // plan.tile[mode]) for mode in modes]
+    extents = dict(zip(modes, getattr(plan, "cluster_tile", ()) or [plan.tile[mode] for mode in modes], strict=True))
+    tiles = [-(-sizes[mode] // extents[mode]) for mode in modes]
     partition = getattr(plan, "partition", "")
     expected: dict[str, set[tuple[int, ...]]] = {}
     for place in range(prod(tiles)):
-        if plan.spec.op == "gemm":  # coord = (bidx, bidy, None), or the other way round
+        if isinstance(plan, WarpspecializedPlan):
+            block, tile = str(place), _tile_coordinate(module(spec).text, plan.band)(place, *tiles)
+        elif plan.spec.op == "gemm":  # coord = (bidx, bidy, None), or the other way round
             tile = (place % tiles[0], place // tiles[0])
             block = f"{tile[0]},{tile[1]}"
         elif len(tiles) == 1:
@@ -41,7 +48,7 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
         expected.setdefault(block, set()).add(tile)
     for _, _, cell in cells(grid):
         start = cell.facts["start"]
-        tile = tuple(start[mode] // plan.tile[mode] for mode in modes)
+        tile = tuple(start[mode] // extents[mode] for mode in modes)
         assert tile in expected[cell.facts["block"]]
         cut_off = [m for m in modes if start[m] + _unit(grid, m) > sizes[m]]
         assert cell.facts["cut"] == cut_off and (("cut" in cell.lines) == bool(cut_off))
@@ -50,6 +57,15 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     plane = {block for block, owned in expected.items() if any(not any(tile[:-2]) for tile in owned)}
     assert drawn == plane or grid.left_out
     assert {cell.facts["order"] for _, _, cell in cells(grid)} <= set(range(len(expected)))
+
+
+def _tile_coordinate(text: str, band: int) -> Callable[..., tuple[int, ...]]:
+    """The function of a gemm's module that says which tile has a number, on Python's integers."""
+    source = text[text.index("def tile_coordinate(") :].split("\n\n\n")[0]
+    found: dict[str, Any] = {"BAND": band, "cutlass": SimpleNamespace(min=min)}
+    exec(source, found)
+    made: Callable[..., tuple[int, ...]] = found["tile_coordinate"]
+    return made
 
 
 def _unit(grid: Grid, mode: str) -> int:

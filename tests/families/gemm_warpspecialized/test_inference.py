@@ -54,11 +54,13 @@ def test_everything_is_inferred_from_the_atom_and_resolves_to_itself() -> None:
 @pytest.mark.parametrize(
     ("more", "tile", "stages", "swizzles"),
     [
-        ("static: {K: 100}\n", (128, 256, 64), 2, (128, 128)),
-        ("static: {M: 50, N: 100}\n", (64, 104, 64), 4, (128, 128)),
-        ("  tiler: {K: 32}\n", (128, 256, 32), 4, (64, 64)),
-        ("  tiler: {K: 16}\n", (128, 256, 16), 4, (32, 32)),
+        ("  scheduler: {kind: grid}\nstatic: {K: 100}\n", (128, 256, 64), 2, (128, 128)),
+        ("static: {M: 50, N: 100}\n", (64, 112, 64), 8, (128, 128)),
+        ("  tiler: {K: 32}\n", (128, 256, 32), 8, (64, 64)),
+        ("  tiler: {K: 16}\n", (128, 256, 16), 8, (32, 32)),
         ("  warps: {consumers: 3}\n  tiler: {N: 128}\n", (192, 128, 64), 4, (128, 128)),
+        ("  warps: {roles: pingpong}\n", (128, 192, 64), 4, (128, 128)),
+        ("  tiler: {M: 256}\n", (256, 128, 64), 4, (128, 128)),
         ("  tiler: {N: 256, K: 128}\n", (128, 256, 128), 2, (128, 128)),
     ],
 )
@@ -82,25 +84,50 @@ def test_three_warpgroups_have_columns_that_fit_the_registers_they_start_with() 
     assert plan.tile == {"M": 192, "N": 192, "K": 64} and plan.consumer_registers == 160
 
 
+def test_two_blocks_share_loads_of_b_unless_there_is_one_tile_of_rows() -> None:
+    plan, _ = planned(HEAD)
+    assert (plan.cluster, plan.a.shared_by, plan.b.shared_by, plan.peers, plan.blocks) == ((2, 1), 1, 2, 2, 132)
+    assert planned(HEAD + "static: {M: 128}\n")[0].cluster == (1, 1)
+    both, _ = planned(HEAD + "  cluster: {M: 3, N: 2}\n")
+    assert (both.a.shared_by, both.b.shared_by, both.peers, both.blocks) == (2, 3, 4, 132)
+    alone, _ = planned(HEAD + "  cluster: {M: 2}\n  copies: {B: {atom: tma}}\n")
+    assert (alone.cluster_size, alone.peers) == (2, 1)
+
+
+def test_outputs_pass_shared_memory_where_tensor_maps_can_store_them() -> None:
+    plan, _ = planned(HEAD)
+    assert [x.tensor.name for x in plan.passing] == ["C"] and (plan.columns, plan.buffers) == (64, 2)
+    assert not plan.pointwise.masked  # tensor maps leave out what lies beyond the end
+    pingpong, _ = planned(HEAD + "  warps: {roles: pingpong}\n")
+    assert (pingpong.columns, pingpong.buffers, pingpong.consumer_registers) == (64, 4, 240)
+    wide, _ = planned(HEAD.replace("dtype: bf16, role", "dtype: f32, role"))
+    assert (wide.columns, wide.passing[0].swizzle) == (32, 128)
+    direct, _ = planned(HEAD.replace("role", "align: 2, role"))
+    assert not direct.passing and direct.pointwise.masked == ("M", "N")
+    assert not planned(HEAD + "  tiler: {N: 8}\n")[0].passing
+
+
 def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
     """An output stored in pairs asks for 4 bytes, and one stored by element for those of an element."""
 
     def alignments(more: str) -> list[int | None]:
         return [tensor.align for tensor in planned(HEAD + more)[0].spec.tensors]
 
-    assert alignments("") == [16, 16, 2]
-    assert alignments("divisible: {N: 2}\n") == [16, 16, 4]
+    direct = "  copies: {C: {atom: universal}}\n"
+    assert alignments("") == [16, 16, 16]
+    assert alignments(direct) == [16, 16, 2]
+    assert alignments(direct + "divisible: {N: 2}\n") == [16, 16, 4]
 
 
 def test_accumulators_lie_as_ptx_says() -> None:
-    """PTX ISA 9.1, section 9.7.15.5.1.1, of every thread and register of two warpgroups and 24 columns."""
-    layout = accumulator_layout(2, 24, (1000, 1))
+    """PTX ISA 9.1, section 9.7.15.5.1.1, of two warpgroups, each with two blocks of rows, and 24 columns."""
+    layout = accumulator_layout(2, 24, (1000, 1), 2)
     threads, values = ([*offsets(mode)] for mode in (layout_mode(layout, 0), layout_mode(layout, 1)))
-    assert mode_sizes(layout) == (256, 12)
+    assert mode_sizes(layout) == (256, 24)
     for t, first in enumerate(threads):
         for i, step in enumerate(values):
-            row = 64 * (t // 128) + 16 * (t % 128 // 32) + t % 32 // 4 + 8 * (i // 2 % 2)
-            column = 8 * (i // 4) + 2 * (t % 4) + i % 2
+            row = 128 * (i // 12) + 64 * (t // 128) + 16 * (t % 128 // 32) + t % 32 // 4 + 8 * (i // 2 % 2)
+            column = 8 * (i % 12 // 4) + 2 * (t % 4) + i % 2
             assert divmod(first + step, 1000) == (row, column)
 
 
@@ -113,19 +140,20 @@ def layout_mode(layout, index):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"consumers": 1}, "have the rows of a tile of M"),
+        ({"tile": {"M": 192, "N": 256, "K": 64}}, "have the rows of a tile of M"),
         ({"stage_bytes": 16384}, "expects the bytes"),
+        ({"passing": ()}, "is not stored"),
     ],
 )
-def test_a_wrong_plan_is_not_proved(change: dict[str, int], text: str) -> None:
-    plan = replace(planned(HEAD)[0], **change)
+def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> None:
+    plan = replace(planned(HEAD)[0], **change)  # type: ignore[arg-type]
     assert [claim.text for claim in FAMILY.claims(plan) if not claim.holds and text in claim.text]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 256}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 160}\n", "CG302"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {N: 260}\n", "CG302"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {K: 24}\n", "CG302"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {K: 100000}\n", "CG302"),
@@ -146,7 +174,16 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, int], text: str) -> None:
         ),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 192, N: 256}\n", "CG305"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\nstatic: {M: 1}\n", "CG306"),
-        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\nstatic: {N: 33554432}\n", "CG259"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  tiler: {M: 256, N: 256}\n", "CG305"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {roles: pingpong, consumers: 3}\n", "CG302"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  cluster: {M: 4, N: 4}\n", "CG307"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  scheduler: {blocks: 33}\n", "CG307"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  scheduler: {kind: grid, blocks: 4}\n", "CG307"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {columns: 48}}\n", "CG308"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {atom: universal, stages: 2}}\n", "CG308"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {atom: tma_multicast}}\n", "CG203"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {A: {atom: universal}}\n", "CG203"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  cluster: {K: 2}\n", "CG116"),
         ("A @ B.T\n", "A @ B.T * warp\nscalars: {warp: f32}\n", "CG113"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 64}}\ndivisible: {N: 4}\n", "CG237"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 8}}\n", "CG236"),

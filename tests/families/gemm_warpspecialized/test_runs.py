@@ -15,7 +15,15 @@ pytest.importorskip("cutlass")
 
 
 def module(
-    a: str = "K", b: str = "K", dtype: str = "bf16", tensors: str = "", compute: str = "A @ B.T", more: str = ""
+    a: str = "K",
+    b: str = "K",
+    dtype: str = "bf16",
+    tensors: str = "",
+    compute: str = "A @ B.T",
+    more: str = "",
+    tiler: str = "{M: 128, N: 64, K: 32}",
+    schedule: str = "",
+    c: str = "f32",
 ) -> Module:
     text = f"""\
 cutegen: 1
@@ -24,13 +32,13 @@ op: gemm
 tensors:
   A: {{shape: [M, K], dtype: {dtype}, major: {a}}}
   B: {{shape: [N, K], dtype: {dtype}, major: {b}}}
-  C: {{shape: [M, N], dtype: f32, role: inout}}
+  C: {{shape: [M, N], dtype: {c}, role: inout}}
 {tensors}scalars: {{beta: f32}}
 compute: C = {compute} + beta * C
 schedule:
-  tiler: {{M: 128, N: 64, K: 32}}
+  tiler: {tiler}
   mma: {{atom: wgmma}}
-{more}"""
+{schedule}{more}"""
     return generate(text, "specs/x.yaml").modules[0]
 
 
@@ -50,38 +58,109 @@ def outcomes(made: Module, folder: Path, text: str | None = None, cases: tuple[C
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "dtype", "tensors", "compute"),
+    ("a", "b", "dtype", "tensors", "compute", "schedule"),
     [
-        ("K", "K", "bf16", "  bias: {shape: [N], dtype: bf16}\n", "relu(A @ B.T + bias)"),
-        ("M", "N", "f16", "", "2 * (A @ B.T)"),
-        ("K", "N", "bf16", "  R: {shape: [M, N], dtype: bf16}\n", "where(coord(M) > 3, A @ B.T, R)"),
-        ("M", "K", "f16", "", "A @ B.T"),
+        (
+            "K",
+            "K",
+            "bf16",
+            "  bias: {shape: [N], dtype: bf16}\n",
+            "relu(A @ B.T + bias)",
+            "  warps: {roles: pingpong}\n",
+        ),
+        ("M", "N", "f16", "", "2 * (A @ B.T)", "  cluster: {M: 2, N: 2}\n"),
+        ("K", "N", "bf16", "  R: {shape: [M, N], dtype: bf16}\n", "where(coord(M) > 3, A @ B.T, R)", ""),
+        ("M", "K", "f16", "", "A @ B.T", "  copies: {C: {atom: universal}}\n  cluster: {M: 1, N: 2}\n"),
     ],
 )
-def test_right(a: str, b: str, dtype: str, tensors: str, compute: str, tmp_path: Path) -> None:
-    assert outcomes(module(a, b, dtype, tensors, compute), tmp_path) == []
+def test_right(a: str, b: str, dtype: str, tensors: str, compute: str, schedule: str, tmp_path: Path) -> None:
+    assert outcomes(module(a, b, dtype, tensors, compute, schedule=schedule), tmp_path) == []
+
+
+@pytest.mark.parametrize("major", ["M", "N"])
+def test_outputs_of_16_bits_go_to_shared_memory_by_stmatrix(major: str, tmp_path: Path) -> None:
+    made = module(c=f"bf16, major: {major}")
+    assert f"StMatrix8x8x16bOp({major == 'M'}, 4)" in made.text
+    assert outcomes(made, tmp_path, cases=(SEVERAL,)) == []
+
+
+def test_two_blocks_of_rows_of_each_warpgroup(tmp_path: Path) -> None:
+    made = module(tiler="{M: 256, N: 32, K: 32}", schedule="  scheduler: {raster: N, swizzle: 1}\n")
+    assert made.plan.row_blocks == 2  # type: ignore[attr-defined]
+    assert outcomes(made, tmp_path, cases=(SEVERAL,)) == []
 
 
 def test_whole_tiles_of_a_fixed_depth_have_no_masks_and_nothing_to_clear(tmp_path: Path) -> None:
-    made = module(more="divisible: {M: 128, N: 64}\nstatic: {K: 96}\n")
+    made = module(more="divisible: {M: 256, N: 64}\nstatic: {K: 96}\n")
     assert "elem_less" not in made.text and "acc.fill" not in made.text
     whole = Case("whole", "", {"M": 256, "N": 128, "K": 96}, "padded", "integers")
     assert outcomes(made, tmp_path, cases=(whole,)) == []
 
 
-COUNT = "cute.arch.mbarrier_init(empty + stage, {})"
-CLEARED = """\
-        if k_tiles == 0:
-            acc.fill(0.0)  # which the first product would not add to
+BARRIER = "                cute.arch.barrier(barrier_id=3 + group, number_of_threads=128)\n"
+FENCE = '                cute.arch.fence_proxy("async.shared", space="cta")\n'
+RELEASE = """\
+                if k_tile > 0:
+                    if thr < 2:
+                        cute.arch.mbarrier_arrive(empty + before, peer)
+"""
+CLUSTER = """\
+    cute.arch.cluster_arrive_relaxed()
+    cute.arch.cluster_wait()
 """
 MISTAKES = {
-    "a tile is given back before it is multiplied": ("            warpgroup.wait_group(0)\n", ""),
-    "one warpgroup gives a tile back": (COUNT.format("CONSUMERS"), COUNT.format("1")),
+    "a tile is given back while it is multiplied": ("wait_group(1)", "wait_group(2)"),
+    "a tile is stored before it is summed": ("            warpgroup.wait_group(0)\n", ""),
+    "products are not fenced": ("                warpgroup.fence()\n", ""),
+    "one block gives a tile back": ("CONSUMERS * 2)", "CONSUMERS)"),
+    "no tile is given back but the last": (RELEASE, ""),
+    "the last tile is not given back": (
+        "            if k_tiles > 0:\n                if thr < 2:",
+        "            if False:\n                if thr < 2:",
+    ),
+    "tiles are given back to oneself only": (
+        "cute.arch.mbarrier_arrive(empty + before, peer)\n                before",
+        "cute.arch.mbarrier_arrive(empty + before)\n                before",
+    ),
     "the first wait for a free stage waits": ("(turn + 1) % 2", "turn % 2"),
+    "a load does not wait for a free stage": (
+        "                    cute.arch.mbarrier_wait(empty + stage, (turn + 1) % 2)\n",
+        "",
+    ),
+    "a product does not wait for its tile": ("                cute.arch.mbarrier_wait(full + stage, turn % 2)\n", ""),
     "fewer bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 8192"),
-    "no zeros where there is nothing to sum": (CLEARED, ""),
+    "more bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 16384"),
+    "no zeros where there is nothing to sum": ("                acc.fill(0.0)", "                acc.fill(1.0)"),
+    "the sum of the tile before goes on": ("            tiled_mma.set(warpgroup.Field.ACCUMULATE, False)\n", ""),
     "all steps multiply the first": ("tCrB[None, None, k_block, stage]", "tCrB[None, None, 0, stage]"),
+    "both blocks take the tile of one": (
+        "CLUSTER_M + x, n_tile * CLUSTER_N + y\n            gC",
+        "CLUSTER_M, n_tile * CLUSTER_N + y\n            gC",
+    ),
+    "the other half of a shared tile": (
+        "                x,\n                cute.make_layout(CLUSTER_M)",
+        "                1 - x,\n                cute.make_layout(CLUSTER_M)",
+    ),
+    "a load for one block of two": ("cutlass.Int16(3) << (y * CLUSTER_M)", "cutlass.Int16(1) << (y * CLUSTER_M)"),
+    "barriers are used before all blocks have made them": (CLUSTER, "    cute.arch.sync_threads()\n"),
+    "a block ends before its peers": ("    cute.arch.cluster_arrive()\n    cute.arch.cluster_wait()\n", ""),
+    "a buffer is written while it is stored": (
+        "                    cute.arch.cp_async_bulk_wait_group(BUFFERS - 1, read=True)\n",
+        "                    pass\n",
+    ),
+    "a buffer is waited for too little": ("wait_group(BUFFERS - 1, read=True)", "wait_group(BUFFERS, read=True)"),
+    "others write before the buffer is free": ("read=True)\n" + BARRIER, "read=True)\n"),
+    "a piece is stored before all have written it": (FENCE + BARRIER, FENCE),
+    "a store does not see what was written": (FENCE, ""),
+    "the block ends before its stores have read": (
+        "            cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
+        "            pass\n",
+    ),
+    "tensors are read before the kernel that writes them ends": ("    cute.arch.griddepcontrol_wait()\n", ""),
+    "both warpgroups share their buffers": ("group * BUFFERS + ", ""),
+    "a piece goes to the rows of the other warpgroup": ("row * CONSUMERS + group", "row * CONSUMERS + 1 - group"),
 }
+SEVERAL = Case("several", "", {"M": 300, "N": 152, "K": 104}, "padded", "integers", blocks=2)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -89,4 +168,5 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
     made = module()
     assert made.text.count(old) == 1, made.text
-    assert outcomes(made, tmp_path, made.text.replace(old, new))
+    cases = (SEVERAL, CASES[3]) if "zeros" in mistake else (SEVERAL,)
+    assert outcomes(made, tmp_path, made.text.replace(old, new), cases)

@@ -9,10 +9,11 @@ RULES: tuple[Rule, ...] = (
     Rule("CG236", epilogue.access),
     Rule("CG237", epilogue.run),
     Rule("CG238", epilogue.aligned),
-    Rule("CG259", epilogue.grid),
     Rule("CG302", tiles.made, basic=True),
     Rule("CG303", tiles.swizzled, basic=True),
     Rule("CG304", tiles.shared_memory),
     Rule("CG305", tiles.registers),
     Rule("CG306", operands.mapped, basic=True),
+    Rule("CG307", tiles.clustered, basic=True),
+    Rule("CG308", tiles.pieces, basic=True),
 )

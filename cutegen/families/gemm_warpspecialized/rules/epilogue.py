@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from cutegen.families.common.rules import accesses, grids
-from cutegen.families.gemm_warpspecialized.planning import tile_order
-from cutegen.families.gemm_warpspecialized.product import product_of, tile_of, vector_of
+from cutegen.families.common.rules import accesses
+from cutegen.families.gemm_warpspecialized.product import product_of, vector_of
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Say
@@ -49,9 +48,3 @@ def run(spec: Spec, say: Say) -> None:
 def aligned(spec: Spec, say: Say) -> None:
     """Every access is aligned to its own width, which is what a tensor's `align` promises."""
     accesses.aligned(spec, say, spec.output, vector_of(spec), _path(spec), partial(_better, spec, say))
-
-
-def grid(spec: Spec, say: Say) -> None:
-    """A fixed size across the raster has no more tiles than a grid counts along y."""
-    mode = spec.output.shape[tile_order(spec)[1]]
-    grids.across(spec, say, mode, tile_of(spec.schedule, mode))

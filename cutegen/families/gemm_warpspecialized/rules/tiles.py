@@ -8,43 +8,54 @@ from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm_warpspecialized.product import (
+    ALIGN,
     COLUMNS,
     DEPTH_BYTES,
+    GRANULE,
     MAX_EXTENT,
     MOST_COLUMNS,
+    PASSING_BITS,
     ROWS,
+    WARPGROUP,
     accumulators,
+    cluster_of,
     contiguous_bytes,
+    groups_of,
     is_sound,
+    output_bytes,
+    passing,
     product_of,
     smem_bytes,
     threads_of,
     tile_of,
 )
-from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec
+from cutegen.families.gemm_warpspecialized.schedule import MOST_CLUSTER, SWIZZLES, Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
 
-MOST_ROWS = 3 * ROWS
 LEAST, MOST, STEP = 24, 240, 8  # registers of setmaxnreg
 UNIT = 16  # columns: of what is offered
 BESIDE = 26  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
 
 
 def made(spec: Spec, say: Say) -> None:
-    """Each warpgroup that multiplies has 64 rows; a product has 8 to 256 columns, and 32 bytes along k."""
+    """Each warpgroup that multiplies has whole 64 rows; a product has 8 to 256 columns, and 32 bytes along k."""
     schedule, product = spec.schedule, product_of(spec)
-    tiler, consumers = schedule.tiler or {}, schedule.warps.consumers
+    tiler, warps = schedule.tiler or {}, schedule.warps
     rows, columns, depth = (tiler.get(mode) for mode in (product.m, product.n, product.k))
     unit = DEPTH_BYTES // product.a.dtype.bytes
-    if rows is not None and (rows % ROWS or rows // ROWS != (consumers or rows // ROWS) or rows > MOST_ROWS):
-        asked = ("schedule", "warps", "consumers") not in say.inferred and consumers is not None
-        wanted = (ROWS * consumers,) if asked and consumers else (max(ROWS, min(MOST_ROWS, rows // ROWS * ROWS)), ROWS)
-        whose = count(consumers, "warpgroup") if asked and consumers else "1 to 3 warpgroups"
+    if warps.roles == "pingpong" and warps.consumers not in (None, 2):
+        message = f"{count(warps.consumers or 0, 'warpgroup')} would take turns with tiles, and pingpong is of two"
+        say(message, "schedule", "warps", "consumers", help="write `consumers: 2`, or `roles: cooperative`")
+        return
+    groups = groups_of(schedule)
+    if rows is not None and rows % (ROWS * groups):
+        whose = "a warpgroup" if groups == 1 else f"{groups} warpgroups that share them"
+        near = max(1, rows // (ROWS * groups)) * ROWS * groups
         say(
-            f"the tile has {rows} rows, and they are {ROWS} for each of {whose} that multiply",
+            f"the tile has {rows} rows, and they are multiples of {ROWS} for {whose}",
             *("schedule", "tiler", product.m),
-            help=lambda: _with(spec, say, "tiler", product.m, wanted),
+            help=lambda: _with(spec, say, "tiler", product.m, (near, ROWS * groups, ROWS)),
         )
     if columns is not None and (columns % COLUMNS or columns > MOST_COLUMNS):
         near = min(MOST_COLUMNS, -(-columns // COLUMNS) * COLUMNS)
@@ -105,7 +116,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
     short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
     if not short:
         return
-    stages = spec.schedule.pipeline.stages or 1
+    stages, outputs = spec.schedule.pipeline.stages or 1, output_bytes(spec)
 
     def help() -> str | None:
         fewer = range(stages - 1, 0, -1)
@@ -119,7 +130,8 @@ def shared_memory(spec: Spec, say: Say) -> None:
     message = (
         f"{count(stages, 'stage')} take{'s' * (stages == 1)} {total} bytes of shared memory, and a block of {room}"
     )
-    say(message, "schedule", "pipeline", "stages", help=help)
+    notes = (f"{outputs} of them for outputs on their way",) if outputs else ()
+    say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
 
 
 def registers(spec: Spec, say: Say) -> None:
@@ -149,13 +161,79 @@ def registers(spec: Spec, say: Say) -> None:
             help=f"write `consumer: {most}`",
         )
         return
-    needed = accumulators(spec) + BESIDE
-    if needed > start:
-        n = product_of(spec).n
-        fewer = 2 * (start - BESIDE) // UNIT * UNIT
-        say(
-            f"a thread has {accumulators(spec)} accumulators and needs some {BESIDE} registers more, and starts with "
-            f"{start}",
-            *("schedule", "tiler", n),
-            help=(lambda: _with(spec, say, "tiler", n, (fewer,))) if fewer > 0 else None,
-        )
+    n, columns = product_of(spec).n, tile_of(spec.schedule, product_of(spec).n)
+    for held, room, what in (
+        (columns * ROWS // WARPGROUP, start, "starts with"),
+        (accumulators(spec), consumer, "has"),
+    ):
+        if held + BESIDE > room:
+            fewer = columns * (room - BESIDE) // held // UNIT * UNIT
+            whose = "of one wgmma" if what == "starts with" else "accumulators"
+            say(
+                f"a thread holds {held} {whose} and needs some {BESIDE} registers more, and {what} {room}",
+                *("schedule", "tiler", n),
+                help=partial(_with, spec, say, "tiler", n, (fewer, fewer - UNIT)) if fewer > 0 else None,
+            )
+            return
+
+
+def clustered(spec: Spec, say: Say) -> None:
+    """A cluster has at most 8 blocks, and blocks of a persistent kernel are whole clusters."""
+    (m, n), walk = cluster_of(spec), spec.schedule.scheduler
+    if m * n > MOST_CLUSTER:
+        message = f"a cluster of {m} * {n} = {m * n} blocks, and it has {MOST_CLUSTER} at most"
+        mode = product_of(spec).n if n > 1 else product_of(spec).m
+        say(message, "schedule", "cluster", mode, help=lambda: _with(spec, say, "cluster", mode, (4, 2, 1)))
+    elif walk.blocks is not None and walk.kind == "grid":
+        message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
+        say(message, "schedule", "scheduler", "blocks", help="write `kind: persistent`, or leave `blocks` out")
+    elif walk.blocks is not None and walk.blocks % (m * n):
+        near = max(1, walk.blocks // (m * n)) * m * n
+        message = f"{walk.blocks} blocks are no whole clusters of {m * n}"
+        say(message, "schedule", "scheduler", "blocks", help=f"write `blocks: {near}`")
+
+
+def pieces(spec: Spec, say: Say) -> None:
+    """Outputs pass shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps take
+    them.
+    """
+    through, copies, n = passing(spec), spec.schedule.copies, product_of(spec).n
+    if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
+        return
+    tile, first = tile_of(spec.schedule, n), None
+    for tensor in spec.outputs:
+        copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
+        if (copy.atom == "tma") != (copy.through == "smem"):
+            message = f"`{tensor.name}` is stored by tensor maps if and only if it passes shared memory"
+            say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
+            return
+        if tensor not in through:
+            for word in ("columns", "stages"):
+                if getattr(copy, word) is not None:
+                    message = f"`{tensor.name}` is stored from registers, and has no `{word}` in shared memory"
+                    say(message, *where, word, help="write `atom: tma`, or leave it out")
+                    return
+            continue
+        if tensor.dtype.bits not in PASSING_BITS:
+            message = f"`{tensor.name}` is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
+            say(message, *where, "atom", help="write `atom: universal`")
+            return
+        if tensor.align is not None and tensor.align % ALIGN:
+            message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
+            say(message, "tensors", tensor.name, "align", help=f"write `align: {ALIGN}`, or `atom: universal`")
+            return
+        if copy.columns is None or copy.columns % GRANULE or tile % copy.columns:
+            found = f"{copy.columns} columns" if copy.columns else f"no multiple of {GRANULE} columns"
+            message = (
+                f"{found} of a tile of {tile} are stored at a time, and pieces of the tile are multiples of {GRANULE}"
+            )
+            fitting = [c for c in (64, 48, 32, 16) if tile % c == 0]
+            help = f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {-(-tile // 16) * 16}` in the tiler"
+            say(message, *where, "columns" if copy.columns else "atom", help=help)
+            return
+        first = first or copy
+        if (copy.columns, copy.stages) != (first.columns, first.stages):
+            message = f"outputs pass shared memory together: `{tensor.name}` with the columns and stages of the first"
+            word = "columns" if copy.columns != first.columns else "stages"
+            say(message, *where, word, help=f"write `{word}: {getattr(first, word)}`")
+            return

@@ -1,0 +1,66 @@
+"""What to run a gemm whose warps have roles on besides what breaks any: more tiles than there are clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.verification.wishes import Wish, derived
+
+_VALUE = 1.2e-6  # seconds of the emulator for an element of a tile on its way from accumulators to memory
+
+
+def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases of any family that tell something of this one.
+
+    Tensor maps bring zeros from beyond every end alike, and leave out what is stored there: sizes one by one around the
+    tile's tell of predicates, which only a kernel with accesses from registers has. How many tiles of the sum there are
+    tells of barriers, once for fewer than stages, once for more.
+    """
+    modes = (plan.m, plan.n, plan.k)
+    alone = {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
+    repeated = {
+        "tile",
+        "primes integers",
+        "small primes",
+        "several tiles",
+        "several and a residue",
+        "padded",
+        "padded residue",
+        "offset",
+    }
+    stages = plan.stages or 1
+    counts = {n for n in (1, stages - 1, stages, stages + 1, 2 * stages + 1) if n}
+    depths = {f"{plan.k} {n} tiles{more}" for n in counts for more in ("", " and 1")}
+    depths -= {f"{plan.k} 1 tiles", f"{plan.k} {stages + 1} tiles and 1"}
+    left_out = repeated | depths | (set() if plan.pointwise.masked else alone | {"offset residue"})
+    yield from (wish for wish in derived(plan, tiles) if wish.name not in left_out)
+
+
+def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """Tiles that few clusters walk one after the other, each of which ends in another stage than the one before."""
+    if plan.blocks is None:
+        return
+    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+    extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    # Tiles of the sum, of which a number of tiles are no whole number of stages
+    steps = 1 if plan.stages == 2 else 2
+    sizes = {along: 2 * extent[along] + 1, across: extent[across] + 1, plan.k: steps * plan.tile[plan.k] - 1}
+    clusters = 2 if plan.pingpong else 1  # of which each then has an odd number of tiles, or all
+    why = "few clusters walk all tiles: stages, barriers and accumulators are used from tile to tile"
+    yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=clusters * plan.cluster_size)
+
+
+def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
+    """Thread blocks of a launch: whole clusters, of which there are no more than tiles."""
+    clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    return clusters * plan.cluster_size if plan.blocks is None else min(clusters * plan.cluster_size, plan.blocks)
+
+
+def value_seconds(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
+    """What the emulator takes for the epilogues: every tile of every cluster is a whole one."""
+    results = prod(
+        -(-sizes[mode] // extent) * extent for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True)
+    )
+    return _VALUE * results
