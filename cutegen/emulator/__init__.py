@@ -30,10 +30,12 @@ Where blocks of a cluster, threads at an mbarrier or some warps of a block meet,
 (`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a
 warp that meet at several shuffles or votes of one kind, in different branches (fault kind `converged`); different
 stores by tensor maps of several threads of a warp at once; and to rely on an asynchronous store or copy for the order
-of anything but its own bytes. Some that it does not allow are not seen: an mbarrier instruction whose scope is too
-small, as each is taken to be as wide as the cluster; a bulk copy that reads global memory which the kernel has written
-without a proxy fence; a try of an mbarrier whose answer the kernel does not look at, if the phase had ended in every
-order that ran; and zeros that are written to accumulators behind the fence that ought to follow.
+of anything but its own bytes. In a launch by programmatic stream serialization (use_pdl), a thread that touches a
+tensor must have executed griddepcontrol.wait, or be ordered after a thread of its block or cluster that has, also for
+what no earlier kernel writes (fault kind `early`). Some that PTX does not allow are not seen: an mbarrier instruction
+whose scope is too small, as each is taken to be as wide as the cluster; a bulk copy that reads global memory which the
+kernel has written without a proxy fence; a try of an mbarrier whose answer the kernel does not look at, if the phase
+had ended in every order that ran; and zeros that are written to accumulators behind the fence that ought to follow.
 """
 
 from __future__ import annotations

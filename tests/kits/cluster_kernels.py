@@ -121,3 +121,33 @@ class Ranks:
     def kernel(self, mX: cute.Tensor, mY: cute.Tensor):
         x, y, _ = cute.arch.block_idx()
         mY[x, y] = cute.arch.block_idx_in_cluster()
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Y = 4 * X by two launches, each of which doubles; a block takes a row, whose first `THREADS` elements it has.
+
+    With `early` the launches need not wait for what is ahead of them to end.
+    """
+
+    early: bool = True
+
+    TARGETS: ClassVar[tuple[str, ...]] = ("sm_90a",)
+
+    def compile_for(self, arch: str, options: tuple[Any, ...] = ()) -> Any:
+        """The compiled `launch`."""
+        return compiled(self.launch, arch, options, Float32)
+
+    @cute.jit
+    def launch(self, mX: cute.Tensor, mY: cute.Tensor, stream: Any):
+        grid, block = [mX.shape[0], 1, 1], [THREADS, 1, 1]
+        self.kernel(mX, mY).launch(grid=grid, block=block, stream=stream, use_pdl=self.early)
+        self.kernel(mY, mY).launch(grid=grid, block=block, stream=stream, use_pdl=self.early)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mY: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        row, _, _ = cute.arch.block_idx()
+        cute.arch.griddepcontrol_wait()
+        mY[row, tidx] = mX[row, tidx] * 2
+        cute.arch.griddepcontrol_launch_dependents()

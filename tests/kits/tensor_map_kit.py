@@ -54,19 +54,19 @@ def _extra(given: list[BoundTensor], more: dict[str, Any]) -> bytes:
     return bytes(48) + tensor_map(given[0].told, **more)
 
 
-def run(body: str, role: str = "in", *, blocks: int = 1, seed: int = 0, **more: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A and B after a kernel of that body, in one cluster; `more` is as for `tensor_map`."""
+def run(
+    body: str, role: str = "in", *, blocks: int = 1, seed: int = 0, early: bool = False, **more: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """A and B after a kernel of that body, in one cluster; `more` is as for `tensor_map`, the rest for `launch`."""
     given, a = bound(role, blocks)
-    report = go(
-        mapped_kernel(body), given, grid=blocks, block=THREADS, cluster=blocks, seed=seed, extra=_extra(given, more)
-    )
+    launched = {"grid": blocks, "block": THREADS, "cluster": blocks, "seed": seed, "early": early}
+    report = go(mapped_kernel(body), given, extra=_extra(given, more), **launched)
     assert report.ok, str(report)
     return a, given[1].bytes().view(np.uint32).copy()
 
 
-def wrong(body: str, role: str = "in", *, blocks: int = 1, seed: int = 0, **more: Any) -> Any:
+def wrong(body: str, role: str = "in", *, blocks: int = 1, seed: int = 0, early: bool = False, **more: Any) -> Any:
     """The fault of the same."""
     given, _ = bound(role, blocks)
-    return fault(
-        mapped_kernel(body), given, grid=blocks, block=THREADS, cluster=blocks, seed=seed, extra=_extra(given, more)
-    )
+    launched = {"grid": blocks, "block": THREADS, "cluster": blocks, "seed": seed, "early": early}
+    return fault(mapped_kernel(body), given, extra=_extra(given, more), **launched)

@@ -18,6 +18,7 @@ Kind = Literal[
     "race",  # two threads, one shared word, one of them writes, no barrier between
     "unordered",  # the same for global memory
     "non-coherent",  # ld.global.nc of what the kernel writes
+    "early",  # global memory before griddepcontrol.wait, in a launch that may start before those ahead of it have ended
     "barrier",  # not every thread reaches it, or a thread arrives that it does not expect
     "mbarrier",  # one that is not there, or not known to be; too many arrivals; a phase that parity cannot tell
     "cluster",  # shared memory of a peer that is not known to have started, or may have exited; a rank without block

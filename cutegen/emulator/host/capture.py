@@ -28,12 +28,9 @@ from cutegen.emulator.host.limits import (
 from cutegen.errors import CutegenError
 
 _CPU, _CUDA = 1, 2  # kDLCPU, kDLCUDA
-_NO_ATTRIBUTE = {
-    0: "ignored",
-    2: "cooperative",
-    6: "programmatic stream serialization",
-}  # launch attributes that mean nothing while they are zero
+_NO_ATTRIBUTE = {0: "ignored", 2: "cooperative"}  # launch attributes that mean nothing while they are zero
 _CLUSTER = 4  # the launch attribute of the cluster's sizes
+_EARLY = 6  # programmatic stream serialization: that of a launch that need not wait for the one before to end
 _NON_PORTABLE = 14  # the attribute of kernels that allows clusters of more than 8 blocks
 # V: bfloat16, which numpy lacks, as it does e4m3fn and e5m2
 _DLPACK_CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4, "e4m3fn": 10, "e5m2": 12}
@@ -50,7 +47,8 @@ class Launch:
     `shared` is the dynamic shared memory of a block in bytes. `parameters` are the bytes of the parameter space, laid
     out as the PTX declares it. `device` is the number of the CUDA device that was current. `stream` is the handle of
     the stream that it goes on: `CURRENT_STREAM`, or one that the host code has from elsewhere. `cluster` are the sizes
-    of a cluster in blocks, as (x, y, z).
+    of a cluster in blocks, as (x, y, z). `early` says that it may start before what is ahead of it in the stream has
+    ended.
     """
 
     kernel: str
@@ -61,6 +59,7 @@ class Launch:
     device: int = 0
     stream: int = CURRENT_STREAM
     cluster: tuple[int, int, int] = (1, 1, 1)
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -238,18 +237,21 @@ class HostCode:
 
     def _on_cudaLaunchKernelEx(self, config: int, function: int, arguments: int) -> None:
         launch = _Config.from_address(config)
-        cluster = (1, 1, 1)
+        cluster, early = (1, 1, 1), False
         for i in range(launch.count):
             attribute = _Attribute.from_address(launch.attributes + i * ctypes.sizeof(_Attribute))
             values = tuple(attribute.value)
             if attribute.id == _CLUSTER:
                 cluster = (values[0] or 1, values[1] or 1, values[2] or 1)
                 continue
+            if attribute.id == _EARLY:
+                early = bool(values[0])
+                continue
             if attribute.id not in _NO_ATTRIBUTE or values[0]:
                 what = _NO_ATTRIBUTE.get(attribute.id, f"number {attribute.id}")
                 raise CaptureError(f"the launch attribute {what} with value {list(values[:3])} is not emulated")
         self._launch(
-            function, tuple(launch.grid), tuple(launch.block), launch.shared, launch.stream, arguments, cluster
+            function, tuple(launch.grid), tuple(launch.block), launch.shared, launch.stream, arguments, cluster, early
         )
 
     def _on_cudaLaunchKernel(
@@ -267,6 +269,7 @@ class HostCode:
         stream: int | None,
         arguments: int,
         cluster: tuple[int, int, int] = (1, 1, 1),
+        early: bool = False,
     ) -> None:
         """Notes a launch. `arguments` is the address of an array of pointers to the kernel's parameters."""
         name = self._kernels.get(function or 0)
@@ -282,7 +285,9 @@ class HostCode:
         most = LARGEST_CLUSTER if function in self._non_portable else PORTABLE_CLUSTER
         if refusal := refused_sizes(grid, block) or refused_cluster(grid, cluster, most):
             raise FaultError(Fault("launch", refusal, name))
-        self._launches.append(Launch(name, grid, block, shared, bytes(buffer), self.device, stream or 0, cluster))
+        self._launches.append(
+            Launch(name, grid, block, shared, bytes(buffer), self.device, stream or 0, cluster, early)
+        )
 
     def _on_cudaLibraryLoadData(self, library: int, *_: Any) -> None:
         ctypes.c_void_p.from_address(library).value = 1

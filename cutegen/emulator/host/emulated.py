@@ -151,6 +151,7 @@ class Emulated:
                     orders=1 if single_warp else self.orders,
                     blocks=self.blocks,
                     cluster=asked.cluster,
+                    early=asked.early,
                 )
             except RefusedLaunch as refused:
                 raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused

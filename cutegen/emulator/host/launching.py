@@ -113,6 +113,7 @@ def launch(
     orders: int = 1,
     blocks: Sequence[int] | None = None,
     cluster: Triple | int = 1,
+    early: bool = False,
     limit: int | None = None,
     source_file: str | None = None,
 ) -> Report:
@@ -136,8 +137,10 @@ def launch(
     numbers each, or the first of them. `parameters` is the parameter space as bytes; pointers in it are addresses of
     `tensors` (`BoundTensor.at`), which are all the memory that there is. `shared` is dynamic shared memory in bytes.
     `limit` bounds the instructions of a thread; by default it follows from the tensors' sizes. Of the grid's blocks all
-    run, or those with the numbers `blocks`, x fastest, of which there must be whole clusters. `source_file` is where
-    PTX line information points (by default the file that the PTX names).
+    run, or those with the numbers `blocks`, x fastest, of which there must be whole clusters. `early` says that the
+    launch may start before what is ahead of it in its stream has ended (programmatic stream serialization). Then a
+    thread must not touch any tensor before griddepcontrol.wait. `source_file` is where PTX line information points (by
+    default the file that the PTX names).
 
     `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
     the same. With `orders` above 1 the seeds that follow run too, on the same data, and must give the same bits. Races
@@ -169,7 +172,17 @@ def launch(
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
         machine = Machine(
-            program, grid, block, parameters, memory, shared, seed=order, limit=limit, blocks=blocks, cluster=cluster
+            program,
+            grid,
+            block,
+            parameters,
+            memory,
+            shared,
+            seed=order,
+            limit=limit,
+            blocks=blocks,
+            cluster=cluster,
+            early=early,
         )
         try:
             machine.run()
@@ -188,6 +201,7 @@ def launch(
                 traced=True,
                 blocks=blocks,
                 cluster=cluster,
+                early=early,
             )
             faults.append(_fault(*_explained(stop, machine, again), program, file))
         else:

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.earlier_grids import EarlierGrids
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import ClockEpochs, Epochs
 from cutegen.emulator.checks.origins import Origins
@@ -36,8 +37,8 @@ class Machine:
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
     as are fast. `blocks` are the numbers of the blocks that run, by default all. `cluster` are the sizes of a cluster
-    in blocks, of which `grid` has multiples; `blocks` has all of a cluster's or none. `instructions` counts what was
-    executed, over all threads.
+    in blocks, of which `grid` has multiples; `blocks` has all of a cluster's or none. `early` says that the launch may
+    start before those ahead of it have ended. `instructions` counts what was executed, over all threads.
 
     Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
     first such fault, with where its value comes from, and `origin` the name of the tensor that it comes from, or empty.
@@ -58,6 +59,7 @@ class Machine:
         traced: bool = False,
         blocks: Sequence[int] | None = None,
         cluster: Triple = (1, 1, 1),
+        early: bool = False,
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
@@ -75,7 +77,7 @@ class Machine:
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
         self.traced = traced
-        self.chosen = blocks
+        self.chosen, self.early = blocks, early
         self.first: Stop | None = None
         self.origin = ""
 
@@ -110,7 +112,8 @@ class Machine:
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
         shared = SharedMemory(size, self.program.shared_unit, shape, variables, None if team is None else team.clocks)
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
-        access = GlobalAccess(self.memory, ids, self.threads, epochs)
+        earlier = EarlierGrids(shape, epochs, _first_wait(self.program)) if self.early else None
+        access = GlobalAccess(self.memory, ids, self.threads, epochs, earlier)
         specials = special_values(numbers, self.grid, self.block, self.cluster, placement.static, self.dynamic)
         local = LocalMemory(placement.local, shape)
         lanes = Lanes(list(self.program.widths), shape, shared, local, access, self.parameters, specials, team)
@@ -146,6 +149,12 @@ def counts_some(program: Program, threads: int) -> bool:
     """Whether a barrier of the program counts other than all warps of a block of that many threads."""
     all_of_them = -(-threads // WARP) * WARP
     return any(block.end.threads not in (None, all_of_them) for block in program.blocks)
+
+
+def _first_wait(program: Program) -> int:
+    """The PTX line of the first griddepcontrol.wait of a program, or 0 if it has none."""
+    waits = (i.line for i in program.kernel.instructions if i.name == "griddepcontrol.wait")
+    return next(waits, 0)
 
 
 def _coordinates(number: int, extents: Triple) -> Triple:

@@ -275,7 +275,7 @@ class Schedule:
         gone = None if self.lanes.alive is None else ~self.lanes.alive
         if gone is not None:
             gone = np.broadcast_to(gone if blocks is None else gone & blocks, self.lanes.shape)
-            self.lanes.access.hazards.detach(gone & ~self._gone)
+            self.lanes.access.detach(gone & ~self._gone)
             self._gone |= gone
         self.lanes.shared.barrier(blocks, gone)
         self.epochs.advance(blocks)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.faults import Kind, Stop
+from cutegen.emulator.checks.earlier_grids import EarlierGrids
+from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.reads_in_flight import Flight
-from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
+from cutegen.emulator.lanes import WARP, Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory
 from cutegen.emulator.memory.global_hazards import Hazards
+from cutegen.emulator.memory.placement import VARIABLES
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.ptx.types import STORAGE
 
@@ -22,11 +25,14 @@ class GlobalAccess:
     """Global memory as the lanes of one batch see it.
 
     `lanes` are the numbers of the lanes over the whole grid, shape (threads, blocks). `threads` is how many threads a
-    block has, and `epochs` counts the barriers that each block has passed.
+    block has, and `epochs` counts the barriers that each block has passed. `earlier`, if it is given, says which lanes
+    know that the grids ahead of theirs have ended; the others must not touch any tensor.
     """
 
-    def __init__(self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Epochs) -> None:
-        self.memory = memory
+    def __init__(
+        self, memory: GlobalMemory, lanes: Array, threads: int, epochs: Epochs, earlier: EarlierGrids | None = None
+    ) -> None:
+        self.memory, self.earlier = memory, earlier
         self.hazards = Hazards(memory, lanes, threads, epochs)
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
         self.origins: Origins | None = None
@@ -64,6 +70,8 @@ class GlobalAccess:
         arena, index = self.find(address, offset, total, mask, instruction)
         if arena is None:
             return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
+        if self.earlier is not None:
+            self.refuse_early(self.earlier, arena, index, total, mask, instruction, "reads")
         self.latest = arena.name
         poison: list[Mask] = [None] * count
         if arena.flags is not None:
@@ -105,6 +113,8 @@ class GlobalAccess:
             for part in self._by_arena(address, offset, mask):
                 self.store(address, offset, size, values, part, instruction)
             return
+        if self.earlier is not None:
+            self.refuse_early(self.earlier, arena, index, total, mask, instruction, "writes")
         index = spread(index, self.shape)
         if arena.touched is None:
             lane = first_lane(np.ones(self.shape, np.bool_) if mask is None else mask, self.shape)
@@ -123,6 +133,12 @@ class GlobalAccess:
         group_of(arena.bytes, total).view(storage)[cells] = np.stack(columns, axis=-1)
         if arena.flags is not None:
             group_of(arena.flags, total)[cells] &= np.uint8(~UNWRITTEN & 0xFF)
+
+    def detach(self, gone: Array) -> None:
+        """Notes that the lanes of the mask have exited and are not at the barrier that their block passes now."""
+        self.hazards.detach(gone)
+        if self.earlier is not None:
+            self.earlier.detach(gone)
 
     # ----------------------------------------------------------------------------------------------------- addresses
 
@@ -223,6 +239,36 @@ class GlobalAccess:
         """The fault of one lane, whose access of `size` bytes has that lane's `index` in the arena."""
         where = arena.start + value_at(index, lane, self.shape) * size
         return self._named(Stop(kind, text, instruction, lane, address=where))
+
+    def refuse_early(
+        self,
+        earlier: EarlierGrids,
+        arena: Arena,
+        index: Array,
+        size: int,
+        mask: Mask,
+        instruction: Instruction,
+        verb: Literal["reads", "writes"],
+    ) -> None:
+        """Raises Stop if a lane of the mask does not know that the grids ahead of its own have ended.
+
+        Its access of `size` bytes has that lane's `index` in the arena. Variables of the kernel are nobody else's.
+        """
+        if arena.low >= VARIABLES or not (bad := earlier.unknown_to(mask)).any():
+            return
+        lane = first_lane(bad, self.shape)
+        still = "writing" if verb == "reads" else "reading or writing"
+        text = (
+            f"warp {lane[0] // WARP} {verb} {arena.name} before griddepcontrol.wait, in a launch that may start before "
+            f"the kernels ahead of it in the stream have ended (use_pdl): they may still be {still} it"
+        )
+        if not earlier.line:
+            text += "; the kernel has no griddepcontrol.wait at all"
+        stop = self.stop_at(arena, index, lane, size, "early", text, instruction)
+        if earlier.line:
+            told = "the wait, which must come first in this thread, or in one that a barrier orders before it"
+            stop.witnesses = (Witness(told, earlier.line),)
+        raise stop
 
     def _named(self, stop: Stop, far: bool = False) -> Stop:
         """The fault with the tensor that is nearest to its address, and the element there, unless it is too `far`."""

@@ -28,7 +28,9 @@ LOCAL_BASE = 1024
 PARAMETERS = 1 << 57
 """The generic address of the first byte of the kernel's parameters."""
 
-_VARIABLES = 1 << 58  # address of the first variable in global and constant memory
+VARIABLES = 1 << 58
+"""The address of the first variable in global and constant memory; tensors lie before it."""
+
 _ROOM = 1 << 40  # bytes from one of those to the next
 _APART = 4096  # bytes at least between two shared variables
 
@@ -79,7 +81,7 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
             places[variable.name] = Place(variable, LOCAL_BASE + local)
             local += variable.size
         elif variable.space != "shared":
-            places[variable.name] = Place(variable, _VARIABLES + number * _ROOM)
+            places[variable.name] = Place(variable, VARIABLES + number * _ROOM)
         elif not variable.dynamic:
             start = _aligned(end + _APART if end else 0, variable.align)
             places[variable.name] = Place(variable, BASE + start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def load_places(
     size = len(addresses) * piece
     data, lost = np.zeros(size, np.uint8), np.zeros(size, np.bool_)
     flights = []
-    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction):
+    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction, "reads"):
         bytes_of = pieces[:, None] * piece + np.arange(piece)
         data[bytes_of] = group_of(arena.bytes, piece)[cells]
         if arena.flags is not None:
@@ -73,7 +74,7 @@ def store_places(
     """
     access.written += 1
     written: list[tuple[Arena, Array]] = []
-    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction):
+    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction, "writes"):
         if arena.touched is None:
             index = np.full((1, 1), cells[0])
             text = f"writes {arena.name}, an input"
@@ -98,11 +99,16 @@ def _run(address: int, size: int) -> Array:
 
 
 def _pieces(
-    access: GlobalAccess, told: Array, piece: int, lane: Lane, instruction: Instruction
+    access: GlobalAccess,
+    told: Array,
+    piece: int,
+    lane: Lane,
+    instruction: Instruction,
+    verb: Literal["reads", "writes"],
 ) -> list[tuple[Arena, Array, Array]]:
     """The arenas in which pieces of so many bytes lie, each with the index of its pieces there and their numbers.
 
-    Raises Stop for a piece that is out of bounds.
+    Raises Stop for a piece that is out of bounds, and for what the lane must not touch yet.
     """
     where, _ = access.memory.folded(told, 0)
     mask = np.zeros(access.shape, np.bool_)
@@ -116,6 +122,9 @@ def _pieces(
             cells = (where[numbers] - arena.start) // piece
             if arena.flags is not None and (gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)).any():
                 raise access.gap(arena, np.full((1, 1), cells[gaps][0]), piece, mask, instruction)
+            if access.earlier is not None:
+                at = np.full((1, 1), cells[0])
+                access.refuse_early(access.earlier, arena, at, piece, mask, instruction, verb)
             found.append((arena, cells, numbers))
             left &= ~inside
     if left.any():

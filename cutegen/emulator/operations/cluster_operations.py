@@ -58,11 +58,20 @@ def block_arrival(instruction: Instruction, number: int, count: int) -> Operatio
 
 
 def dependency_control(instruction: Instruction) -> Operation:
-    """The operation of griddepcontrol, which does nothing: launches that may overlap the one before are refused."""
+    """The operation of griddepcontrol.wait, or of launch_dependents, which does nothing.
+
+    The grids ahead in the stream have ended; but that they have is known in a launch that may start earlier only from
+    the wait on (`checks.earlier_grids`).
+    """
     reader = InstructionReader(instruction)
-    reader.choice("launch_dependents", "wait")
+    what = reader.choice("launch_dependents", "wait")
     reader.operands(0)
-    return lambda lanes, mask: None
+
+    def control(lanes: Lanes, mask: Mask) -> None:
+        if what == "wait" and lanes.access.earlier is not None:
+            lanes.access.earlier.wait(whole(lanes.active(mask), lanes.shape))
+
+    return control
 
 
 def fence_operation(instruction: Instruction) -> Operation:
