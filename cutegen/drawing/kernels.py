@@ -44,7 +44,7 @@ def draw_threads(
     A cell is one of the accesses `moves`, or a part of one.
     """
     colours = thread_colours(found.threads)
-    grid = tile_grid(title, found, colours, modes, min(access.vector for access in moves))
+    grid = tile_grid(title, found, colours, modes, min((access.vector for access in moves), default=1))
     values = sum(map(len, found.owners.values())) // found.threads
     sides = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, found.shape, strict=True))
     return Figure(

@@ -294,11 +294,14 @@ tensors:
   C: {shape: [M, N], dtype: bf16, role: out}
 compute: C = A @ B.T
 schedule:
-  tiler: {N: 128}
+  tiler: {M: 128, N: 128}
+  cluster: {M: 2}
   mma: {atom: wgmma}
-  warps: {consumers: 2, registers: {producer: 40, consumer: 232}}
+  warps: {roles: cooperative, consumers: 2, registers: {producer: 40, consumer: 232}}
+  copies: {B: {atom: tma_multicast}, C: {atom: tma, columns: 64, stages: 2}}
   smem: {A: {swizzle: 128}}
   pipeline: {stages: 2}
+  scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
 """
 PROBE = """
 cutegen: 1
@@ -318,6 +321,16 @@ targets: [sm_80]
 TILES = {"schedule.partition"}  # of a thread-value partition: both layouts make them
 GUARDS = {"schedule.predication"}
 PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a multiple of the tile's
+# Of warps with roles: who gives a stage back, and how many, is said where barriers are made and tiles are walked
+TILE = {"schedule.tiler", "schedule.pipeline.stages"}
+ALONE = TILE | {"schedule.copies.B", "schedule.copies.C", "schedule.pipeline", "schedule.scheduler"}
+TURNS = TILE | {
+    "schedule.copies.C",
+    "schedule.mma",
+    "schedule.pipeline",
+    "schedule.scheduler",
+    "schedule.warps.registers",
+}
 CASES = """\
 cutegen: 1
 kernel: scale
@@ -430,10 +443,18 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (GEMM, "tensors.C.major", "N", {"schedule.copies.C", *GUARDS}),
     (GEMM, "tensors.X.shape", ["N"], {"schedule.copies.C", *GUARDS}),
     (GEMM + "static: {K: 1024}\n", "static.K", 2048, {"schedule.copies", "schedule.tiler"}),
-    (WARPSPECIALIZED, "schedule.warps.consumers", 1, {"schedule.tiler", "schedule.tiler.M"}),  # inferred from it
+    (WARPSPECIALIZED, "schedule.warps.consumers", 1, TILE | {"schedule.copies.C", "schedule.mma"}),
     (WARPSPECIALIZED, "schedule.warps.registers.consumer", 224, set()),
-    (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, set()),
+    (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, {"schedule.copies.A"}),
     (WARPSPECIALIZED, "schedule.pipeline.stages", 3, set()),
+    (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
+    (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
+    (WARPSPECIALIZED, "schedule.copies.B.atom", "tma", TILE | {"schedule.cluster", "schedule.pipeline"}),
+    (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
+    (WARPSPECIALIZED, "schedule.copies.C.stages", 3, {"schedule.warps"}),
+    (WARPSPECIALIZED, "schedule.scheduler.swizzle", 4, set()),
+    (WARPSPECIALIZED, "schedule.scheduler.blocks", 66, set()),
+    (WARPSPECIALIZED, "schedule.scheduler.launch", "serial", set()),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

@@ -124,13 +124,18 @@ HOPPER: Spec = GEMM | {
     },
     "schedule": {
         "tiler": {"M": 128, "N": 64, "K": 64},
+        "cluster": {"M": 2, "N": 1},
         "mma": {"atom": "wgmma"},
-        "warps": {"consumers": 2, "registers": {"producer": 40, "consumer": 232}},
-        "copies": {"C": {"bits": 32}},
+        "warps": {"roles": "cooperative", "consumers": 2, "registers": {"producer": 40, "consumer": 232}},
+        "copies": {
+            "A": {"atom": "tma"},
+            "B": {"atom": "tma_multicast"},
+            "C": {"atom": "tma", "through": "smem", "columns": 64, "stages": 2, "bits": 32},
+        },
         "smem": {"A": {"swizzle": 128}, "B": {"swizzle": 128}},
         "pipeline": {"stages": 3},
         "predication": {"M": "mask", "N": "mask"},
-        "scheduler": {"raster": "M"},
+        "scheduler": {"kind": "persistent", "raster": "M", "swizzle": 8, "blocks": 132, "launch": "dependent"},
     },
     "divisible": {"N": 2},
     "targets": ["sm_90a"],
@@ -236,14 +241,21 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_schedule.mma": [(GEMM, "schedule.mma", {"permutation": {"M": "(16,2):(2,1)"}}, TEXT)],
     "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],  # of f32
     "gemm_warpspecialized_schedule.tiler": [
-        (HOPPER, "schedule.tiler.N", 72, TEXT),
+        (HOPPER, "schedule.tiler.N", 128, TEXT),
         (HOPPER, "schedule.tiler.N", 60, REFUSED),
     ],
     "gemm_warpspecialized_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
     "gemm_warpspecialized_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
-    "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 1}, REFUSED)],  # of 128 rows
+    "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
+    "gemm_warpspecialized_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
+    "gemm_warpspecialized_schedule.cluster": [
+        (HOPPER, "schedule.cluster", {"M": 1, "N": 1}, REFUSED),  # with a load for several blocks
+        (HOPPER, "schedule.cluster.N", 2, TEXT),
+        (HOPPER, "schedule.cluster.M", 16, REFUSED),
+    ],
     "gemm_warpspecialized_schedule.warps.consumers": [
-        (HOPPER, "schedule.warps.consumers", 1, REFUSED),
+        (HOPPER, "schedule.warps.consumers", 1, TEXT),
+        (HOPPER, "schedule.warps.consumers", 3, REFUSED),
         (HOPPER, "schedule.warps.consumers", 4, REFUSED),
     ],
     "gemm_warpspecialized_schedule.warps.registers": [
@@ -251,6 +263,16 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (HOPPER, "schedule.warps.registers.consumer", 240, REFUSED),
     ],
     "gemm_warpspecialized_schedule.copies": [(HOPPER, "schedule.copies", {"A": {"bits": 128}}, REFUSED)],
+    "gemm_warpspecialized_schedule.copies.atom": [
+        (HOPPER, "schedule.copies.B.atom", "tma", TEXT),
+        (HOPPER, "schedule.copies.C.atom", "universal", REFUSED),  # through shared memory
+    ],
+    "gemm_warpspecialized_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
+    "gemm_warpspecialized_schedule.copies.columns": [
+        (HOPPER, "schedule.copies.C.columns", 32, TEXT),
+        (HOPPER, "schedule.copies.C.columns", 48, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.copies.stages": [(HOPPER, "schedule.copies.C.stages", 3, TEXT)],
     "gemm_warpspecialized_schedule.copies.bits": [
         (HOPPER, "schedule.copies.C.bits", 16, TEXT),
         (HOPPER, "schedule.copies.C.bits", 64, REFUSED),  # a thread has pairs
@@ -267,6 +289,13 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_warpspecialized_schedule.predication": [(HOPPER, "schedule.predication.M", "none", TEXT)],
     "gemm_warpspecialized_schedule.scheduler": [(HOPPER, "schedule.scheduler", {"raster": "N"}, TEXT)],
+    "gemm_warpspecialized_schedule.scheduler.kind": [(HOPPER, "schedule.scheduler.kind", "grid", REFUSED)],  # of blocks
+    "gemm_warpspecialized_schedule.scheduler.swizzle": [(HOPPER, "schedule.scheduler.swizzle", 4, TEXT)],
+    "gemm_warpspecialized_schedule.scheduler.blocks": [
+        (HOPPER, "schedule.scheduler.blocks", 66, TEXT),
+        (HOPPER, "schedule.scheduler.blocks", 33, REFUSED),
+    ],
+    "gemm_warpspecialized_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
     "gemm_warpspecialized_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
     "gemm_schedule.mma.thread_layout": [(GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", TEXT)],
     "gemm_schedule.mma.permutation": [(GEMM, "schedule.mma.permutation.M", "(16,2):(2,1)", TEXT)],

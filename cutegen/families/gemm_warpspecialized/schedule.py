@@ -108,8 +108,8 @@ class Scheduler:
     blocks: int | None = key(Integer(), "Thread blocks of a persistent kernel, at most: whole clusters.")
     launch: Launch | None = key(
         Choice(get_args(Launch)),
-        "`dependent`: blocks start while the kernel before in the stream ends, and wait for that only before they touch "
-        "tensors (programmatic dependent launch); `serial`: they start after it.",
+        "`dependent`: blocks start while the kernel before in the stream ends, and wait for that only before they "
+        "touch tensors (programmatic dependent launch); `serial`: they start after it.",
     )
 
 

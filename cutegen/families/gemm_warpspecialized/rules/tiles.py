@@ -184,7 +184,22 @@ def clustered(spec: Spec, say: Say) -> None:
         message = f"a cluster of {m} * {n} = {m * n} blocks, and it has {MOST_CLUSTER} at most"
         mode = product_of(spec).n if n > 1 else product_of(spec).m
         say(message, "schedule", "cluster", mode, help=lambda: _with(spec, say, "cluster", mode, (4, 2, 1)))
-    elif walk.blocks is not None and walk.kind == "grid":
+        return
+    for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
+        copy = spec.schedule.copies.get(tensor.name)
+        if copy is not None and copy.atom == "tma_multicast" and blocks == 1:
+            mode = product_of(spec).n if tensor == product_of(spec).a else product_of(spec).m
+            message = f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}"
+            say(
+                message,
+                "schedule",
+                "copies",
+                tensor.name,
+                "atom",
+                help=f"write `atom: tma`, or `cluster: {{{mode}: 2}}`",
+            )
+            return
+    if walk.blocks is not None and walk.kind == "grid":
         message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
         say(message, "schedule", "scheduler", "blocks", help="write `kind: persistent`, or leave `blocks` out")
     elif walk.blocks is not None and walk.blocks % (m * n):
