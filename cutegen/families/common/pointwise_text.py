@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -96,13 +96,14 @@ def pointwise_context(
     guard_tiles: bool = False,
     through: Mapping[str, Through] = NOTHING_THROUGH,
     deeper: int = 0,
+    modes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
     `copy_path` is the key of the spec that says how operands move. `accumulator` is a statement that makes `product`,
     what `A @ B.T` stands for. With `guard_tiles`, `has_tile` says whether the thread has anything to do at all.
     `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many columns
-    than in the other kernels.
+    than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the spec's.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
@@ -110,7 +111,7 @@ def pointwise_context(
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
     taken, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec)
-    coordinates = _coordinates(plan, variables)
+    coordinates = _coordinates(plan, variables, modes or spec.output.shape)
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     printer = KernelPrinter(
         names,
@@ -126,7 +127,7 @@ def pointwise_context(
         operand = next(text for text in operands if text.tensor.name == stored.tensor.name)
         outputs.append(_output(plan, operand, without_copy(stored), printer, through.get(stored.tensor.name)))
     masked = point.masked
-    checked = [i for i, m in enumerate(spec.output.shape) if m in masked]
+    checked = [i for i, m in enumerate(modes or spec.output.shape) if m in masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{name}.shape[{i}]" for i in checked))
     return {
         "copy_path": copy_path,
@@ -233,11 +234,11 @@ def copy_atom(spec: KernelSpec, o: Operand, vector: int, special: str) -> list[s
     return items if plain else [*items, priority]
 
 
-def _coordinates(plan: PointwisePlan, variables: Variables) -> list[CoordinateText]:
+def _coordinates(plan: PointwisePlan, variables: Variables, order: Sequence[str]) -> list[CoordinateText]:
     modes = {coord.mode for typed in plan.statements for coord in coords(typed.value)}
     return [
         CoordinateText(mode, variables.free(f"coords_{mode}"), variables.free(f"coord_{mode}"), index)
-        for index, mode in enumerate(plan.spec.output.shape)
+        for index, mode in enumerate(order)
         if mode in modes
     ]
 

@@ -19,6 +19,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     accumulators,
     cluster_of,
     contiguous_bytes,
+    exchanged,
     is_finished,
     is_sound,
     most_vector,
@@ -48,6 +49,7 @@ TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
 FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
 STAGES = 8  # at most: more tiles on their way than hide the memory's latency gain nothing
+FEW_COLUMNS, MORE_STAGES = 64, 16  # of a product whose rows are columns of the output: memory is what it waits for
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
 MANY = 128  # accumulators of a thread, beyond which two warpgroups take what producers can do without
 MOST_REGISTERS = (24, 240)
@@ -63,7 +65,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
         spec = replace(spec, targets=(TARGET,))
         report.infer("wgmma is Hopper's", "targets")
     spec = resolve_tensors(_infer_alignment(spec, report), report, {})
-    spec = _infer_tile(_infer_atom(spec, report), report)
+    spec = _infer_tile(_infer_rows(_infer_atom(spec, report), report), report)
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
@@ -115,6 +117,19 @@ def _infer_atom(spec: Spec, report: Report) -> Spec:
     return spec
 
 
+def _infer_rows(spec: Spec, report: Report) -> Spec:
+    """A product has its 64 rows along M, unless M is known to be less."""
+    if spec.schedule.mma.rows is not None:
+        return spec
+    m, n = spec.output.shape
+    few = spec.static.get(m, ROWS) < ROWS <= spec.static.get(n, ROWS)
+    why = (
+        f"{m} is less than the {ROWS} rows of one product" if few else "A has the rows of a product, and B its columns"
+    )
+    report.infer(why, "schedule", "mma", "rows")
+    return replace(spec, schedule=with_value(spec.schedule, ("mma", "rows"), n if few else m))
+
+
 def _infer_tile(spec: Spec, report: Report) -> Spec:
     """A tile of two warpgroups' rows, of 256 columns, and of a line of memory along k: 192 KiB in four stages.
 
@@ -123,12 +138,13 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
     product, schedule = product_of(spec), spec.schedule
     tiler, warps = dict(schedule.tiler or {}), schedule.warps
     consumers, rows = warps.consumers, tiler.get(product.m)
+    few = exchanged(spec)  # columns of the product: what is loaded are the rows, so that many blocks load at once
     if warps.roles is None:
         warps = replace(warps, roles="cooperative")
         report.infer("each warpgroup has a part of the rows, so that tiles are large", "schedule", "warps", "roles")
     pingpong = warps.roles == "pingpong"
     if consumers is None:
-        needed = rows if rows is not None else spec.static.get(product.m, 2 * ROWS)
+        needed = rows if rows is not None else ROWS if few else spec.static.get(product.m, 2 * ROWS)
         consumers = 2 if pingpong else min(2, max(1, -(-needed // ROWS)))
         consumers = 3 if rows == 3 * ROWS and not pingpong else consumers
         why = "two take turns" if pingpong else f"{ROWS} rows of the tile each, and two where there are more"
@@ -142,14 +158,16 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         most = FEWER_COLUMNS if crowded else MOST_COLUMNS
         if not pingpong and tiler[product.m] // consumers > ROWS:
             most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // tiler[product.m])
-        columns = spec.static.get(product.n, most)
+        columns = spec.static.get(product.n, FEW_COLUMNS if few else most)
         unit = GRANULE if columns > COLUMNS else COLUMNS
         tiler[product.n] = min(most, -(-columns // unit) * unit)
         why = "as many columns as one wgmma has" if most == MOST_COLUMNS else "as registers hold accumulators"
         report.infer(why, "schedule", "tiler", product.n)
     if product.k not in tiler:
-        tiler[product.k] = LINE // product.a.dtype.bytes
-        report.infer(f"{LINE} bytes, the widest swizzle", "schedule", "tiler", product.k)
+        lines = 2 if few else 1
+        tiler[product.k] = lines * LINE // product.a.dtype.bytes
+        why = f"{LINE} bytes, the widest swizzle" + ", twice: rows that are read once" * few
+        report.infer(why, "schedule", "tiler", product.k)
     ordered = {mode: tiler[mode] for mode in (product.m, product.n, product.k)}
     return replace(spec, schedule=replace(schedule, tiler=ordered, warps=replace(warps, consumers=consumers)))
 
@@ -191,7 +209,7 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
 def _infer_cluster(spec: Spec, report: Report) -> Spec:
     """Two blocks with neighbouring rows share what they load of B, where there is more than one tile of rows."""
     product, cluster = product_of(spec), dict(spec.schedule.cluster)
-    several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m)
+    several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m) and not exchanged(spec)
     for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
         if mode not in cluster:
             cluster[mode] = blocks
@@ -256,6 +274,8 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     if schedule.pipeline.stages is not None:
         return spec
     stages, why = STAGES, "loads are under way while a tile is multiplied"
+    if exchanged(spec):
+        stages = MORE_STAGES
     tiles = -(-spec.static.get(k, MAX_EXTENT) // tile_of(schedule, k))
     if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
         stages, why = max(1, tiles), f"{k} has {tiles} tile{'s' * (tiles != 1)}"

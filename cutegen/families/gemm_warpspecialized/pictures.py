@@ -31,4 +31,6 @@ def walk_of(plan: WarpspecializedPlan) -> Walk:
     """How clusters walk the output's tiles, in bands; a cluster of one block is that block."""
     takers = f"cluster of {plan.cluster[0]} x {plan.cluster[1]} blocks" if plan.cluster_size > 1 else "block"
     most = None if plan.blocks is None else plan.blocks // plan.cluster_size
-    return Walk(plan.cluster_tile, plan.tile_order, swizzle=plan.band, serpentine=True, taker=takers, most=most)
+    extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    tile = tuple(extents[mode] for mode in plan.spec.output.shape)
+    return Walk(tile, plan.tile_order, swizzle=plan.band, serpentine=True, taker=takers, most=most)

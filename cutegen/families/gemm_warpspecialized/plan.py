@@ -67,6 +67,11 @@ class WarpspecializedPlan(PointwisePlan):
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
 
     @property
+    def exchanged(self) -> bool:
+        """Whether rows of the product are columns of the output."""
+        return self.m != self.spec.output.shape[0]
+
+    @property
     def groups(self) -> int:
         """Warpgroups that share the rows of a tile."""
         return 1 if self.pingpong else self.consumers

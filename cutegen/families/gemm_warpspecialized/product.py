@@ -23,7 +23,10 @@ ROLES = ("producer", "consumer")
 
 
 class Product(NamedTuple):
-    """The matrix product A [m, k] times B [n, k] transposed: its operands, and its modes."""
+    """The matrix product a [m, k] times b [n, k] transposed as wgmma makes it: its operands, and its modes.
+
+    These are A and B of the spec, or B and A, where rows of the product are columns of the output.
+    """
 
     a: Tensor
     b: Tensor
@@ -42,7 +45,14 @@ def product_of(spec: Spec) -> Product:
     product = spec.compute.matmul
     assert product is not None
     a, b = spec.tensor(product.a), spec.tensor(product.b)
+    if spec.schedule.mma.rows == b.shape[0]:
+        a, b = b, a
     return Product(a, b, a.shape[0], b.shape[0], a.shape[1])
+
+
+def exchanged(spec: Spec) -> bool:
+    """Whether A and B have exchanged their parts: rows of the product are columns of the output."""
+    return product_of(spec).m != spec.output.shape[0]
 
 
 def tile_of(schedule: WarpspecializedSchedule, mode: str) -> int:

@@ -51,9 +51,10 @@ def check_schedule(
             ctx.say("CG113", f"the scalar name `{name}` is the kernel's own", "scalars", name, key=True)
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes and modes[:2], "schedule", "predication")
-    raster = schedule.scheduler.raster
-    if raster is not None and modes is not None and raster not in modes[:2]:
-        ctx.unknown_mode(raster, modes[:2], "schedule", "scheduler", "raster", key=False)
+    walked = ((schedule.scheduler.raster, ("scheduler", "raster")), (schedule.mma.rows, ("mma", "rows")))
+    for mode, path in walked:
+        if mode is not None and modes is not None and mode not in modes[:2]:
+            ctx.unknown_mode(mode, modes[:2], "schedule", *path, key=False)
     for role in schedule.warps.registers:
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)

@@ -29,6 +29,11 @@ class Mma:
     atom: MmaAtomName | None = key(
         Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
     )
+    rows: str | None = key(
+        Text(),
+        "The mode of the output, M or N, along which one product has its 64 rows; along the other it has 8 to 256 "
+        "columns. N exchanges A and B, for an output with few rows.",
+    )
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     product = "product = parts[None, part].load().reshape((SLICE,))"
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
-    found = pointwise_context(plan, path, accumulator=product, through=through, deeper=deeper)
+    found = pointwise_context(plan, path, accumulator=product, through=through, deeper=deeper, modes=(plan.m, plan.n))
     loaded = [o.tensor.name for o in found["loaded"]]
     direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
     return found | {"direct": direct, "coordinates_read": bool(found["coordinates"])}
@@ -130,6 +130,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "grid": "CLUSTER_M, CLUSTER_N, clusters" if clustered else "1, 1, clusters",
         "launch_options": options,
         "row_first": False,
+        "exchanged": plan.exchanged,
     }
 
 
@@ -139,8 +140,9 @@ def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
 
 def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     """What is printed of the order of tiles."""
-    first, second = (("m", "n")[i] for i in plan.tile_order)
-    along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
+    modes = [plan.spec.output.shape[i] for i in plan.tile_order]
+    first, second = ("m" if mode == plan.m else "n" for mode in modes)
+    along, across = (mode.upper() for mode in modes)
     if plan.band == 1:
         places = {first: f"tile % tiles_{first}", second: f"tile // tiles_{first}"}
     else:
