@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -93,6 +94,10 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
             yield _candidate(wanted.name, found.calls, arguments, restore, restore, once=restore is not None)
 
 
+# A product of operands that the reference widens first: eager code multiplies them as they are, on the tensor cores
+_WIDENED = re.compile(r"(\w+)\.to\(torch\.float32\) @ (\w+)\.to\(torch\.float32\)\.T")
+
+
 def expression(
     plan: Plan, *, inplace: bool, through: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
 ) -> Callable[..., torch.Tensor | Results]:
@@ -108,7 +113,7 @@ def expression(
     tensors, scalars = [t.argument for t in spec.tensors], [s.argument for s in spec.scalars]
     reference = spec.operation.reference(plan)
     made = dict(reference.scalars)  # tensors that are made once, by the names that stand for them
-    body = "\n".join(reference.statements)
+    body = _WIDENED.sub(r"(\1 @ \2.T).to(torch.float32)", "\n".join(reference.statements))
     for call in sorted(set(reference.constants), key=len, reverse=True):
         name = f"constant_{len(made)}"
         body, made[name] = body.replace(call, name), call

@@ -296,9 +296,9 @@ compute: C = A @ B.T
 schedule:
   tiler: {M: 128, N: 128}
   cluster: {M: 2}
-  mma: {atom: wgmma}
+  mma: {atom: wgmma, rows: M}
   warps: {roles: cooperative, consumers: 2, registers: {producer: 40, consumer: 232}}
-  copies: {B: {atom: tma_multicast}, C: {atom: tma, columns: 64, stages: 2}}
+  copies: {C: {atom: tma, columns: 64, stages: 2}}
   smem: {A: {swizzle: 128}}
   pipeline: {stages: 2}
   scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
@@ -323,6 +323,8 @@ GUARDS = {"schedule.predication"}
 PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a multiple of the tile's
 # Of warps with roles: who gives a stage back, and how many, is said where barriers are made and tiles are walked
 TILE = {"schedule.tiler", "schedule.pipeline.stages"}
+EXCHANGED = TILE | {"kernel", "schedule.cluster", "schedule.smem", "schedule.smem.B.swizzle", "schedule.scheduler"}
+EXCHANGED |= {f"schedule.copies.{name}" for name in "ABC"} | {f"schedule.tiler.{mode}" for mode in "MNK"}
 ALONE = TILE | {"schedule.copies.B", "schedule.copies.C", "schedule.pipeline", "schedule.scheduler"}
 TURNS = TILE | {
     "schedule.copies.C",
@@ -447,9 +449,9 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.warps.registers.consumer", 224, set()),
     (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, {"schedule.copies.A"}),
     (WARPSPECIALIZED, "schedule.pipeline.stages", 3, set()),
+    (WARPSPECIALIZED, "schedule.mma.rows", "N", EXCHANGED),
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
-    (WARPSPECIALIZED, "schedule.copies.B.atom", "tma", TILE | {"schedule.cluster", "schedule.pipeline"}),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
     (WARPSPECIALIZED, "schedule.copies.C.stages", 3, {"schedule.warps"}),
     (WARPSPECIALIZED, "schedule.scheduler.swizzle", 4, set()),

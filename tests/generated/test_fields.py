@@ -125,7 +125,7 @@ HOPPER: Spec = GEMM | {
     "schedule": {
         "tiler": {"M": 128, "N": 64, "K": 64},
         "cluster": {"M": 2, "N": 1},
-        "mma": {"atom": "wgmma"},
+        "mma": {"atom": "wgmma", "rows": "M"},
         "warps": {"roles": "cooperative", "consumers": 2, "registers": {"producer": 40, "consumer": 232}},
         "copies": {
             "A": {"atom": "tma"},
@@ -137,7 +137,7 @@ HOPPER: Spec = GEMM | {
         "predication": {"M": "mask", "N": "mask"},
         "scheduler": {"kind": "persistent", "raster": "M", "swizzle": 8, "blocks": 132, "launch": "dependent"},
     },
-    "divisible": {"N": 2},
+    "divisible": {"N": 8},
     "targets": ["sm_90a"],
 }
 OF_CASES: Spec = ELEMENTWISE | {
@@ -246,6 +246,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_warpspecialized_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
     "gemm_warpspecialized_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
+    "gemm_warpspecialized_schedule.mma.rows": [(HOPPER, "schedule.mma.rows", "K", REFUSED)],
     "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
     "gemm_warpspecialized_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
     "gemm_warpspecialized_schedule.cluster": [

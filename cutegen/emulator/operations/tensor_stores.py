@@ -1,7 +1,8 @@
 """cp.async.bulk.tensor to global memory: stores of boxes to a tensor, which a tensor map describes.
 
-Elements beyond the tensor's ends are not written, so that shared memory need not hold them. A bulk group of the thread
-has the copy, which reads its source until the wait for that.
+Elements beyond the tensor's ends are not written, so that shared memory need not hold them. But the hardware writes
+whole 16 bytes: where a row ends within some, what follows it in memory is overwritten (seen on an H100), which is a
+fault. A bulk group of the thread has the copy, which reads its source until the wait for that.
 
 PTX lets each thread store; machine code has one store for a warp. So the same store by several threads of a warp, at
 once, is one, which the first of them has made, and different ones are a fault.
@@ -67,6 +68,12 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
     if unknown[inside].any():
         raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)
     landing: Landing = nothing
+    parts = inside.reshape(-1, PIECE // tensor.itemsize)
+    cut = parts.any(axis=1) & ~parts.all(axis=1)
+    if cut.any():
+        beyond = int((~parts[cut]).sum(axis=1).max()) * tensor.itemsize
+        text = f"overwrites {beyond} bytes after the end of a row of its tensor: it stores whole {PIECE} bytes"
+        raise Stop("tensor-map", text, origin.instruction, lane)
     if inside.any():
         landing = store_places(
             lanes.access, addresses[inside], tensor.itemsize, packed[inside].reshape(-1), lane, origin.instruction

@@ -32,7 +32,7 @@ from cutegen.families.gemm_warpspecialized.product import (
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
-from cutegen.planning.promises import known_divisor
+from cutegen.planning.promises import known_divisor, promised
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -102,11 +102,14 @@ def _may_pass(spec: Spec, tensor: Tensor) -> bool:
     copy = spec.schedule.copies.get(tensor.name, Copy())
     stores = copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None)
     columns = (spec.schedule.tiler or {}).get(product_of(spec).n, GRANULE)
+    major, unit = tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
+    size = spec.static.get(major) or promised(spec, major)
     return (
         not stores
         and tensor.dtype.bits in PASSING_BITS
         and (tensor.align or ALIGN) % ALIGN == 0
         and columns % GRANULE == 0
+        and (size is None or size % unit == 0)
     )
 
 
@@ -266,7 +269,12 @@ def _infer_outputs(spec: Spec, report: Report) -> Spec:
     vector, major = vector_of(spec), spec.output.major
     assert major is not None
     what = f"accesses of {vector} elements of {spec.output.name} along {major}"
-    return require_divisible(spec, report, major, vector, what)
+    spec = require_divisible(spec, report, major, vector, what)
+    for tensor in passing(spec):
+        assert tensor.major is not None
+        why = f"tensor maps store whole {ALIGN} bytes of {tensor.name}"
+        spec = require_divisible(spec, report, tensor.major, ALIGN // tensor.dtype.bytes, why)
+    return spec
 
 
 def _infer_stages(spec: Spec, report: Report) -> Spec:

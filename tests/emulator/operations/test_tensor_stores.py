@@ -112,6 +112,8 @@ def test_what_does_not_fit() -> None:
     assert wrong(WHOLE, "in").kind == "write-to-input"
     assert wrong(WHOLE, "inout", sizes=(20, 9)).kind == "out-of-bounds"  # more than there is
     assert wrong(WHOLE, "inout", box=(16, 1), swizzle=3).kind == "tensor-map"
+    cut = wrong(WHOLE, "inout", sizes=(18, SIZES[1]))
+    assert cut.kind == "tensor-map" and "overwrites 8 bytes after the end of a row" in cut.explanation
 
 
 def test_with_a_cache_policy() -> None:

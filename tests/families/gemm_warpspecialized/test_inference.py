@@ -55,7 +55,8 @@ def test_everything_is_inferred_from_the_atom_and_resolves_to_itself() -> None:
     ("more", "tile", "stages", "swizzles"),
     [
         ("  scheduler: {kind: grid}\nstatic: {K: 100}\n", (128, 256, 64), 2, (128, 128)),
-        ("static: {M: 50, N: 100}\n", (64, 112, 64), 8, (128, 128)),
+        ("static: {M: 70, N: 104}\n", (128, 112, 64), 7, (128, 128)),
+        ("static: {M: 50}\n", (64, 64, 128), 6, (128, 128)),
         ("  tiler: {K: 32}\n", (128, 256, 32), 8, (64, 64)),
         ("  tiler: {K: 16}\n", (128, 256, 16), 8, (32, 32)),
         ("  warps: {consumers: 3}\n  tiler: {N: 128}\n", (192, 128, 64), 4, (128, 128)),
@@ -73,10 +74,20 @@ def test_what_is_written_decides_the_rest(
 
 
 def test_the_output_is_stored_in_pairs_where_sizes_let_it() -> None:
-    assert planned(HEAD)[0].pointwise.vector == 1
+    direct = HEAD.replace("role", "align: 2, role")
+    assert planned(direct)[0].pointwise.vector == 1
     assert planned(HEAD + "divisible: {N: 2}\n")[0].pointwise.vector == 2
     columns = HEAD.replace("dtype: bf16, role", "dtype: bf16, major: M, role") + "divisible: {N: 2}\n"
     assert planned(columns)[0].pointwise.vector == 1
+
+
+def test_few_rows_are_columns_of_a_product() -> None:
+    plan, report = planned(HEAD + "static: {M: 16}\n")
+    assert plan.exchanged and (plan.m, plan.n, plan.a.tensor.name, plan.consumers) == ("N", "M", "B", 1)
+    assert plan.tile == {"N": 64, "M": 16, "K": 128} and ("schedule", "mma", "rows") in report.inferred
+    assert not planned(HEAD)[0].exchanged
+    written, _ = planned(HEAD.replace("{atom: wgmma}", "{atom: wgmma, rows: N}"))
+    assert written.exchanged and all(claim.holds for claim in FAMILY.claims(written))
 
 
 def test_three_warpgroups_have_columns_that_fit_the_registers_they_start_with() -> None:
@@ -105,6 +116,9 @@ def test_outputs_pass_shared_memory_where_tensor_maps_can_store_them() -> None:
     direct, _ = planned(HEAD.replace("role", "align: 2, role"))
     assert not direct.passing and direct.pointwise.masked == ("M", "N")
     assert not planned(HEAD + "  tiler: {N: 8}\n")[0].passing
+    # Tensor maps store whole 16 bytes: sizes of which rows are no multiple go another way
+    assert plan.spec.divisible == {"N": 8} and wide.spec.divisible == {"N": 4}
+    assert not planned(HEAD + "divisible: {N: 2}\n")[0].passing and not planned(HEAD + "static: {N: 100}\n")[0].passing
 
 
 def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
