@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from tensor_layouts import Layout
 
+TF32_BITS = 11  # of the fraction, with the leading one
+
 
 class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
     """Multistage gemms whose warps multiply on tensor cores (mma.sync), from Ampere on."""
@@ -88,6 +90,9 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
 
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32
+
+    def factor_bits(self, spec: Spec) -> int | None:
+        return TF32_BITS if spec.schedule.mma.operands == "tf32" else None
 
     def largest(self, plan: MmaSyncPlan) -> Mapping[str, int]:
         from cutegen.families.gemm_multistage.tile_walk import largest
