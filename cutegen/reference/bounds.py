@@ -272,9 +272,8 @@ class Evaluator:
         In any order of summation, with products fused or not, |s' - s| <= gamma(K + 1) |A| |B|^T with gamma(n) =
         n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
         (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
-        same with its u. Of operands that are cut or rounded to fewer bits, by da and db at most, the product errs by
-        da (|B| + db)^T + |A| db^T more. Whole numbers with |A| |B|^T <= 2^p stay whole at every step: no error. An infinity or NaN is
-        known where no partial sum of what is finite can overflow.
+        same with its u, and `factors.cut` is for operands that are cut. Whole numbers with |A| |B|^T <= 2^p stay whole
+        at every step: no error. An infinity or NaN is known where no partial sum of what is finite can overflow.
         """
         import torch
 

@@ -1,4 +1,4 @@
-"""What a matrix product errs by because it takes fewer bits of its factors than they have, as tensor cores do of f32."""
+"""What a matrix product errs by that takes fewer bits of its factors than they have, as tensor cores do of f32."""
 
 from __future__ import annotations
 

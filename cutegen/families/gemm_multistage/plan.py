@@ -83,6 +83,7 @@ class MultistagePlan(PointwisePlan):
     a: StagedOperand
     b: StagedOperand
     stages: int
+    store: int  # step of a tile before which what travels through registers is written to shared memory
     k_tiles: int | None  # where k is fixed
     residue: bool  # K: residue_first
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
@@ -140,7 +141,6 @@ class GemmPlan(MultistagePlan):
 
     a: GemmOperand
     b: GemmOperand
-    store: int  # k_block before which what travels through registers is written to shared memory
     thread_layout: Layout
     permutation_m: Layout | None
     permutation_n: Layout | None

@@ -12,9 +12,12 @@ from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
 from cutegen.family import Family
 from cutegen.ops.gemm import GEMM
+from cutegen.planning.sound import MAX_THREADS
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
+
+    from tensor_layouts import Layout
 
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
@@ -25,12 +28,9 @@ if TYPE_CHECKING:
     from cutegen.language.context import Context
     from cutegen.language.kinds import Path
     from cutegen.language.model import Tensor
-    from cutegen.lint.rule import Rule
+    from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
     from cutegen.verification.wishes import Wish
-    from collections.abc import Sequence
-    from tensor_layouts import Layout
 
 TF32_BITS = 11  # of the fraction, with the leading one
 
@@ -75,13 +75,27 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
 
         return RULES
 
+    def performance_rules(self) -> tuple[PerformanceRule, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.rules import PERFORMANCE_RULES
+
+        return PERFORMANCE_RULES
+
+    def numbered_layouts(self, spec: Spec) -> Iterator[tuple[Path, Layout, int]]:
+        atoms = spec.schedule.mma.atom_layout
+        if atoms is not None:
+            yield ("schedule", "mma", "atom_layout"), atoms, MAX_THREADS
+
+    @property
+    def folder(self) -> Traversable:
+        """That of all multistage gemms."""
+        return files("cutegen.families.gemm_multistage")
+
     @property
     def templates(self) -> Mapping[str, Traversable]:
         """Those of the gemm on the CUDA cores, of which this one replaces parts."""
         from cutegen.families.common.pointwise_text import templates
 
-        shared = files("cutegen.families.gemm_multistage") / "templates"
-        return {self.name: shared, "gemm_multistage": shared, **templates()}
+        return {**super().templates, "gemm_multistage": self.folder / "templates", **templates()}
 
     def kernel_parts(self, plan: MmaSyncPlan) -> KernelParts:
         from cutegen.families.gemm_multistage.mma_sync.text import kernel_parts
@@ -103,6 +117,26 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
         from cutegen.families.gemm_multistage.mma_sync.claims import claims
 
         return claims(plan)
+
+    def accesses(self, plan: MmaSyncPlan) -> tuple[Access, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.accesses import accesses_of
+
+        return accesses_of(plan)
+
+    def buffers(self, plan: MmaSyncPlan) -> Iterator[Buffer]:
+        from cutegen.families.gemm_multistage.mma_sync.accesses import buffers
+
+        return buffers(plan)
+
+    def figures(self, plan: MmaSyncPlan) -> tuple[Figure, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.pictures import figures
+
+        return figures(plan)
+
+    def more_wishes(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.gemm_multistage.cases import more_wishes
+
+        return more_wishes(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         return TENSOR_16

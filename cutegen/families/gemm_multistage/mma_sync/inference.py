@@ -11,7 +11,6 @@ from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.gemm_multistage.mma_sync.product import (
-    LEAST_STAGES,
     PAIR,
     ROWS,
     contiguous,
@@ -27,10 +26,11 @@ from cutegen.families.gemm_multistage.mma_sync.schedule import (
     SWIZZLES,
     Copy,
     MmaSyncSchedule,
-    Predicate,
     SharedMemory,
     Spec,
 )
+from cutegen.families.gemm_multistage.product import LEAST_STAGES
+from cutegen.families.gemm_multistage.schedule import Predicate
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.planning.report import Report

@@ -8,6 +8,8 @@ from tensor_layouts import Layout
 
 from cutegen.families.gemm_multistage.plan import MultistagePlan, StagedOperand
 
+LEAST_PARTED = 2  # steps of a tile: of more, two come before the last
+
 
 @dataclass(frozen=True, kw_only=True)
 class MmaOperand(StagedOperand):
@@ -35,6 +37,13 @@ class MmaSyncPlan(MultistagePlan):
     store_values: Layout  # of one access
 
     @property
-    def store(self) -> int:
-        """The step of a tile before which operands that travel through registers are written: the last."""
-        return self.steps - 1
+    def fetches(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """The steps of a tile in which copies of a later one start, each with the operands, 0 for A and 1 for B.
+
+        They follow the reads of that step, behind which products go on; those of A and B are parted where another step
+        is left before the last, which waits for copies.
+        """
+        found = tuple(i for i, x in enumerate((self.a, self.b)) if not x.through_registers)
+        if len(found) < 2 or self.steps <= LEAST_PARTED:
+            return ((0, found),) if found else ()
+        return ((0, found[:1]), (1, found[1:]))

@@ -43,6 +43,7 @@ def plan(spec: Spec) -> MmaSyncPlan:
         a=first,
         b=second,
         stages=schedule.pipeline.stages,
+        store=tile[k] // depth - 1,
         k_tiles=-(-spec.static[k] // tile[k]) if k in spec.static else None,
         residue=schedule.predication[k] == "residue_first",
         tile_order=tile_order(spec),
@@ -147,5 +148,3 @@ def _slice(spec: Spec, vector: int, store: tuple[Layout, Layout]) -> int:
     parts = {x * d for x, extent in zip(before, extents, strict=True) for d in range(1, extent + 1) if extent % d == 0}
     whole = [part for part in sorted(parts) if part % vector == 0]
     return max([part for part in whole if part <= SLICE], default=whole[0])
-
-

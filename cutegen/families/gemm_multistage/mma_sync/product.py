@@ -9,7 +9,7 @@ from tensor_layouts import Layout, size
 from cutegen import layouts
 from cutegen.atoms.targets import WARP
 from cutegen.families.gemm_multistage.mma_sync.schedule import Copy, MmaSyncSchedule, Spec
-from cutegen.families.gemm_multistage.product import LEAST_STAGES, STAGES, Product
+from cutegen.families.gemm_multistage.product import Product
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS
@@ -21,8 +21,6 @@ LEAST_STEPS = 2  # of a tile along k: the fragments of the next one are read whi
 MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 ACCUMULATOR = 4  # bytes
 BANK_SPREAD = {True: 8, False: 4}  # words modulo 32 from a row of the staged tile to the next: along n, along m
-
-__all__ = ["LEAST_STAGES", "STAGES", "Product"]
 
 
 def product_of(spec: Spec) -> Product:
@@ -156,26 +154,6 @@ def accumulators(spec: Spec) -> int:
     return tile_of(spec.schedule, m) * tile_of(spec.schedule, n) // threads_of(spec.schedule)
 
 
-def accumulator_layout(
-    atoms: Layout, tile: tuple[int, int], strides: tuple[int, int]
-) -> Layout:
-    """(thread, accumulator) -> a place of the tile (m, n), of those strides.
-
-    A thread has rows lane / 4 and 8 below of a warp's 16, and pairs of columns of its 8 (PTX ISA 9.1, section 9.7.14.5).
-    Warps that are neighbours along a mode have the next 16 rows and the next 8 columns.
-    """
-    m, n = strides
-    along_m, along_n, _ = layouts.mode_sizes(atoms)
-    order = sorted(((step, i) for i, (_, step) in enumerate(layouts.leaves(atoms))), key=lambda x: x[0])
-    warps = [((along_m, along_n, 1)[i], (ROWS * m, COLUMNS * n, 0)[i]) for _, i in order if (along_m, along_n, 1)[i] > 1]
-    shape, steps = zip(*(warps or [(1, 0)]), strict=True)
-    values = (2, 2, tile[0] // (ROWS * along_m), tile[1] // (COLUMNS * along_n))
-    return Layout(
-        ((4, 8, *shape), values),
-        ((2 * n, m, *steps), (n, 8 * m, ROWS * along_m * m, COLUMNS * along_n * n)),
-    )
-
-
 def is_plain(layout: Layout) -> bool:
     """Whether a layout of warps has three modes, each of one extent, and none along k."""
     return len(layouts.leaves(layout)) == len(layouts.modes_of(layout)) == 3 and layouts.mode_sizes(layout)[2] == 1
@@ -187,7 +165,8 @@ def is_sound(spec: Spec) -> bool:
     tiler, atoms = schedule.tiler or {}, schedule.mma.atom_layout
     if max(tiler.values(), default=0) > MAX_EXTENT:
         return False
-    if product.k in tiler and (tiler[product.k] % depth_of(product.a) or tiler[product.k] < LEAST_STEPS * depth_of(product.a)):
+    unit, depth = depth_of(product.a), tiler.get(product.k)
+    if depth is not None and (depth % unit or depth < LEAST_STEPS * unit):
         return False
     if atoms is None:
         return True

@@ -95,6 +95,7 @@ def _context(plan: MmaSyncPlan) -> dict[str, Any]:
         "row_first": False,
         "read": read,
         "steps": "K_BLOCKS",
+        "fetches": [(step, [loads[i] for i in which]) for step, which in plan.fetches],
         **tile_context(plan),
         "mma_op": _mma_op(plan),
         "atoms": make_layout(plan.atoms),
