@@ -46,7 +46,7 @@ WIDE = (128, 256)  # of a tile along m and n, where shared memory holds three st
 NARROW = (128, 128)  # where it does not
 LINE = 128  # bytes of a tile along k: a line of memory, and of the widest swizzle
 SIDE = 64  # rows and columns of a warp, whose 128 accumulators a thread's registers hold
-LEAST_WARPS = 4  # one for each part of a multiprocessor
+LEAST_WARPS = 4  # of a block, two of which share a multiprocessor: two for each of its four parts
 MOST_STAGES = 4
 BAND = 8  # tiles
 
@@ -119,32 +119,42 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
 
 
 def _infer_warps(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
-    """The schedule with warps of about 64 x 64 elements each, and four of them if the tile has as many."""
+    """The schedule with warps of about 64 x 64 elements each, as many as keep a multiprocessor busy.
+
+    They are powers of two along both modes: so threads copy whole rows of most tiles.
+    """
     if schedule.mma.atom_layout is not None:
         return schedule
-    m, n = (tile_of(schedule, mode) for mode in product_of(spec).sides)
-    units = {"m": m // ROWS, "n": n // PAIR}  # that warps can share
-    counts = {"m": _sharing(units["m"], SIDE // ROWS), "n": _sharing(units["n"], SIDE // PAIR)}
-
-    def more(side: str) -> int | None:
-        """The next number of warps along a side, of those that share it evenly."""
-        return next((x for x in range(counts[side] + 1, units[side] + 1) if units[side] % x == 0), None)
-
-    while counts["m"] * counts["n"] < LEAST_WARPS:
-        longest = sorted(counts, key=lambda side: (-units[side] // counts[side], side != "n"))
-        side = next((side for side in longest if more(side)), None)
+    product = product_of(spec)
+    units = [tile_of(schedule, mode) // unit for mode, unit in zip(product.sides, (ROWS, PAIR), strict=True)]
+    counts = [_sharing(own, SIDE // unit) for own, unit in zip(units, (ROWS, PAIR), strict=True)]
+    least = LEAST_WARPS if _two_blocks(spec, schedule) else 2 * LEAST_WARPS
+    while counts[0] * counts[1] < least:
+        longest = sorted((1, 0), key=lambda side: -(units[side] // counts[side]))
+        side = next((side for side in longest if units[side] % (2 * counts[side]) == 0), None)
         if side is None:
             break
-        counts[side] = more(side) or counts[side]
-    layout = Layout((counts["m"], counts["n"], 1), (1, counts["m"], 0))
-    why = f"{m // counts['m']} x {n // counts['n']} elements of each warp"
-    report.infer(why, "schedule", "mma", "atom_layout")
-    return with_value(schedule, ("mma", "atom_layout"), layout)
+        counts[side] *= 2
+    m, n = (tile_of(schedule, mode) // count for mode, count in zip(product.sides, counts, strict=True))
+    report.infer(f"{m} x {n} elements of each warp", "schedule", "mma", "atom_layout")
+    return with_value(schedule, ("mma", "atom_layout"), Layout((*counts, 1), (1, counts[0], 0)))
 
 
 def _sharing(units: int, each: int) -> int:
-    """How many warps share `units` evenly, so that each has `each` of them at most."""
-    return next(count for count in range(1, units + 1) if units % count == 0 and units // count <= each)
+    """How many warps, a power of two, share `units` evenly, so that each has `each` of them at most if that can be."""
+    count = 1
+    while units // count > each and units % (2 * count) == 0:
+        count *= 2
+    return count
+
+
+def _two_blocks(spec: Spec, schedule: MmaSyncSchedule) -> bool:
+    """Whether two blocks with three stages each fit a multiprocessor of every target."""
+    product = product_of(spec)
+    rows = sum(tile_of(schedule, mode) for mode in product.sides)
+    stages = (LEAST_STAGES + 1) * rows * tile_of(schedule, product.k) * product.a.dtype.bytes
+    known = [TARGETS[name] for name in spec.targets if name in TARGETS]
+    return all(2 * (stages + target.smem_reserved) <= target.smem_per_sm for target in known)
 
 
 def _infer_swizzles(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:

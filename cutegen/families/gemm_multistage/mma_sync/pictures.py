@@ -20,6 +20,7 @@ from cutegen.families.gemm_multistage.pictures import walk_of
 from cutegen.families.gemm_multistage.pipelines import draw_pipeline
 
 RUN = 16  # bytes that stay together
+PAIR = 2  # columns that a thread has next to each other
 
 
 def figures(plan: MmaSyncPlan) -> tuple[Figure, ...]:
@@ -37,6 +38,7 @@ def figures(plan: MmaSyncPlan) -> tuple[Figure, ...]:
             (plan.m, plan.n),
             (),
             (Subject(("schedule", "mma")),),
+            PAIR,
         )
     )
     drawn.append(
