@@ -300,6 +300,24 @@ schedule:
   smem: {A: {swizzle: 128}}
   pipeline: {stages: 2}
 """
+MMA_SYNC = """\
+cutegen: 1
+kernel: work
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {M: 64, N: 64, K: 64}
+  mma: {atom: mma_sync, atom_layout: "(2,2,1):(1,2,0)"}
+  copies: {A: {atom: cp_async, bits: 128}, C: {atom: universal, bits: 128}}
+  smem: {A: {swizzle: 128}}
+  pipeline: {stages: 3}
+  scheduler: {raster: M, swizzle: 8}
+targets: [sm_80]
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -434,6 +452,10 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.warps.registers.consumer", 224, set()),
     (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, set()),
     (WARPSPECIALIZED, "schedule.pipeline.stages", 3, set()),
+    (MMA_SYNC, "schedule.mma.atom_layout", "(4,1,1):(1,4,0)", set()),
+    (MMA_SYNC, "schedule.smem.A.swizzle", 64, set()),
+    (MMA_SYNC, "schedule.copies.A.bits", 64, set()),
+    (MMA_SYNC, "schedule.pipeline.stages", 2, {"schedule.copies", "schedule.smem.A", "schedule.smem.B"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

@@ -15,11 +15,13 @@ from cutegen.families.gemm_multistage.mma_sync.product import (
     ROWS,
     contiguous,
     is_finished,
+    is_plain,
     is_sound,
     product_of,
     smem_bytes,
     tile_of,
     vector_of,
+    warps_of,
     widest_vector,
 )
 from cutegen.families.gemm_multistage.mma_sync.schedule import (
@@ -37,6 +39,7 @@ from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "mma.atom_layout": ("tiler",),
+    "tiler": ("mma.atom_layout",),
     "smem.*.swizzle": ("tiler",),
     "copies.*.atom": ("copies.*.bits",),
     "copies.*.bits": ("tiler", "mma.atom_layout"),
@@ -104,10 +107,13 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
     sides, why = WIDE, f"{SIDE} x {SIDE} elements of each of eight warps"
     if (schedule.pipeline.stages or LEAST_STAGES + 1) * stage > _room(spec):
         sides, why = NARROW, "as much as shared memory has three stages of"
+    if schedule.mma.atom_layout is not None and is_plain(schedule.mma.atom_layout):
+        along_m, along_n = warps_of(schedule)
+        sides, why = (SIDE * along_m, SIDE * along_n), f"{SIDE} x {SIDE} elements of each warp"
     for mode, extent, unit in zip(product.sides, sides, (ROWS, PAIR), strict=True):
         size = spec.static.get(mode, extent)
         if mode not in given:
-            fitting = unit
+            fitting = unit if size < extent else extent
             while fitting < min(size, extent):
                 fitting *= 2
             given[mode] = fitting

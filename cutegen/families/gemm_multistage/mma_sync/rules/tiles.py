@@ -87,7 +87,8 @@ def _other_warps(spec: Spec, say: Say) -> str | None:
 
 def _with(spec: Spec, say: Say, mode: str, extents: tuple[int, ...]) -> str | None:
     """The first of some extents of a tile along a mode that works, in words."""
-    trials = ((written(f"write `{mode}: {x}`"), changed(spec, {f"tiler.{mode}": x})) for x in extents)
+    trials: list[Candidate] = [(written(f"write `{mode}: {x}`"), changed(spec, {f"tiler.{mode}": x})) for x in extents]
+    trials.append((written("leave `atom_layout` out"), changed(spec, {"mma.atom_layout": None})))
     return first_that_works(say.code, trials)
 
 
