@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from cutegen.atoms.gpus import TENSOR_16, Arithmetic
+from cutegen.atoms.gpus import TENSOR_16, TENSOR_32, Arithmetic
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
@@ -139,7 +139,7 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
         return more_wishes(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
-        return TENSOR_16
+        return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16
 
     def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
         from cutegen.families.gemm_multistage.mma_sync.inference import INFERRED_FROM
