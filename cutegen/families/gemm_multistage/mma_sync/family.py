@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
     from cutegen.verification.wishes import Wish
 
 TF32_BITS = 11  # of the fraction, with the leading one
@@ -140,6 +141,16 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16
+
+    def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.gemm_multistage.mma_sync.tuning import axes
+
+        return axes(specs)
+
+    def refinements(self, spec: Spec) -> Iterator[Choice]:
+        from cutegen.families.gemm_multistage.mma_sync.tuning import refinements
+
+        return refinements(spec)
 
     def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
         from cutegen.families.gemm_multistage.mma_sync.inference import INFERRED_FROM
