@@ -173,6 +173,9 @@ def test_operands_whose_stages_overlap_are_not_proved() -> None:
         ("K}\n  B", "K, align: 4}\n  B", None),
         (ATOM, ATOM + "  copies: {X: {bits: 16}}\n", "CG204"),
         (ATOM, ATOM + "  smem: {C: {swizzle: 64}}\n", "CG203"),
+        ("A @ B.T\n", "A @ B.T * staged\nscalars: {staged: f32}\n", "CG113"),
+        ("A @ B.T\n", "A @ B.T * read_A\nscalars: {read_A: f32}\n", "CG113"),
+        ("kernel: product", "kernel: warp", "CG113"),
         (ATOM, ATOM + "  scheduler: {swizzle: 1}\nstatic: {N: 33554432}\n", "CG259"),
     ],
 )

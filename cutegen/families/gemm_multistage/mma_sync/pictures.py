@@ -97,8 +97,8 @@ def _copy(plan: MmaSyncPlan, x: MmaOperand, found: Sequence[Access]) -> Figure:
         thread_legend(plan.threads, colours),
         arrows=(how,),
         caption=f"{plan.threads} threads copy {count(values, 'element')} each of a tile of {tile[0]} x {tile[1]}, in "
-        f"{count(values // x.vector, 'access')} of {x.bits} bits. Rows of {x.swizzle} bytes exchange runs of {RUN}, so "
-        "that fragments meet each bank once.",
+        f"{count(values // x.vector, 'access')} of {x.bits} bits. Rows of {x.swizzle} bytes exchange runs of {RUN}"
+        + (", so that fragments meet each bank once." if x.matrices else "; fragments are read element by element."),
         notes=(*access_texts(found), *sharing_notes(grids)),
         subjects=(Subject(("schedule", "copies", name)), Subject(("schedule", "smem", name))),
     )
