@@ -87,6 +87,7 @@ def test_narrow_rows_are_copied_as_wide_as_they_can_be(align: int, bits: int, at
     plan, _ = planned(HEAD.replace("major: K}", f"major: K, align: {align}}}"))
     assert (plan.a.bits, plan.a.atom, plan.b.bits) == (bits, atoms, bits)
     assert plan.spec.divisible.get("K", 1) == align // 2
+    assert tuple(plan.tile.values()) == ((64, 64, 32) if align == 2 else (128, 256, 64))
 
 
 def test_accumulators_lie_as_ptx_says() -> None:

@@ -35,6 +35,7 @@ from cutegen.families.gemm_multistage.product import LEAST_STAGES
 from cutegen.families.gemm_multistage.schedule import Predicate
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
+from cutegen.planning.promises import aligned_elements, whole_accesses
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -47,6 +48,8 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 }
 WIDE = (128, 256)  # of a tile along m and n, where shared memory holds three stages of it
 NARROW = (128, 128)  # where it does not
+SMALL = (64, 64)  # where operands travel through registers
+LEAST_ASYNC = 32  # bits of one cp.async
 LINE = 128  # bytes of a tile along k: a line of memory, and of the widest swizzle
 SIDE = 64  # rows and columns of a warp, whose 128 accumulators a thread's registers hold
 LEAST_WARPS = 4  # of a block, two of which share a multiprocessor: two for each of its four parts
@@ -101,12 +104,17 @@ def _room(spec: Spec) -> int:
 def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
     """The schedule with a tile of 64 x 64 elements for each of eight warps, or what shared memory holds."""
     product, given = product_of(spec), dict(schedule.tiler or {})
-    line = LINE // product.a.dtype.bytes
+    line, deep = LINE // product.a.dtype.bytes, f"{LINE} bytes, the widest swizzle"
+    single = any(_is_copied_singly(spec, x) for x in product.operands)
+    if single:
+        line, deep = line // 2, f"{LINE // 2} bytes, of which a thread's registers hold its part"
     depth = given.get(product.k, line)
     stage = sum(WIDE) * depth * product.a.dtype.bytes
     sides, why = WIDE, f"{SIDE} x {SIDE} elements of each of eight warps"
     if (schedule.pipeline.stages or LEAST_STAGES + 1) * stage > _room(spec):
         sides, why = NARROW, "as much as shared memory has three stages of"
+    if single:
+        sides, why = SMALL, "what travels through registers, element by element, leaves room in them"
     if schedule.mma.atom_layout is not None and is_plain(schedule.mma.atom_layout):
         along_m, along_n = warps_of(schedule)
         sides, why = (SIDE * along_m, SIDE * along_n), f"{SIDE} x {SIDE} elements of each warp"
@@ -120,8 +128,15 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
             report.infer(why if fitting == extent else f"{mode} is {size}", "schedule", "tiler", mode)
     if product.k not in given:
         given[product.k] = line
-        report.infer(f"{LINE} bytes, the widest swizzle", "schedule", "tiler", product.k)
+        report.infer(deep, "schedule", "tiler", product.k)
     return replace(schedule, tiler={mode: given[mode] for mode in (product.m, product.n, product.k)})
+
+
+def _is_copied_singly(spec: Spec, tensor: Tensor) -> bool:
+    """Whether accesses to an operand are of less than the 4 bytes that cp.async moves at least."""
+    given = spec.schedule.copies.get(tensor.name, Copy()).bits
+    widest = min(aligned_elements(tensor), whole_accesses(spec, tensor.major)) * tensor.dtype.bits
+    return (given or widest) < LEAST_ASYNC
 
 
 def _infer_warps(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
