@@ -206,6 +206,13 @@ class Family(ABC, Generic[S, P]):
         """The type that a matrix product is summed in; None: the one that its operands are computed in."""
         return None
 
+    def factor_bits(self, spec: KernelSpec[S]) -> int | None:
+        """How many bits of a fraction, with the leading one, a matrix product takes of its operands; None: all.
+
+        What lies behind them is rounded away or cut off.
+        """
+        return None
+
     def additions(self, plan: P, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
         """The most additions, one after another, that a term of a sum over `modes` goes through.
 

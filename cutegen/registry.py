@@ -27,8 +27,9 @@ def families() -> tuple[Family[Any, Any], ...]:
 
 
 def folders() -> tuple[Traversable, ...]:
-    """The folders of files: that of what families share, then that of each family."""
-    return (files("cutegen.families.common"), *(family.folder for family in families()))
+    """The folders of files: that of what families share, then those of families, some of which have one together."""
+    own = {str(family.folder): family.folder for family in families()}
+    return (files("cutegen.families.common"), *own.values())
 
 
 def ops() -> tuple[Op, ...]:

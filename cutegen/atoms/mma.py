@@ -12,7 +12,7 @@ from typing import Literal
 
 from cutegen.dtypes import Dtype
 
-MmaAtomName = Literal["fma", "wgmma"]
+MmaAtomName = Literal["fma", "mma_sync", "wgmma"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ ATOMS: Mapping[MmaAtomName, MmaAtom] = {
     atom.name: atom
     for atom in (
         MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),
+        MmaAtom("mma_sync", "products of single warps on tensor cores, from Ampere on", (Dtype.f32,)),
         MmaAtom("wgmma", "products of four warps on Hopper's tensor cores", (Dtype.f32,)),
     )
 }

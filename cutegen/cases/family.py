@@ -112,6 +112,12 @@ class CasesFamily(Family[Cases, CasesPlan]):
         found = [one.family.accumulator(one) for one in ones]
         return min((dtype for dtype in found if dtype is not None), key=lambda dtype: dtype.bits, default=None)
 
+    def factor_bits(self, spec: Spec) -> int | None:
+        """The fewest of all cases, for the same reason."""
+        ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
+        found = [one.family.factor_bits(one) for one in ones]
+        return min((bits for bits in found if bits is not None), default=None)
+
     def covered(self, plan: CasesPlan) -> dict[str, int]:
         """The least along each mode that a block of any case covers: no call has more blocks than follow from that."""
         found = [case.spec.family.covered(case) for case in plan.cases]

@@ -38,13 +38,14 @@ def draw_threads(
     modes: Sequence[str],
     moves: Sequence[Access],
     subjects: tuple[Subject, ...],
+    run: int = 1,
 ) -> Figure:
     """The figure of which thread has which values of a tile.
 
-    A cell is one of the accesses `moves`, or a part of one.
+    A cell is one of the accesses `moves`, or a part of one; without any it is `run` neighbours.
     """
     colours = thread_colours(found.threads)
-    grid = tile_grid(title, found, colours, modes, min((access.vector for access in moves), default=1))
+    grid = tile_grid(title, found, colours, modes, min((access.vector for access in moves), default=run))
     values = sum(map(len, found.owners.values())) // found.threads
     sides = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, found.shape, strict=True))
     return Figure(

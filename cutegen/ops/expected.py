@@ -32,6 +32,7 @@ class Product:
     roundings: int  # of one term, besides one for each sum
     least: str  # a term that underflows errs by no more
     largest: str
+    cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def expected_of(
     if all(is_exact(value, sure) for value in stored):
         return Expected((_of_reference(spec),), is_reference=True)
     if product and isinstance(stored[0], MatMul):
-        numbers = _product(product, stored[0])
+        numbers = _product(product, stored[0], spec.family.factor_bits(spec))
         return Expected((), product=numbers, factors=(product[0].argument, product[1].argument))
 
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
@@ -89,7 +90,7 @@ def expected_of(
     summed = None
     if product:
         node = next(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul))
-        summed = _product(product, node)
+        summed = _product(product, node, spec.family.factor_bits(spec))
         text = f"_product({product[0].argument}, {product[1].argument})"
         lines.append(f"product = {printer.object(f'*{text}', _of(node)).text}")
     lines += [*printer.raw_lines, *_lifts(printer)]
@@ -115,15 +116,17 @@ def _of_reference(spec: KernelSpec) -> str:
     )
 
 
-def _product(factors: Sequence[Tensor], node: MatMul) -> Product:
+def _product(factors: Sequence[Tensor], node: MatMul, bits: int | None) -> Product:
     """Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, eq. (3.5).
 
     Operands that are wider than the accumulator are rounded first, which counts as two roundings more for each term.
+    Of each factor `bits` of its fraction are multiplied, all if None: it may lose 2^(1 - bits) of itself.
     """
     dtype = _of(node)
     wide = any(_PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
     units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
-    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype])
+    cut = "" if bits is None else f"2**{2 - bits} + 2**{2 - 2 * bits}"
+    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut)
 
 
 def _scalars(scalars: Sequence[Scalar]) -> list[str]:

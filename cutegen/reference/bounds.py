@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference import arithmetic, sums
+from cutegen.reference import arithmetic, factors, sums
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -272,8 +272,8 @@ class Evaluator:
         In any order of summation, with products fused or not, |s' - s| <= gamma(K + 1) |A| |B|^T with gamma(n) =
         n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
         (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
-        same with its u. Whole numbers with |A| |B|^T <= 2^p stay whole at every step: no error. An infinity or NaN is
-        known where no partial sum of what is finite can overflow.
+        same with its u, and `factors.cut` is for operands that are cut. Whole numbers with |A| |B|^T <= 2^p stay whole
+        at every step: no error. An infinity or NaN is known where no partial sum of what is finite can overflow.
         """
         import torch
 
@@ -297,13 +297,15 @@ class Evaluator:
         finite_a, finite_b = (x.masked_fill(~x.isfinite(), 0.0) for x in (a, b))
         magnitude = product(finite_a.abs(), finite_b.abs())
         whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
-        exact = whole & (magnitude <= 2.0 ** PRECISION[dtype])
+        cut = factors.cut(finite_a, finite_b, self.spec.family.factor_bits(self.spec), product)
+        exact = whole & (magnitude <= 2.0 ** PRECISION[dtype]) & (cut == 0)
         gamma = _gamma(terms + 1, dtype)
         wide = any(t.dtype.is_float and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
+        wide = wide or bool((cut != 0).any())
         if wide:
             gamma = _gamma(terms + 3, dtype)
         error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
-        error = torch.where(exact | (magnitude == 0), 0.0, error)
+        error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)
         against = (magnitude - value.abs()) * (1 + gamma) < overflow(dtype)

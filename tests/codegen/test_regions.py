@@ -303,6 +303,24 @@ schedule:
   pipeline: {stages: 2}
   scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
 """
+MMA_SYNC = """\
+cutegen: 1
+kernel: work
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  tiler: {M: 64, N: 64, K: 64}
+  mma: {atom: mma_sync, atom_layout: "(2,2,1):(1,2,0)"}
+  copies: {A: {atom: cp_async, bits: 128}, C: {atom: universal, bits: 128}}
+  smem: {A: {swizzle: 128}}
+  pipeline: {stages: 3}
+  scheduler: {raster: M, swizzle: 8}
+targets: [sm_80]
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -457,6 +475,10 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.scheduler.swizzle", 4, set()),
     (WARPSPECIALIZED, "schedule.scheduler.blocks", 66, set()),
     (WARPSPECIALIZED, "schedule.scheduler.launch", "serial", set()),
+    (MMA_SYNC, "schedule.mma.atom_layout", "(4,1,1):(1,4,0)", set()),
+    (MMA_SYNC, "schedule.smem.A.swizzle", 64, set()),
+    (MMA_SYNC, "schedule.copies.A.bits", 64, set()),
+    (MMA_SYNC, "schedule.pipeline.stages", 2, {"schedule.copies", "schedule.smem.A", "schedule.smem.B"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

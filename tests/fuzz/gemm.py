@@ -65,6 +65,8 @@ def _schedule(
     chance: Chance, modes: tuple[str, str, str], tensors: dict[str, Any], small: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A schedule, and the promises about sizes that go with it."""
+    if chance.odds(0.15):
+        return _of_warps(chance, modes, small)
     m, n, k = modes
     sides = tuple(chance.choice([4, 8] if small else [4, 8, 16, 32]) for _ in "mn")
     shares = tuple(chance.choice([1, 2, 4] if small else [1, 2, 4, 8]) for _ in "mn")
@@ -110,3 +112,34 @@ def _schedule(
     divisible = {mode: chance.choice([2, 4, 8, 16]) for mode in modes if chance.odds(0.12)}
     fixed = {mode: chance.choice([1, 6, 41, 64]) for mode in free if mode not in divisible and chance.odds(0.1)}
     return schedule, {"divisible": divisible, "static": fixed}
+
+
+def _of_warps(chance: Chance, modes: tuple[str, str, str], small: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same for tensor cores: tiles that warps share, or nearly."""
+    m, n, k = modes
+    warps = tuple(chance.choice([1, 2] if small else [1, 2, 3, 4]) for _ in "mn")
+    each = tuple(chance.choice([1, 2] if small else [1, 2, 3, 4, 5]) for _ in "mn")
+    tile = {mode: 16 * x * y for mode, x, y in zip((m, n), warps, each, strict=True)}
+    tile[k] = chance.choice([16, 32] if small else [8, 16, 32, 48, 64, 96])
+    mma: dict[str, Any] = {"atom": "mma_sync"}
+    if chance.odds(0.5):
+        mma["atom_layout"] = compact(chance, (*warps, 1))
+    if chance.odds(0.1):
+        mma["operands"] = "tf32"
+    schedule: dict[str, Any] = {"mma": mma} | chance.some({"tiler": tile}, 0.8)
+    if chance.odds(0.4):
+        schedule["pipeline"] = {"stages": chance.choice([2, 3, 4, 5])}
+    if chance.odds(0.2):
+        schedule["smem"] = {name: {"swizzle": chance.choice([128, 64, 32])} for name in chance.part("AB")}
+    if chance.odds(0.35):
+        atoms, bits = ["universal", "cp_async"], [16, 32, 64, 128]
+        entry = {name: chance.some({"atom": chance.choice(atoms), "bits": chance.choice(bits)}) for name in "ABC"}
+        schedule["copies"] = chance.some(entry)
+    if chance.odds(0.3):
+        schedule["scheduler"] = chance.some({"raster": chance.choice([m, n]), "swizzle": chance.choice([1, 3, 8])})
+    if chance.odds(0.3):
+        guards = {m: ["none", "mask"], n: ["none", "mask"], k: ["none", "residue_first"]}
+        schedule["predication"] = {mode: chance.choice(guards[mode]) for mode in chance.part(modes)}
+    free = [mode for mode in modes if schedule.get("predication", {}).get(mode) != "none"]
+    fixed = {mode: chance.choice([1, 6, 41, 64]) for mode in free if chance.odds(0.1)}
+    return schedule, {"divisible": {}, "static": fixed}

@@ -140,6 +140,20 @@ HOPPER: Spec = GEMM | {
     "divisible": {"N": 8},
     "targets": ["sm_90a"],
 }
+WARPS: Spec = HOPPER | {
+    "schedule": {
+        "tiler": {"M": 128, "N": 64, "K": 64},
+        "mma": {"atom": "mma_sync", "atom_layout": "(2,2,1):(1,2,0)"},
+        "copies": {"A": {"atom": "cp_async", "bits": 128}, "C": {"bits": 128}},
+        "smem": {"A": {"swizzle": 128}, "B": {"swizzle": 128}},
+        "pipeline": {"stages": 3},
+        "predication": {"M": "mask", "N": "mask", "K": "residue_first"},
+        "scheduler": {"raster": "M", "swizzle": 8},
+    },
+    "divisible": {"N": 8, "K": 8},
+    "targets": ["sm_80"],
+}
+WARPS_OF_F32: Spec = GEMM | {"schedule": {"tiler": {"M": 64, "N": 64, "K": 16}, "mma": {"atom": "mma_sync"}}}
 OF_CASES: Spec = ELEMENTWISE | {
     "schedule": [
         {"for": {"N": "% 8 == 0", "target": "sm_80", "align": 32}, **ELEMENTWISE["schedule"]},
@@ -298,6 +312,49 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_warpspecialized_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
     "gemm_warpspecialized_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
+    "gemm_mma_sync_schedule.tiler": [
+        (WARPS, "schedule.tiler.N", 128, TEXT),
+        (WARPS, "schedule.tiler.N", 72, REFUSED),
+    ],
+    "gemm_mma_sync_schedule.mma": [(WARPS, "schedule.mma", {"atom": "fma"}, REFUSED)],
+    "gemm_mma_sync_schedule.mma.atom": [(WARPS, "schedule.mma.atom", "wgmma", REFUSED)],  # has no atom_layout
+    "gemm_mma_sync_schedule.mma.operands": [
+        (WARPS, "schedule.mma.operands", "tf32", REFUSED),  # of bf16
+        (WARPS_OF_F32, "schedule.mma.operands", "bf16", REFUSED),
+    ],
+    "gemm_mma_sync_schedule.mma.atom_layout": [
+        (WARPS, "schedule.mma.atom_layout", "(4,2,1):(1,4,0)", TEXT),
+        (WARPS, "schedule.mma.atom_layout", "(2,2,1):(2,1,0)", TEXT),
+        (WARPS, "schedule.mma.atom_layout", "(2,2,1):(1,3,0)", REFUSED),
+        (WARPS, "schedule.mma.atom_layout", "(2,1,2):(1,0,2)", REFUSED),
+    ],
+    "gemm_mma_sync_schedule.copies": [(WARPS, "schedule.copies", {"A": {"atom": "universal"}}, TEXT)],
+    "gemm_mma_sync_schedule.copies.atom": [
+        (WARPS, "schedule.copies.A.atom", "universal", TEXT),
+        (WARPS, "schedule.copies.C.atom", "cp_async", REFUSED),
+    ],
+    "gemm_mma_sync_schedule.copies.bits": [
+        (WARPS, "schedule.copies.A.bits", 64, TEXT),
+        (WARPS, "schedule.copies.A.bits", 16, REFUSED),  # cp.async moves 4 bytes at least
+        (WARPS, "schedule.copies.C.bits", 32, TEXT),
+    ],
+    "gemm_mma_sync_schedule.smem": [(WARPS, "schedule.smem", {"A": {"swizzle": 64}}, TEXT)],
+    "gemm_mma_sync_schedule.smem.swizzle": [
+        (WARPS, "schedule.smem.B.swizzle", 32, TEXT),
+        (WARPS, "schedule.smem.B.swizzle", 256, REFUSED),
+    ],
+    "gemm_mma_sync_schedule.pipeline": [(WARPS, "schedule.pipeline", {"stages": 2}, TEXT)],
+    "gemm_mma_sync_schedule.pipeline.stages": [
+        (WARPS, "schedule.pipeline.stages", 5, TEXT),
+        (WARPS, "schedule.pipeline.stages", 1, REFUSED),
+    ],
+    "gemm_mma_sync_schedule.predication": [
+        (WARPS, "schedule.predication.M", "none", TEXT),
+        (WARPS, "schedule.predication.K", "mask", REFUSED),
+    ],
+    "gemm_mma_sync_schedule.scheduler": [(WARPS, "schedule.scheduler", {"raster": "N"}, TEXT)],
+    "gemm_mma_sync_schedule.scheduler.raster": [(WARPS, "schedule.scheduler.raster", "K", REFUSED)],
+    "gemm_mma_sync_schedule.scheduler.swizzle": [(WARPS, "schedule.scheduler.swizzle", 1, TEXT)],
     "gemm_schedule.mma.thread_layout": [(GEMM, "schedule.mma.thread_layout", "(16,16,1):(16,1,0)", TEXT)],
     "gemm_schedule.mma.permutation": [(GEMM, "schedule.mma.permutation.M", "(16,2):(2,1)", TEXT)],
     "gemm_schedule.mma.accumulator": [(GEMM, "schedule.mma.accumulator", "f64", TEXT)],

@@ -23,7 +23,7 @@ from cutegen.families.common.walks import Walk, example_sizes
 from cutegen.families.elementwise.pictures import walk_of as elementwise_walk
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.gemm_multistage.pictures import walk_of as gemm_walk
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.plan import MultistagePlan
 from cutegen.families.gemm_warpspecialized.pictures import walk_of as warpspecialized_walk
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.planning.plan import Plan
@@ -128,7 +128,7 @@ def walk_of(plan: Plan) -> Walk:
         return elementwise_walk(plan)
     if isinstance(plan, WarpspecializedPlan):
         return warpspecialized_walk(plan)
-    assert isinstance(plan, GemmPlan)
+    assert isinstance(plan, MultistagePlan)
     return gemm_walk(plan)
 
 

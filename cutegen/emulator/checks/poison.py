@@ -69,6 +69,8 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
         return _without_empty(_moved(op, range(len(op.sources))))
     if opcode in _MOVES:
         return _without_empty(_moved(op, _MOVES[opcode]))
+    if opcode == "dp2a":
+        return _without_empty(_half_of_second(widths, upper="hi" in modifiers))
     if opcode == "cvt" and len(op.sources) == 2:
         return _without_empty(_joined(widths[0]))
     if opcode == "setp" and modifiers[-1].endswith("x2"):
@@ -102,6 +104,18 @@ def _any_bit(widths: Sequence[int]) -> Rule:
     def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
         lanes = _union(poison)
         return [poison_whole(lanes, width) for width in widths]
+
+    return spread
+
+
+def _half_of_second(widths: Sequence[int], upper: bool) -> Rule:
+    """The rule of dp2a, which looks at half of its second source: the upper one, or the lower."""
+    seen = np.uint32(0xFFFF0000 if upper else 0xFFFF)
+    whole = _any_bit(widths)
+
+    def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
+        a, b, c = poison
+        return whole((a, None if b is None else b & b.dtype.type(seen), c), values)
 
     return spread
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.plan import MultistagePlan
 from cutegen.verification.wishes import Wish
 
 
-def more_wishes(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def more_wishes(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     """The cases of workspaces, then those of bands. `tiles` is what a block covers of each mode."""
     more = {mode: tiles[mode] + 1 for mode in plan.spec.modes if mode not in plan.spec.static}
     yield from _workspaces(plan, more)
@@ -16,7 +16,7 @@ def more_wishes(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         yield from _bands(plan, tiles)
 
 
-def _workspaces(plan: GemmPlan, more: Mapping[str, int]) -> Iterator[Wish]:
+def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[Wish]:
     """The cases around the tiles of the kernels that fill workspaces, which are not those of the product."""
     for x in plan.workspaces:
         for step, what in ((-1, "less"), (1, "more")):
@@ -28,7 +28,7 @@ def _workspaces(plan: GemmPlan, more: Mapping[str, int]) -> Iterator[Wish]:
             yield Wish(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")
 
 
-def _bands(plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def _bands(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     """The cases of a whole band and of one that is cut, so that both widths are walked."""
     spec = plan.spec
     across = spec.output.shape[plan.tile_order[1]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tensor_layouts import size
+from tensor_layouts import Layout, size
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.gemm_multistage.partitions import epilogue_layout, tiled_copy, workspace_values
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
 from cutegen.layouts import make_layout_tv
 from cutegen.planning.promises import known_divisor
 
@@ -44,18 +44,23 @@ def _coverage(plan: GemmPlan) -> Iterator[Claim]:
 def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
     """How an operand's accesses and columns of shared memory differ from what the layouts say, in words.
 
-    The kernel has a predicate for each access of a thread, and its columns must not overlap.
+    The columns must not overlap.
     """
+    yield from miscounted_copies(x, shape)
+    if x.smem_stride < shape[0]:
+        yield f"columns of shared memory start every {count(x.smem_stride, 'element')}"
+
+
+def miscounted_copies(x: StagedOperand, shape: Sequence[int]) -> Iterator[str]:
+    """How an operand's accesses, for each of which a thread has a predicate, differ from the layouts, in words."""
     tiler, _ = make_layout_tv(x.thread_layout, x.value_layout)
     values = int(size(x.value_layout))
     counted = (values // x.vector, *(extent // covered for extent, covered in zip(shape, tiler, strict=True)))
     if counted != x.copies or values % x.vector:
         yield f"({sides_text(x.copies)}) accesses of {x.vector} are made"
-    if x.smem_stride < shape[0]:
-        yield f"columns of shared memory start every {count(x.smem_stride, 'element')}"
 
 
-def _workspace_bounds(plan: GemmPlan) -> Iterator[Claim]:
+def _workspace_bounds(plan: MultistagePlan) -> Iterator[Claim]:
     """The claims on the bounds of the kernels that fill workspaces.
 
     Their predicates compare the first coordinates of accesses with both sizes.
@@ -78,9 +83,13 @@ def _workspace_bounds(plan: GemmPlan) -> Iterator[Claim]:
 
 def _bounds(plan: GemmPlan) -> Iterator[Claim]:
     yield from _workspace_bounds(plan)
+    yield from bounds(plan, epilogue_layout(plan, compact((plan.tile[plan.m], plan.tile[plan.n]))))
+
+
+def bounds(plan: MultistagePlan, layout: Layout) -> Iterator[Claim]:
+    """The claims on the bounds of every mode; `layout` deals the tile (m, n) out to the epilogue's accesses."""
     output, vector = plan.spec.output, plan.pointwise.vector
     shape = (plan.tile[plan.m], plan.tile[plan.n])
-    layout = epilogue_layout(plan, compact(shape))
     runs = are_runs(layout, shape, (plan.m, plan.n).index(str(output.major)), vector) and share_predicates(plan)
     for mode, x in ((plan.m, plan.a), (plan.n, plan.b)):
         masked = mode in plan.pointwise.masked
@@ -92,13 +101,13 @@ def _bounds(plan: GemmPlan) -> Iterator[Claim]:
     yield _summed(plan)
 
 
-def _aligned_runs(plan: GemmPlan, x: GemmOperand) -> bool:
+def _aligned_runs(plan: MultistagePlan, x: StagedOperand) -> bool:
     """Whether every access to an operand is an aligned run along the mode in which it is contiguous."""
     shape = (plan.tile[x.mode], plan.tile[plan.k])
     return are_runs(tiled_copy(x, shape, compact(shape)), shape, int(x.tensor.major == plan.k), x.vector)
 
 
-def _summed(plan: GemmPlan) -> Claim:
+def _summed(plan: MultistagePlan) -> Claim:
     k, depth, path = plan.k, plan.tile[plan.k], ("schedule", "predication", plan.k)
     if not plan.residue:
         known = known_divisor(plan.spec, k)

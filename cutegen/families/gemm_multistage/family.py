@@ -108,7 +108,7 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
         return spec.schedule.mma.accumulator
 
     def largest(self, plan: GemmPlan) -> Mapping[str, int]:
-        from cutegen.families.gemm_multistage.planning import largest
+        from cutegen.families.gemm_multistage.tile_walk import largest
 
         return largest(plan)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from cutegen.codegen.formatting import python_tuple
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
 from cutegen.layouts import show
 
 
@@ -13,13 +14,12 @@ from cutegen.layouts import show
 class LoadText:
     """The texts that a module prints of A or B on its way to shared memory."""
 
-    plan: GemmOperand
+    plan: StagedOperand
     name: str
     proj: str
     op: str
-    smem_layout: list[str]
-    pad: int
-    order: str  # of a column of shared memory, if it has a layout
+    threads_path: str  # the key that its threads come from
+    values_path: str
     gmem_profile: str
     smem_profile: str
     rest_v: int
@@ -63,10 +63,42 @@ class LoadText:
         return f"cute.autovec_copy(t{n}r{n}, t{n}s{n}[None, None, None, {stage}])"
 
 
-def load_text(plan: GemmPlan, x: GemmOperand) -> LoadText:
-    name, block = x.tensor.name, f"BLK_{x.mode.upper()}"
+def load_texts(plan: MultistagePlan, x: StagedOperand) -> dict[str, Any]:
+    """The fields of `LoadText` for one of a plan's operands."""
+    path = f"schedule.copies.{x.tensor.name}"
     rest_v, rest_mn, rest_k = x.copies
     profile = ((x.vector, rest_v), rest_mn, rest_k)
+    return {
+        "plan": x,
+        "name": x.tensor.name,
+        "proj": "(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
+        "op": "cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
+        "threads_path": path,
+        "values_path": path,
+        "gmem_profile": show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
+        "smem_profile": show((*profile, plan.stages)),
+        "rest_v": rest_v,
+        "rest_mn": rest_mn,
+        "predicate_shape": python_tuple(x.copies),
+        "predicate_strides": python_tuple((rest_mn, 1, 0)),
+        "predicated": x.masked or plan.residue,
+        "residue": plan.residue,
+    }
+
+
+@dataclass(frozen=True)
+class ColumnText(LoadText):
+    """The texts of an operand whose stages have a column along m or n for each k."""
+
+    plan: GemmOperand
+    smem_layout: list[str]
+    pad: int
+    order: str  # of a column of shared memory, if it has a layout
+
+
+def column_text(plan: GemmPlan, x: GemmOperand) -> ColumnText:
+    """The texts of one of the operands of a gemm on the CUDA cores."""
+    block = f"BLK_{x.mode.upper()}"
     pad = x.smem_stride - x.block
     stride = f"{block} + {pad}" if pad else block
     depth = f"BLK_{plan.k.upper()}"
@@ -79,20 +111,7 @@ def load_text(plan: GemmPlan, x: GemmOperand) -> LoadText:
         if x.smem_runs:
             order = "what a thread reads at once stands together"
     strides = f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})"
-    return LoadText(
-        plan=x,
-        name=name,
-        proj="(1, None, 1)" if x.letter == "A" else "(None, 1, 1)",
-        op="cpasync.CopyG2SOp()" if x.atom == "cp_async" else "cute.nvgpu.CopyUniversalOp()",
-        smem_layout=[f"({column[0]}, {depth}, STAGES)", *([] if compact else [f"stride={strides}"])],
-        pad=pad,
-        order=order,
-        gmem_profile=show((*profile, "k" if plan.k_tiles is None else plan.k_tiles)),
-        smem_profile=show((*profile, plan.stages)),
-        rest_v=rest_v,
-        rest_mn=rest_mn,
-        predicate_shape=python_tuple(x.copies),
-        predicate_strides=python_tuple((rest_mn, 1, 0)),
-        predicated=x.masked or plan.residue,
-        residue=plan.residue,
-    )
+    layout = [f"({column[0]}, {depth}, STAGES)", *([] if compact else [f"stride={strides}"])]
+    texts = load_texts(plan, x)
+    texts |= {f"{what}s_path": f"schedule.copies.{x.tensor.name}.{what}_layout" for what in ("thread", "value")}
+    return ColumnText(**texts, smem_layout=layout, pad=pad, order=order)

@@ -12,18 +12,18 @@ from math import prod
 from tensor_layouts import Layout, compose, right_inverse, size
 
 from cutegen import layouts
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, WorkspacePlan
+from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, StagedOperand, WorkspacePlan
 from cutegen.layouts import make_layout_tv, pair
 
 
-def tiled_copy(x: GemmOperand, tile: Sequence[int], strides: Sequence[int]) -> Layout:
+def tiled_copy(x: StagedOperand, tile: Sequence[int], strides: Sequence[int]) -> Layout:
     """The layout (thread, value) -> element of all that a thread copies of a tile (m or n, k)."""
-    return _tiled_copy(x.thread_layout, x.value_layout, tuple(tile), tuple(strides))
+    return dealt(x.thread_layout, x.value_layout, tuple(tile), tuple(strides))
 
 
 @lru_cache(maxsize=256)  # schedules that are tried out have much in common
-def _tiled_copy(thread: Layout, value: Layout, tile: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
-    """The layout of `tiled_copy`, for the layouts of a copy's threads and of the values of each."""
+def dealt(thread: Layout, value: Layout, tile: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+    """The layout (thread, value) -> element of a tile, of a copy's threads and of a thread's values of one turn."""
     tiler, tv = make_layout_tv(thread, value)
     threads, values = (compose(Layout(tiler, strides), mode) for mode in layouts.modes_of(tv))
     rest = tuple(extent // covered for extent, covered in zip(tile, tiler, strict=True))

@@ -17,7 +17,7 @@ from cutegen.drawing.threads import partition, sharing_notes, thread_legend, til
 from cutegen.families.common.walks import Walk, draw_walk
 from cutegen.families.gemm_multistage.partitions import epilogue_layout, tiled_copy, workspace_values
 from cutegen.families.gemm_multistage.pipelines import draw_pipeline
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, WorkspacePlan
+from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan, WorkspacePlan
 
 
 def figures(plan: GemmPlan) -> tuple[Figure, ...]:
@@ -49,7 +49,7 @@ def figures(plan: GemmPlan) -> tuple[Figure, ...]:
     return tuple(drawn)
 
 
-def walk_of(plan: GemmPlan) -> Walk:
+def walk_of(plan: MultistagePlan) -> Walk:
     """How blocks walk the output's tiles: by a pair of numbers, or in bands by one."""
     tile = tuple(plan.tile[mode] for mode in plan.spec.output.shape)
     return Walk(tile, plan.tile_order, swizzle=plan.swizzle, paired=plan.swizzle == 1)

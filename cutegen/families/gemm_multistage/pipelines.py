@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from cutegen.drawing.model import Figure, Subject
 from cutegen.drawing.timelines import PALETTE, STORED, Sheet, hue
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm_multistage.plan import MultistagePlan
 
 MOST_TILES = 12  # along k: then it repeats
 
 
-def draw_pipeline(plan: GemmPlan) -> Figure:
+def draw_pipeline(plan: MultistagePlan) -> Figure:
     """The timeline of a gemm's stages: each waits for a tile, then holds it.
 
     Steps are the prologue's copies and the mainloop's iterations.
@@ -47,7 +47,7 @@ def _stage(number: int) -> str:
     return f"stage {number}"
 
 
-def _draw_tile(sheet: Sheet, plan: GemmPlan, tile: int) -> None:
+def _draw_tile(sheet: Sheet, plan: MultistagePlan, tile: int) -> None:
     """Draws the bars of a tile along k: on its way to its stage, used there, multiplied.
 
     It is issued `stages` - 1 steps ahead.
@@ -64,7 +64,7 @@ def _draw_tile(sheet: Sheet, plan: GemmPlan, tile: int) -> None:
     sheet.bar("multiply-add", use, use + 1, f"tile {tile}", colour, f"k={tile}: {plan.tile[plan.k]} of {plan.k}")
 
 
-def _caption(plan: GemmPlan) -> str:
+def _caption(plan: MultistagePlan) -> str:
     ahead = plan.stages - 1
     text = f"Copies run {ahead} tile{'s' * (ahead > 1)} of {plan.tile[plan.k]} along {plan.k} ahead."
     if not plan.uses_cp_async:
@@ -81,11 +81,11 @@ def _caption(plan: GemmPlan) -> str:
     )
 
 
-def _stored(plan: GemmPlan) -> str:
+def _stored(plan: MultistagePlan) -> str:
     return f"before step {plan.store} of 0 to {plan.tile[plan.k] - 1}" if plan.stores_early else "at its end"
 
 
-def _notes(plan: GemmPlan, tiles: int) -> tuple[str, ...]:
+def _notes(plan: MultistagePlan, tiles: int) -> tuple[str, ...]:
     notes = []
     if plan.residue:
         notes.append(f"Tile 0 is the one that may be ragged: {plan.k} is counted from its end.")

@@ -35,9 +35,9 @@ class WorkspacePlan:
         return self.write * self.tensor.dtype.bits
 
 
-@dataclass(frozen=True)
-class GemmOperand:
-    """A or B on its way from global memory to the multiply-add."""
+@dataclass(frozen=True, kw_only=True)
+class StagedOperand:
+    """A or B on its way from global memory to its stages of shared memory."""
 
     tensor: Tensor
     letter: str  # A or B: CuTe's name for it
@@ -45,16 +45,10 @@ class GemmOperand:
     block: int  # extent of the tile along `mode`
     atom: CopyAtomName
     vector: int  # elements of one access to global memory
-    smem_vector: int  # elements of one access that writes shared memory
     thread_layout: Layout
     value_layout: Layout
     copies: tuple[int, int, int]  # accesses of one thread: in its values, along m or n, along k
-    smem_stride: int  # elements between neighbours in k
-    smem_whole: int | None  # elements that its memory is rounded up to a multiple of, where it is none by itself
-    smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
-    smem_runs: bool  # that layout puts elements of one thread side by side
     masked: bool
-    convert: bool  # to the accumulator's type after reading shared memory
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
     workspace: WorkspacePlan | None  # what is copied is not the argument: `tensor` says how it lies there
 
@@ -68,33 +62,34 @@ class GemmOperand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GemmPlan(PointwisePlan):
-    """A multistage gemm: its operands, its pipeline, and the fragments of a thread.
+class GemmOperand(StagedOperand):
+    """A or B on its way from global memory to a multiply-add of the CUDA cores."""
 
-    Texts such as `fragment_m` are layouts' shapes as CuTe prints them.
-    """
+    smem_vector: int  # elements of one access that writes shared memory
+    smem_stride: int  # elements between neighbours in k
+    smem_whole: int | None  # elements that its memory is rounded up to a multiple of, where it is none by itself
+    smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
+    smem_runs: bool  # that layout puts elements of one thread side by side
+    convert: bool  # to the accumulator's type after reading shared memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultistagePlan(PointwisePlan):
+    """A gemm whose operands travel through `stages` of shared memory, which a mainloop along k fills and multiplies."""
 
     m: str
     n: str
     k: str
-    a: GemmOperand
-    b: GemmOperand
+    a: StagedOperand
+    b: StagedOperand
     stages: int
-    store: int  # k_block before which what travels through registers is written to shared memory
+    store: int  # step of a tile before which what travels through registers is written to shared memory
     k_tiles: int | None  # where k is fixed
     residue: bool  # K: residue_first
-    thread_layout: Layout
-    permutation_m: Layout | None
-    permutation_n: Layout | None
-    fragment_m: str  # (4,2): a thread's share of the tile along m
-    fragment_n: str
-    smem_fragment_m: str  # the same of a column of shared memory, where A's has a layout of its own
-    smem_fragment_n: str
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
     swizzle: int  # tiles of the other mode in a band; 1: the grid is two-dimensional, the raster's mode along x
     largest: tuple[str, int] | None  # swizzle 1: size of the other mode that the grid can count; None if it is less
     most_tiles: int | None  # swizzle > 1: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
-    row_first: bool  # the output's values are walked along n first
 
     @property
     def workspaces(self) -> tuple[WorkspacePlan, ...]:
@@ -108,6 +103,14 @@ class GemmPlan(PointwisePlan):
     def uses_registers(self) -> bool:
         """Whether an operand travels through registers."""
         return self.a.through_registers or self.b.through_registers
+
+    @property
+    def stores_early(self) -> bool:
+        """Whether operands that travel through registers are written to shared memory before the last step of a tile.
+
+        The barrier is at that last step.
+        """
+        return False
 
     @property
     def told_size(self) -> bool:
@@ -128,10 +131,25 @@ class GemmPlan(PointwisePlan):
         size = self.spec.static[self.k] if self.told_size and self.residue else 1
         return size & -size
 
+
+@dataclass(frozen=True, kw_only=True)
+class GemmPlan(MultistagePlan):
+    """A multistage gemm on the CUDA cores: its operands, its pipeline, and the fragments of a thread.
+
+    Texts such as `fragment_m` are layouts' shapes as CuTe prints them.
+    """
+
+    a: GemmOperand
+    b: GemmOperand
+    thread_layout: Layout
+    permutation_m: Layout | None
+    permutation_n: Layout | None
+    fragment_m: str  # (4,2): a thread's share of the tile along m
+    fragment_n: str
+    smem_fragment_m: str  # the same of a column of shared memory, where A's has a layout of its own
+    smem_fragment_n: str
+    row_first: bool  # the output's values are walked along n first
+
     @property
     def stores_early(self) -> bool:
-        """Whether operands that travel through registers are written to shared memory before the last step of a tile.
-
-        The barrier is at that last step.
-        """
         return self.uses_registers and self.store < self.tile[self.k] - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import gcd, prod
 
 from tensor_layouts import Layout, compose, size
@@ -23,20 +23,18 @@ from cutegen.expressions.parsing import (
     annotate,
     walk,
 )
-from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage import product as gemm
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Spec
 from cutegen.families.gemm_multistage.shared_memory import column_stride, smem_bytes, smem_elements
+from cutegen.families.gemm_multistage.tile_walk import largest_across, most_tiles, tile_order
 from cutegen.families.gemm_multistage.workspace import plan_workspaces
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
 
 SLICE = 4  # values of an epilogue's slice, at least
-
-MAX_TILES = 2**31 - 1  # that 32 bits can number
 
 
 def plan(spec: Spec) -> GemmPlan:
@@ -75,46 +73,11 @@ def plan(spec: Spec) -> GemmPlan:
         smem_fragment_n=_smem_profile(schedule, b, n, 1),
         tile_order=tile_order(spec),
         swizzle=swizzle,
-        largest=_largest(spec) if swizzle == 1 else None,
-        most_tiles=_most_tiles(spec) if swizzle > 1 else None,
+        largest=largest_across(spec) if swizzle == 1 else None,
+        most_tiles=most_tiles(spec) if swizzle > 1 else None,
         row_first=spec.output.major == n,
         smem_bytes=smem_bytes(spec)[1],
     )
-
-
-def tile_order(spec: Spec) -> tuple[int, int]:
-    """The modes of the output by number: that along which consecutive blocks walk, then the other."""
-    return raster.tile_order(spec, spec.schedule.scheduler.raster)
-
-
-def _largest(spec: Spec) -> tuple[str, int] | None:
-    across = spec.output.shape[tile_order(spec)[1]]
-    return raster.largest_across(spec, across, gemm.tile_of(spec.schedule, across))
-
-
-def largest(plan: GemmPlan) -> dict[str, int]:
-    """The largest sizes that the grids of the kernel and of what fills its workspaces can count, by mode."""
-    of_output = () if plan.largest is None else (plan.largest,)
-    of_workspaces = [(x.k, x.largest) for x in plan.workspaces if x.largest is not None]
-    found: dict[str, int] = {}
-    for mode, most in (*of_output, *of_workspaces):
-        found[mode] = min(most, found.get(mode, most))
-    return found
-
-
-def banded_tiles(spec: Spec, sizes: Mapping[str, int]) -> int:
-    """Tiles of an output of those sizes, with the last band filled up: what the numbers of tiles stay below."""
-    assert spec.schedule.scheduler.swizzle is not None
-    schedule, swizzle = spec.schedule, spec.schedule.scheduler.swizzle
-    along, across = (spec.output.shape[i] for i in tile_order(spec))
-    bands = -(-sizes[across] // (gemm.tile_of(schedule, across) * swizzle))
-    return -(-sizes[along] // gemm.tile_of(schedule, along)) * bands * swizzle
-
-
-def _most_tiles(spec: Spec) -> int | None:
-    if all(mode in spec.static for mode in spec.output.shape) and banded_tiles(spec, spec.static) <= MAX_TILES:
-        return None
-    return MAX_TILES
 
 
 def _profile(extents: tuple[int, ...]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from cutegen.expressions.tree import Compute
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, Scheduler
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
@@ -14,13 +15,40 @@ def check_schedule(
     ctx: Context, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
     """Says which modes and tensors there are not, and what would have no effect on a tensor."""
+    modes, operands = check_names(ctx, schedule, tensors, compute)
+    ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
+    _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
+    for tensor, space in schedule.workspace.items():
+        if tensor in tensors and space.major not in tensors[tensor].shape:
+            where = ("schedule", "workspace", tensor, "major")
+            ctx.unknown_mode(space.major, tensors[tensor].shape[:1], *where, key=False)
+
+
+class Named(Protocol):
+    """What the schedules of all multistage gemms have that names modes and tensors."""
+
+    @property
+    def tiler(self) -> Mapping[str, int] | None: ...
+    @property
+    def predication(self) -> Mapping[str, Predicate]: ...
+    @property
+    def scheduler(self) -> Scheduler: ...
+    @property
+    def copies(self) -> Mapping[str, object]: ...
+    @property
+    def smem(self) -> Mapping[str, object]: ...
+
+
+def check_names(
+    ctx: Context, schedule: Named, tensors: Mapping[str, Tensor], compute: Compute | None
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Says which modes and tensors there are not; returns the modes m, n and k and the names of A and B, if known."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
     if compute and compute.matmul:
         operands = (compute.matmul.a, compute.matmul.b)
         modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
-    ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     for mode, predicate in schedule.predication.items():
         if modes and mode in modes[:2] and predicate == "residue_first":
@@ -33,11 +61,7 @@ def check_schedule(
         if tensor not in tensors:
             ctx.unknown_tensor(tensor, tuple(tensors), "schedule", "copies")
     _only_operands(ctx, schedule.smem, tensors, operands, "smem", "shared memory")
-    _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
-    for tensor, space in schedule.workspace.items():
-        if tensor in tensors and space.major not in tensors[tensor].shape:
-            where = ("schedule", "workspace", tensor, "major")
-            ctx.unknown_mode(space.major, tensors[tensor].shape[:1], *where, key=False)
+    return modes, operands
 
 
 def _only_operands(

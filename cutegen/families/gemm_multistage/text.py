@@ -7,10 +7,11 @@ from typing import Any
 from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import call, make_layout
-from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import pointwise_context
-from cutegen.families.gemm_multistage.load_text import LoadText, load_text
+from cutegen.families.gemm_multistage.grid_text import largest_text, limits, tile_constants, tile_context
+from cutegen.families.gemm_multistage.load_text import ColumnText, column_text
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
 from cutegen.families.gemm_multistage.schedule import Spec
@@ -35,8 +36,8 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
         context=_epilogue(plan) | _context(plan) | {"spaces": spaces},
         parameters=tuple(parameters),
         launched=launched,
-        largest=_largest(plan),
-        limits=_limits(plan),
+        largest=largest_text(plan),
+        limits=limits(plan),
         workspaces=workspaces(plan),
         nvgpu=("cpasync",) if plan.uses_cp_async else (),
     )
@@ -44,18 +45,8 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
 
 def _constants(plan: GemmPlan, spaces: list[WorkspaceText]) -> tuple[Constant, ...]:
     output, tiler = plan.spec.output, "schedule.tiler"
-    blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    width = Constant(
-        "SWIZZLE",
-        str(plan.swizzle),
-        f"tiles of {output.shape[plan.tile_order[1]]} in a band",
-        "schedule.scheduler.swizzle",
-    )
     return (
-        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
-        Constant("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
-        *([width] if plan.swizzle > 1 else []),
-        *([Constant("MOST_TILES", "2**31 - 1", "", width.path)] if plan.most_tiles is not None else []),
+        *tile_constants(plan),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
         Constant("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
         Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
@@ -78,10 +69,10 @@ def _epilogue(plan: GemmPlan) -> dict[str, Any]:
 
 def _context(plan: GemmPlan) -> dict[str, Any]:
     output = plan.spec.output
-    loads = [load_text(plan, x) for x in (plan.a, plan.b)]
+    loads = [column_text(plan, x) for x in (plan.a, plan.b)]
     stages, depth = plan.stages, plan.tile[plan.k]
 
-    def read(x: LoadText, k: str, stage: str, indent: int) -> str:
+    def read(x: ColumnText, k: str, stage: str, indent: int) -> str:
         """Shared memory to registers, through a conversion where the types differ."""
         source = f"t{output.name}s{x.name}[None, None, {k}, {stage}]"
         target = f"t{output.name}r{x.name}[None, None, {k}]"
@@ -107,14 +98,8 @@ def _context(plan: GemmPlan) -> dict[str, Any]:
         "loads": loads,
         "predicates": predicate_text(loads),
         "row_first": plan.row_first,
-        "A": plan.a.tensor.name,
-        "B": plan.b.tensor.name,
-        "M": plan.m.upper(),
-        "N": plan.n.upper(),
-        "K": plan.k.upper(),
-        "blk_m": plan.tile[plan.m],
-        "blk_n": plan.tile[plan.n],
-        "blk_k": depth,
+        "steps": f"BLK_{plan.k.upper()}",
+        **tile_context(plan),
         "mma_a": show((1, plan.smem_fragment_m, depth, stages)),
         "mma_b": show((1, plan.smem_fragment_n, depth, stages)),
         "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
@@ -122,24 +107,6 @@ def _context(plan: GemmPlan) -> dict[str, Any]:
         "epilogue_view": epilogue_view,
         "permutation": permutation,
         "accumulator_type": accumulator.cutlass,
-        **_blocks(plan),
-    }
-
-
-def _blocks(plan: GemmPlan) -> dict[str, Any]:
-    """The texts that turn a block's index into the coordinate of its tile, and those of the grid."""
-    grid, modes = ("grid_m", "grid_n"), plan.spec.output.shape
-    first, second = plan.tile_order
-    number = ("bidx", "bidy")
-    if plan.swizzle > 1:
-        number = ("place // width", "band * SWIZZLE + place % width")
-    return {
-        "along": modes[first],
-        "across": modes[second],
-        "grid_along": grid[first],
-        "grid_across": grid[second],
-        "block_coordinate": ", ".join(number[plan.tile_order.index(i)] for i in (0, 1)),
-        "grid": f"{grid[first]}, {grid[second]}, 1" if plan.swizzle == 1 else "grid_m * grid_n, 1, 1",
     }
 
 
@@ -147,40 +114,3 @@ def _accumulator(spec: Spec) -> Dtype:
     accumulator = spec.schedule.mma.accumulator
     assert accumulator is not None
     return accumulator
-
-
-def _largest(plan: GemmPlan) -> dict[str, str]:
-    """The largest sizes that the grids can count, by mode, as text."""
-    found = {}
-    if plan.largest is not None:
-        mode, most = plan.largest
-        found[mode] = _product(most, plan.tile[mode], f"BLK_{mode.upper()}")
-    limited = [x for x in plan.workspaces if x.largest is not None]
-    for x in sorted(limited, key=lambda x: x.largest or 0)[:1]:  # both have the same k
-        found[x.k] = _product(x.largest or 0, x.tile[1], f"SPACE_{x.tensor.name}[1]")
-    return found
-
-
-def _product(number: int, factor: int, name: str) -> str:
-    """A multiple of a constant, as a product with the constant's name."""
-    return f"{number // factor} * {name}"
-
-
-def _limits(plan: GemmPlan) -> tuple[Limit, ...]:
-    """What the number of tiles must be where one number counts them."""
-    if plan.most_tiles is None:
-        return ()
-    wanted = 'f"at most {MOST_TILES} tiles"'
-    return (Limit("schedule.scheduler.swizzle", _tiles(plan), wanted, "tiles <= MOST_TILES"),)
-
-
-def _tiles(plan: GemmPlan) -> tuple[str, ...]:
-    """Factors of the number of tiles in bands, the last one filled up."""
-    counts = []
-    for i, mode in enumerate(plan.spec.output.shape):
-        size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", i == plan.tile_order[1]
-        if bands:
-            counts += [f"-(-{size} // ({extent} * SWIZZLE))", "SWIZZLE"]
-        else:
-            counts.append(f"-(-{size} // {extent})" if plan.tile[mode] > 1 else size)
-    return tuple(counts)

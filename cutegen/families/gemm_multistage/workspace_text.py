@@ -8,7 +8,7 @@ from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import Item, launch, python_tuple
 from cutegen.codegen.parts import Constant, Workspace, Workspaces
-from cutegen.families.gemm_multistage.plan import GemmPlan, WorkspacePlan
+from cutegen.families.gemm_multistage.plan import MultistagePlan, WorkspacePlan
 from cutegen.layouts import show
 
 
@@ -111,12 +111,12 @@ class WorkspaceText:
         return Constant(f"SPACE_{self.name}", python_tuple(self.plan.tile), what, self.path)
 
 
-def workspace_texts(plan: GemmPlan) -> list[WorkspaceText]:
+def workspace_texts(plan: MultistagePlan) -> list[WorkspaceText]:
     """The texts of every operand that has a workspace."""
     return [WorkspaceText(x, f"{plan.spec.kernel}_workspace_{x.tensor.name}_kernel") for x in plan.workspaces]
 
 
-def workspaces(plan: GemmPlan) -> Workspaces | None:
+def workspaces(plan: MultistagePlan) -> Workspaces | None:
     """The texts that the host side prints of a plan's workspaces; None if there are none."""
     each = tuple(
         Workspace(

@@ -41,6 +41,8 @@ HALVES = {
     "bfi": "bfi.b32 %r7, %never, %r5, 16, 16;\nand.b32 %r10, %r7, 65535;\nshr.u32 %r11, %r7, 16;\n",
     "bfe": "mov.b32 %r6, {%rs1, %never16};\nbfe.u32 %r10, %r6, 0, 16;\nbfe.s32 %r11, %r6, 0, 17;\n",
     "shf": "shf.l.clamp.b32 %r7, %never, %r5, 16;\nand.b32 %r11, %r7, 65535;\nshr.u32 %r10, %r7, 16;\n",
+    "dp2a": "mov.b32 %r6, {%rs1, %never16};\ndp2a.lo.u32.u32 %r10, %r5, %r6, %r5;\n"
+    "dp2a.hi.u32.u32 %r11, %r5, %r6, %r5;\n",
     "brev": "mov.b32 %r6, {%rs1, %never16};\nbrev.b32 %r7, %r6;\nshr.u32 %r10, %r7, 16;\nand.b32 %r11, %r7, 65535;\n",
     "lop3": "mov.b32 %r6, {%rs1, %never16};\nlop3.b32 %r7, %r6, %r5, %r5, 0x96;\nand.b32 %r10, %r7, 65535;\n"
     "shr.u32 %r11, %r7, 16;\n",

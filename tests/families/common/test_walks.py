@@ -32,6 +32,12 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     for place in range(prod(tiles)):
         if isinstance(plan, WarpspecializedPlan):
             block, tile = str(place), _tile_coordinate(module(spec).text, plan.band)(place, *tiles)
+        elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
+            along, across = plan.tile_order
+            band, inside = divmod(place, plan.swizzle * tiles[along])
+            width = min(plan.swizzle, tiles[across] - band * plan.swizzle)
+            found = {along: inside // width, across: band * plan.swizzle + inside % width}
+            block, tile = str(place), (found[0], found[1])
         elif plan.spec.op == "gemm":  # coord = (bidx, bidy, None), or the other way round
             tile = (place % tiles[0], place // tiles[0])
             block = f"{tile[0]},{tile[1]}"
@@ -39,11 +45,11 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
             block, tile = str(place), (place,)
         else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx; M first where D is M-major
             by_rows = plan.spec.output.major == modes[-1]
-            rest, found = place, []
+            rest, places = place, []
             for count in tiles[::-1] if by_rows else tiles:
                 rest, at = divmod(rest, count)
-                found.append(at)
-            tile = tuple(found[::-1] if by_rows else found)
+                places.append(at)
+            tile = tuple(places[::-1] if by_rows else places)
             block = str(place // plan.threads if partition == "inner" else place)
         expected.setdefault(block, set()).add(tile)
     for _, _, cell in cells(grid):

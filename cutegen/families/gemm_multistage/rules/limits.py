@@ -6,8 +6,8 @@ from cutegen.families.common.rules import grids
 from cutegen.families.common.rules.candidates import several_in_tiler
 from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
 from cutegen.families.gemm_multistage import product as gemm
-from cutegen.families.gemm_multistage.planning import banded_tiles, tile_order
 from cutegen.families.gemm_multistage.schedule import Spec
+from cutegen.families.gemm_multistage.tile_walk import banded_tiles, tile_order
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import first_that_works
 

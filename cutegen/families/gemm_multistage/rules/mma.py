@@ -108,7 +108,7 @@ def tensor_cores(spec: Spec, say: Say) -> None:
             *("tensors", a.name, "dtype"),
             notes=(
                 "an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 989 in f16 or bf16 on its tensor cores",
-                "cutegen's atom for tensor cores is wgmma, of sm_90a",
+                "cutegen's atoms for tensor cores are mma_sync, from sm_80 on, and wgmma, of sm_90a",
             ),
-            help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`",
+            help="write `mma: {atom: mma_sync}`, and nothing else in the schedule; or `wgmma` for `targets: [sm_90a]`",
         )

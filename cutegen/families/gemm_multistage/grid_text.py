@@ -1,0 +1,95 @@
+"""What the module of a multistage gemm prints of its tiles: their sizes, the order of blocks, what a grid counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cutegen.codegen.parts import Constant, Limit
+from cutegen.families.gemm_multistage.plan import MultistagePlan
+
+
+def tile_constants(plan: MultistagePlan) -> tuple[Constant, ...]:
+    """The extents of a tile, and how blocks walk tiles in bands."""
+    output, tiler = plan.spec.output, "schedule.tiler"
+    blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
+    width = Constant(
+        "SWIZZLE",
+        str(plan.swizzle),
+        f"tiles of {output.shape[plan.tile_order[1]]} in a band",
+        "schedule.scheduler.swizzle",
+    )
+    return (
+        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
+        Constant("TILER", f"({blocks[plan.m]}, {blocks[plan.n]}, {blocks[plan.k]})", "of a thread block", tiler),
+        *([width] if plan.swizzle > 1 else []),
+        *([Constant("MOST_TILES", "2**31 - 1", "", width.path)] if plan.most_tiles is not None else []),
+    )
+
+
+def tile_context(plan: MultistagePlan) -> dict[str, Any]:
+    """The names of tensors and modes, the extents of a tile, and the texts of `_blocks`."""
+    return {
+        "A": plan.a.tensor.name,
+        "B": plan.b.tensor.name,
+        "M": plan.m.upper(),
+        "N": plan.n.upper(),
+        "K": plan.k.upper(),
+        "blk_m": plan.tile[plan.m],
+        "blk_n": plan.tile[plan.n],
+        "blk_k": plan.tile[plan.k],
+        **_blocks(plan),
+    }
+
+
+def _blocks(plan: MultistagePlan) -> dict[str, Any]:
+    """The texts that turn a block's index into the coordinate of its tile, and those of the grid."""
+    grid, modes = ("grid_m", "grid_n"), plan.spec.output.shape
+    first, second = plan.tile_order
+    number = ("bidx", "bidy")
+    if plan.swizzle > 1:
+        number = ("place // width", "band * SWIZZLE + place % width")
+    return {
+        "along": modes[first],
+        "across": modes[second],
+        "grid_along": grid[first],
+        "grid_across": grid[second],
+        "block_coordinate": ", ".join(number[plan.tile_order.index(i)] for i in (0, 1)),
+        "grid": f"{grid[first]}, {grid[second]}, 1" if plan.swizzle == 1 else "grid_m * grid_n, 1, 1",
+    }
+
+
+def largest_text(plan: MultistagePlan) -> dict[str, str]:
+    """The largest sizes that the grids can count, by mode, as text."""
+    found = {}
+    if plan.largest is not None:
+        mode, most = plan.largest
+        found[mode] = _product(most, plan.tile[mode], f"BLK_{mode.upper()}")
+    limited = [x for x in plan.workspaces if x.largest is not None]
+    for x in sorted(limited, key=lambda x: x.largest or 0)[:1]:  # both have the same k
+        found[x.k] = _product(x.largest or 0, x.tile[1], f"SPACE_{x.tensor.name}[1]")
+    return found
+
+
+def _product(number: int, factor: int, name: str) -> str:
+    """A multiple of a constant, as a product with the constant's name."""
+    return f"{number // factor} * {name}"
+
+
+def limits(plan: MultistagePlan) -> tuple[Limit, ...]:
+    """What the number of tiles must be where one number counts them."""
+    if plan.most_tiles is None:
+        return ()
+    wanted = 'f"at most {MOST_TILES} tiles"'
+    return (Limit("schedule.scheduler.swizzle", _tiles(plan), wanted, "tiles <= MOST_TILES"),)
+
+
+def _tiles(plan: MultistagePlan) -> tuple[str, ...]:
+    """Factors of the number of tiles in bands, the last one filled up."""
+    counts = []
+    for i, mode in enumerate(plan.spec.output.shape):
+        size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", i == plan.tile_order[1]
+        if bands:
+            counts += [f"-(-{size} // ({extent} * SWIZZLE))", "SWIZZLE"]
+        else:
+            counts.append(f"-(-{size} // {extent})" if plan.tile[mode] > 1 else size)
+    return tuple(counts)

@@ -1,0 +1,62 @@
+"""Where a warp of a gemm on tensor cores accesses global memory together, and what a block has of shared memory.
+
+Shared memory is not among the accesses: runs of 16 bytes exchange their places there, which no layout says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.proof import Buffer
+from cutegen.families.common.pointwise import Operand
+from cutegen.families.gemm_multistage.mma_sync.partitions import store_layout
+from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
+from cutegen.families.gemm_multistage.partitions import tiled_copy
+
+
+def accesses_of(plan: MmaSyncPlan) -> tuple[Access, ...]:
+    """The accesses of the mainloop's copies, then those of the epilogue."""
+    found = [_from_global(plan, x) for x in (plan.a, plan.b)]
+    for o in plan.pointwise.operands:
+        for kind in ("read", "write"):
+            if o.read if kind == "read" else o.write:
+                found.append(_epilogue(plan, o, kind))
+    return tuple(found)
+
+
+def _from_global(plan: MmaSyncPlan, x: MmaOperand) -> Access:
+    strides = strides_of(x.tensor, (x.mode, plan.k), fixed_sizes(plan.spec, plan.tile))
+    return Access(
+        f"{x.tensor.name} from global memory",
+        x.tensor.name,
+        x.tensor.dtype,
+        "global",
+        "read",
+        x.vector,
+        tiled_copy(x, (x.block, plan.tile[plan.k]), strides),
+        ("schedule", "copies", x.tensor.name, "bits"),
+    )
+
+
+def _epilogue(plan: MmaSyncPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
+    return Access(
+        f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
+        o.tensor.name,
+        o.tensor.dtype,
+        "global",
+        kind,
+        o.vector,
+        store_layout(plan, strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))),
+        ("schedule", "copies", plan.spec.output.name, "bits"),
+    )
+
+
+def buffers(plan: MmaSyncPlan) -> Iterator[Buffer]:
+    """The stages of A and B in shared memory: rows along the mode in which each is contiguous."""
+    depth = plan.tile[plan.k]
+    for x in (plan.a, plan.b):
+        along, across = (depth, x.block) if x.k_major else (x.block, depth)
+        size = along * across * plan.stages * x.tensor.dtype.bytes
+        yield Buffer(x.tensor.name, along, along, across, plan.stages, size, f"of {x.mode}" if x.k_major else "of k")

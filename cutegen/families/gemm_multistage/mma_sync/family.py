@@ -1,0 +1,158 @@
+"""The family of multistage gemms on tensor cores, as the rooms ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from cutegen.atoms.gpus import TENSOR_16, TENSOR_32, Arithmetic
+from cutegen.dtypes import Dtype
+from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
+from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
+from cutegen.family import Family
+from cutegen.ops.gemm import GEMM
+from cutegen.planning.sound import MAX_THREADS
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from tensor_layouts import Layout
+
+    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.proof import Buffer
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.drawing.model import Figure
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.kinds import Path
+    from cutegen.language.model import Tensor
+    from cutegen.lint.rule import PerformanceRule, Rule
+    from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
+    from cutegen.verification.wishes import Wish
+
+TF32_BITS = 11  # of the fraction, with the leading one
+
+
+class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
+    """Multistage gemms whose warps multiply on tensor cores (mma.sync), from Ampere on."""
+
+    name = "gemm_mma_sync"
+    op = GEMM
+    schedule = MmaSyncSchedule
+    atoms = OWN_ATOMS
+
+    def check_schedule(
+        self, ctx: Context, schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+    ) -> None:
+        from cutegen.families.gemm_multistage.mma_sync.reading import check_schedule
+
+        check_schedule(ctx, schedule, tensors, compute)
+
+    def resolve(self, spec: Spec, report: Report) -> Spec:
+        from cutegen.families.gemm_multistage.mma_sync.inference import resolve
+
+        return resolve(spec, report)
+
+    def is_sound(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_multistage.mma_sync.product import is_sound
+
+        return is_sound(spec)
+
+    def is_finished(self, spec: Spec) -> bool:
+        from cutegen.families.gemm_multistage.mma_sync.product import is_finished
+
+        return is_finished(spec)
+
+    def plan(self, spec: Spec) -> MmaSyncPlan:
+        from cutegen.families.gemm_multistage.mma_sync.planning import plan
+
+        return plan(spec)
+
+    def rules(self) -> tuple[Rule, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.rules import RULES
+
+        return RULES
+
+    def performance_rules(self) -> tuple[PerformanceRule, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.rules import PERFORMANCE_RULES
+
+        return PERFORMANCE_RULES
+
+    def numbered_layouts(self, spec: Spec) -> Iterator[tuple[Path, Layout, int]]:
+        atoms = spec.schedule.mma.atom_layout
+        if atoms is not None:
+            yield ("schedule", "mma", "atom_layout"), atoms, MAX_THREADS
+
+    @property
+    def folder(self) -> Traversable:
+        """That of all multistage gemms."""
+        return files("cutegen.families.gemm_multistage")
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]:
+        """Those of the gemm on the CUDA cores, of which this one replaces parts."""
+        from cutegen.families.common.pointwise_text import templates
+
+        return {**super().templates, "gemm_multistage": self.folder / "templates", **templates()}
+
+    def kernel_parts(self, plan: MmaSyncPlan) -> KernelParts:
+        from cutegen.families.gemm_multistage.mma_sync.text import kernel_parts
+
+        return kernel_parts(plan)
+
+    def accumulator(self, spec: Spec) -> Dtype | None:
+        return Dtype.f32
+
+    def factor_bits(self, spec: Spec) -> int | None:
+        return TF32_BITS if spec.schedule.mma.operands == "tf32" else None
+
+    def largest(self, plan: MmaSyncPlan) -> Mapping[str, int]:
+        from cutegen.families.gemm_multistage.tile_walk import largest
+
+        return largest(plan)
+
+    def claims(self, plan: MmaSyncPlan) -> Iterator[Claim]:
+        from cutegen.families.gemm_multistage.mma_sync.claims import claims
+
+        return claims(plan)
+
+    def accesses(self, plan: MmaSyncPlan) -> tuple[Access, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.accesses import accesses_of
+
+        return accesses_of(plan)
+
+    def buffers(self, plan: MmaSyncPlan) -> Iterator[Buffer]:
+        from cutegen.families.gemm_multistage.mma_sync.accesses import buffers
+
+        return buffers(plan)
+
+    def figures(self, plan: MmaSyncPlan) -> tuple[Figure, ...]:
+        from cutegen.families.gemm_multistage.mma_sync.pictures import figures
+
+        return figures(plan)
+
+    def more_wishes(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.gemm_multistage.cases import more_wishes
+
+        return more_wishes(plan, tiles)
+
+    def arithmetic(self, spec: Spec) -> Arithmetic:
+        return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16
+
+    def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.gemm_multistage.mma_sync.tuning import axes
+
+        return axes(specs)
+
+    def refinements(self, spec: Spec) -> Iterator[Choice]:
+        from cutegen.families.gemm_multistage.mma_sync.tuning import refinements
+
+        return refinements(spec)
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
+        from cutegen.families.gemm_multistage.mma_sync.inference import INFERRED_FROM
+
+        return INFERRED_FROM

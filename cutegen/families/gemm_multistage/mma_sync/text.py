@@ -1,0 +1,131 @@
+"""What the module of a multistage gemm on tensor cores prints. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+from cutegen.codegen.formatting import call, make_layout
+from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.families.common.pointwise_text import pointwise_context
+from cutegen.families.gemm_multistage.grid_text import largest_text, limits, tile_constants, tile_context
+from cutegen.families.gemm_multistage.load_text import LoadText, load_texts
+from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
+from cutegen.families.gemm_multistage.predicate_text import predicate_text
+from cutegen.layouts import show
+
+RUN = 16  # bytes that stay together in shared memory
+
+
+@dataclass(frozen=True)
+class RowText(LoadText):
+    """The texts of an operand whose stages have rows along the mode in which it is contiguous."""
+
+    plan: MmaOperand
+    swizzle: str  # arguments of make_swizzle: of addresses in bytes
+    memory: str  # where its stages start
+    layout: str
+    read_op: str  # what reads fragments
+    element: str  # type of its elements in shared memory, as the product takes them
+
+
+def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
+    """The parts of a module of one gemm."""
+    parameters = []
+    for x in (plan.a, plan.b):
+        parameters += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
+    parameters += ["tiled_mma: cute.TiledMma", "tiled_store: cute.TiledCopy"]
+    launched = {}
+    if plan.told_size:
+        parameters.append("k_size: cutlass.Int32")
+        launched["k_size"] = f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"
+    return KernelParts(
+        template="mma_sync.py.j2",
+        constants=_constants(plan),
+        context=_epilogue(plan) | _context(plan),
+        parameters=tuple(parameters),
+        launched=launched,
+        largest=largest_text(plan),
+        limits=limits(plan),
+        nvgpu=(*(("cpasync",) if plan.uses_cp_async else ()), "warp"),
+    )
+
+
+def _constants(plan: MmaSyncPlan) -> tuple[Constant, ...]:
+    output, tiler = plan.spec.output, "schedule.tiler"
+    unit = f"BLK_{plan.k.upper()} // {plan.instruction[2]}"
+    return (
+        *tile_constants(plan),
+        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        Constant("K_BLOCKS", unit, "products along k of one tile", f"{tiler}.{plan.k}"),
+        Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
+        Constant("THREADS", str(plan.threads), "", "schedule.mma.atom_layout"),
+        Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
+        Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}", _copy_path(plan)),
+        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+    )
+
+
+def _copy_path(plan: MmaSyncPlan) -> str:
+    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
+    return f"schedule.copies.{plan.spec.output.name}"
+
+
+def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
+    product = "product = staged[None, part].load().reshape((SLICE,))"
+    return pointwise_context(plan, _copy_path(plan), accumulator=product)
+
+
+def _context(plan: MmaSyncPlan) -> dict[str, Any]:
+    loads, name = [_row_text(plan, x) for x in (plan.a, plan.b)], plan.spec.output.name
+    rows, columns, _ = plan.instruction
+    warps_m, warps_n = plan.atoms.shape[0], plan.atoms.shape[1]
+
+    def read(x: RowText, k: str, stage: str, indent: int) -> str:
+        """Shared memory to the registers of a warp."""
+        source, target = f"t{name}s{x.name}[None, None, {k}, {stage}]", f"t{name}r{x.name}_view[None, None, {k}]"
+        return " " * indent + call("cute.copy(", [f"read_{x.name}", source, target], ")", indent)
+
+    tile = plan.tile[plan.m], plan.tile[plan.n]
+    return {
+        "loads": loads,
+        "spaces": [],
+        "predicates": predicate_text(loads),
+        "row_first": False,
+        "read": read,
+        "steps": "K_BLOCKS",
+        "fetches": [(step, [loads[i] for i in which]) for step, which in plan.fetches],
+        **tile_context(plan),
+        "mma_op": _mma_op(plan),
+        "atoms": make_layout(plan.atoms),
+        "permutation": f"({rows * warps_m}, {2 * columns * warps_n}, {plan.instruction[2]})",
+        "fragments": show(((2, 2), tile[0] // (rows * warps_m), tile[1] // (columns * warps_n))),
+        "staged_layout": f"(BLK_{plan.m.upper()}, BLK_{plan.n.upper()}), stride={plan.staged}",
+    }
+
+
+def _mma_op(plan: MmaSyncPlan) -> str:
+    shape, dtype = show(plan.instruction).replace(",", ", "), plan.a.tensor.dtype
+    if plan.tf32:
+        return f"warp.MmaTF32Op({shape})"
+    op = "MmaFP8Op" if dtype.bits == 8 else "MmaF16BF16Op"
+    return f"warp.{op}(cutlass.{dtype.cutlass}, cutlass.Float32, {shape})"
+
+
+def _row_text(plan: MmaSyncPlan, x: MmaOperand) -> RowText:
+    texts = load_texts(plan, x)
+    if x.atom == "cp_async" and x.bits == 8 * RUN:
+        texts["op"] = "cpasync.CopyG2SOp(cache_mode=cute.nvgpu.LoadCacheMode.GLOBAL)"
+    element = "cutlass.TFloat32" if plan.tf32 else f"m{x.tensor.name}.element_type"
+    bits = f"num_bits_per_copy={x.tensor.dtype.bits}"
+    return RowText(
+        **texts,
+        swizzle=f"{int(log2(x.swizzle // RUN))}, 4, 3",
+        memory="storage" if not x.offset else f"storage + {x.offset}",
+        layout=make_layout(x.smem_layout).removeprefix("cute.make_layout(").removesuffix(")"),
+        read_op=f"warp.LdMatrix8x8x16bOp({not x.k_major}, 4), {element}"
+        if x.matrices
+        else f"cute.nvgpu.CopyUniversalOp(), {element}, {bits}",
+        element=element,
+    )
