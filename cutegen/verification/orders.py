@@ -21,15 +21,16 @@ def cases_for_orders(plan: Plan, cases: Sequence[Case]) -> list[Case]:
 def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     """The one of `cases` in which the order of blocks and warps can matter most; None if none of them has an element.
 
-    That is, before all else, one of several blocks; then of blocks side by side along the most modes of the output;
+    That is, before all else, one of tiles that few blocks walk in turn; then one of several blocks; then of blocks side
+    by side along the most modes of the output;
     then of more tiles of k than stages, so that every stage is used again; then of the least work; then the first.
     """
     spec, family = plan.spec, plan.spec.family
     one_block, contracted = family.covered(plan), spec.operation.contracted(spec)
 
-    def rank(case: Case) -> tuple[bool, int, bool, int]:
+    def rank(case: Case) -> tuple[bool, bool, int, bool, int]:
         along = sum(case.sizes[mode] > one_block[mode] for mode in spec.lead.shape)
         reused = any(case.sizes[mode] > (plan.stages or 1) * one_block[mode] for mode in contracted)
-        return family.blocks(plan, case.sizes) == 1, -along, not reused, prod(case.sizes.values())
+        return case.blocks is None, family.blocks(plan, case.sizes) == 1, -along, not reused, prod(case.sizes.values())
 
     return min((case for case in cases if not case.empty), key=rank, default=None)

@@ -129,7 +129,7 @@ HOPPER: Spec = GEMM | {
         "warps": {"roles": "cooperative", "consumers": 2, "registers": {"producer": 40, "consumer": 232}},
         "copies": {
             "A": {"atom": "tma"},
-            "B": {"atom": "tma_multicast"},
+            "B": {"atom": "tma", "multicast": "cluster"},
             "C": {"atom": "tma", "through": "smem", "columns": 64, "stages": 2, "bits": 32},
         },
         "smem": {"A": {"swizzle": 128}, "B": {"swizzle": 128}},
@@ -279,8 +279,12 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_warpspecialized_schedule.copies": [(HOPPER, "schedule.copies", {"A": {"bits": 128}}, REFUSED)],
     "gemm_warpspecialized_schedule.copies.atom": [
-        (HOPPER, "schedule.copies.B.atom", "tma", TEXT),
+        (HOPPER, "schedule.copies.B.atom", "universal", REFUSED),  # operands are loaded
         (HOPPER, "schedule.copies.C.atom", "universal", REFUSED),  # through shared memory
+    ],
+    "gemm_warpspecialized_schedule.copies.multicast": [
+        (HOPPER, "schedule.copies.B.multicast", "none", TEXT),
+        (HOPPER, "schedule.copies.A.multicast", "cluster", REFUSED),  # no other block multiplies it
     ],
     "gemm_warpspecialized_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
     "gemm_warpspecialized_schedule.copies.columns": [

@@ -20,16 +20,10 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
     """
     modes = (plan.m, plan.n, plan.k)
     alone = {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
-    repeated = {
-        "tile",
-        "primes integers",
-        "small primes",
-        "several tiles",
-        "several and a residue",
-        "padded",
-        "padded residue",
-        "offset",
-    }
+    repeated = {"tile", "primes integers", "small primes", "several tiles", "several and a residue"}
+    repeated |= {"padded", "padded primes", "padded residue", "offset"}
+    if plan.blocks is not None:  # tiles in turn use every stage again
+        repeated |= {"blocks and stages"}
     stages = plan.stages or 1
     counts = {n for n in (1, stages - 1, stages, stages + 1, 2 * stages + 1) if n}
     depths = {f"{plan.k} {n} tiles{more}" for n in counts for more in ("", " and 1")}
@@ -39,17 +33,16 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
 
 
 def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """Tiles that few clusters walk one after the other, each of which ends in another stage than the one before."""
+    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before."""
     if plan.blocks is None:
         return
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     # Tiles of the sum, of which a number of tiles are no whole number of stages
     steps = 1 if plan.stages == 2 else 2
-    sizes = {along: 2 * extent[along] + 1, across: extent[across] + 1, plan.k: steps * plan.tile[plan.k] - 1}
-    clusters = 2 if plan.pingpong else 1  # of which each then has an odd number of tiles, or all
-    why = "few clusters walk all tiles: stages, barriers and accumulators are used from tile to tile"
-    yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=clusters * plan.cluster_size)
+    sizes = {along: 2 * extent[along] + 1, across: tiles[across] // 2 + 1, plan.k: steps * plan.tile[plan.k] - 1}
+    why = "one cluster walks all tiles: stages, barriers and accumulators are used from tile to tile"
+    yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
 
 
 def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import TENSOR_16, Arithmetic
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
+    from cutegen.tuning.schedules import Choice
     from cutegen.verification.wishes import Wish
 
 
@@ -128,6 +129,16 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         return TENSOR_16
+
+    def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.gemm_warpspecialized.tuning import axes
+
+        return axes(specs)
+
+    def refinements(self, spec: Spec) -> Iterator[Choice]:
+        from cutegen.families.gemm_warpspecialized.tuning import refinements
+
+        return refinements(spec)
 
     def inferred_from(self) -> Mapping[str, tuple[str, ...]]:
         from cutegen.families.gemm_warpspecialized.inference import INFERRED_FROM

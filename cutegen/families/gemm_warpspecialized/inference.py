@@ -229,9 +229,12 @@ def _infer_loads(spec: Spec, report: Report) -> Spec:
     for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
         own = copies.get(tensor.name, Copy())
         if own.atom is None:
-            own = replace(own, atom="tma_multicast" if blocks > 1 else "tma")
+            own = replace(own, atom="tma")
+            report.infer("whole tiles, by one thread", "schedule", "copies", tensor.name, "atom")
+        if own.multicast is None:
+            own = replace(own, multicast="cluster" if blocks > 1 else "none")
             why = f"for {blocks} blocks of the cluster" if blocks > 1 else "no other block of the cluster multiplies it"
-            report.infer(why, "schedule", "copies", tensor.name, "atom")
+            report.infer(why, "schedule", "copies", tensor.name, "multicast")
         copies[tensor.name] = own
     return replace(spec, schedule=replace(spec.schedule, copies=copies))
 

@@ -80,7 +80,7 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
     """Blocks of a cluster that one load of A or B serves: those along the mode of the output that it lacks."""
     m, n = cluster_of(spec)
     copy = spec.schedule.copies.get(tensor.name)
-    multicast = copy is not None and copy.atom == "tma_multicast"
+    multicast = copy is not None and copy.multicast == "cluster"
     return (n if tensor == product_of(spec).a else m) if multicast else 1
 
 

@@ -81,13 +81,13 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
         help = f"write it for `{compute.targets[0]}`: what the epilogue reads moves as that does"
         ctx.say("CG203", f"`{tensor}` has no copy of its own", *where, key=True, help=help)
         return
-    wrong: tuple[str, ...] = ("bits",) if tensor != compute.targets[0] else ()
+    wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != compute.targets[0]))
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
     for word in wrong:
         if getattr(copy, word) is not None:
             what = "brought to shared memory by a tensor map" if tensor in operands else "moved as the first output"
             ctx.say("CG203", f"`{tensor}` is {what}: it has no `{word}`", *where, word, key=True)
-    atoms = ("tma", "tma_multicast") if tensor in operands else ("tma", "universal")
+    atoms = ("tma",) if tensor in operands else ("tma", "universal")
     if copy.atom is not None and copy.atom not in atoms:
         what = "A and B are loaded by" if tensor in operands else "outputs are stored by"
         ctx.say("CG203", f"{what} {' or '.join(atoms)}, not `{copy.atom}`", *where, "atom")

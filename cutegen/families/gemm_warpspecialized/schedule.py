@@ -16,7 +16,8 @@ SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their pl
 Predicate = Literal["none", "mask"]
 Role = Literal["producer", "consumer"]
 Roles = Literal["cooperative", "pingpong"]
-CopyAtom = Literal["tma", "tma_multicast", "universal"]
+CopyAtom = Literal["tma", "universal"]
+Multicast = Literal["cluster", "none"]
 Kind = Literal["grid", "persistent"]
 Launch = Literal["dependent", "serial"]
 MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
@@ -62,9 +63,12 @@ class Copy:
 
     atom: CopyAtom | None = key(
         Choice(get_args(CopyAtom)),
-        "Copy atom: `tma` moves whole tiles between global and shared memory, as a tensor map says; `tma_multicast` "
-        "loads a tile of A or B once for all blocks of the cluster that multiply it; `universal` stores from "
-        "registers.",
+        "Copy atom: `tma` moves whole tiles between global and shared memory, as a tensor map says; `universal` stores "
+        "from registers.",
+    )
+    multicast: Multicast | None = key(
+        Choice(get_args(Multicast)),
+        "Whether a tile of A or B is loaded once for all blocks of the `cluster` that multiply it, or by each of them.",
     )
     through: Literal["smem"] | None = key(
         Choice(("smem",)), "What an output passes on its way from registers: tensor maps store from shared memory."

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import replace
 
 import pytest
 
+from cutegen.codegen import generate
 from cutegen.families.gemm_warpspecialized import FAMILY
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import accumulator_layout
+from cutegen.families.gemm_warpspecialized.reading import LOCALS
+from cutegen.language.names import RESERVED_ARGUMENTS
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 from cutegen.layouts import mode_sizes, offsets
@@ -101,7 +106,7 @@ def test_two_blocks_share_loads_of_b_unless_there_is_one_tile_of_rows() -> None:
     assert planned(HEAD + "static: {M: 128}\n")[0].cluster == (1, 1)
     both, _ = planned(HEAD + "  cluster: {M: 3, N: 2}\n")
     assert (both.a.shared_by, both.b.shared_by, both.peers, both.blocks) == (2, 3, 4, 132)
-    alone, _ = planned(HEAD + "  cluster: {M: 2}\n  copies: {B: {atom: tma}}\n")
+    alone, _ = planned(HEAD + "  cluster: {M: 2}\n  copies: {B: {multicast: none}}\n")
     assert (alone.cluster_size, alone.peers) == (2, 1)
 
 
@@ -195,7 +200,7 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> Non
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  scheduler: {kind: grid, blocks: 4}\n", "CG307"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {columns: 48}}\n", "CG308"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {atom: universal, stages: 2}}\n", "CG308"),
-        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {atom: tma_multicast}}\n", "CG203"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {multicast: cluster}}\n", "CG203"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {A: {atom: universal}}\n", "CG203"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  cluster: {K: 2}\n", "CG116"),
         ("A @ B.T\n", "A @ B.T * warp\nscalars: {warp: f32}\n", "CG113"),
@@ -222,3 +227,25 @@ def test_what_is_refused(old: str, new: str, code: str) -> None:
     except SpecError as error:
         found = list(error.diagnostics)
     assert code in [d.code for d in found if d.severity == "error"], [(d.code, d.message) for d in found]
+
+
+def test_the_names_that_kernels_call_their_own_are_all_known() -> None:
+    """A scalar keeps its name in the kernel: one that the kernel assigns would be another value there."""
+    schedules = (
+        "  warps: {roles: pingpong}\n  cluster: {M: 2, N: 2}\n  tiler: {N: 160}\n  copies: {C: {stages: 3}}\n",
+        "  copies: {C: {atom: universal}}\n",
+    )
+    for schedule in schedules:
+        made = generate(HEAD.replace("A @ B.T", "where(coord(M) > 3, A @ B.T, 0)") + schedule, "specs/x.yaml")
+        kernel = next(
+            node
+            for node in ast.walk(ast.parse(made.modules[0].text))
+            if isinstance(node, ast.FunctionDef) and node.name == "product_kernel"
+        )
+        names = {arg.arg for arg in kernel.args.args}
+        names |= {
+            node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        names -= {"_", "coord_M", "coords_M", "x0"}  # of expressions, which have names that are free
+        own = {name for name in names if not re.search(r"[ABC](_|$|[a-z][ABC])", name)}
+        assert own <= {*LOCALS, *RESERVED_ARGUMENTS}, own - {*LOCALS, *RESERVED_ARGUMENTS}

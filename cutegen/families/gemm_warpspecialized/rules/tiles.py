@@ -187,7 +187,7 @@ def clustered(spec: Spec, say: Say) -> None:
         return
     for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
         copy = spec.schedule.copies.get(tensor.name)
-        if copy is not None and copy.atom == "tma_multicast" and blocks == 1:
+        if copy is not None and copy.multicast == "cluster" and blocks == 1:
             mode = product_of(spec).n if tensor == product_of(spec).a else product_of(spec).m
             message = f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}"
             say(
@@ -195,8 +195,8 @@ def clustered(spec: Spec, say: Say) -> None:
                 "schedule",
                 "copies",
                 tensor.name,
-                "atom",
-                help=f"write `atom: tma`, or `cluster: {{{mode}: 2}}`",
+                "multicast",
+                help=f"write `multicast: none`, or `cluster: {{{mode}: 2}}`",
             )
             return
     if walk.blocks is not None and walk.kind == "grid":

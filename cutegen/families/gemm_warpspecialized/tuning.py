@@ -1,0 +1,47 @@
+"""What is tried of a gemm on Hopper's tensor cores without `tune:`: tiles with the roles of warps that have them and
+clusters in all combinations, then the walk and the pipeline one field at a time around the best (`refinements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from cutegen.families.gemm_warpspecialized.product import product_of
+from cutegen.families.gemm_warpspecialized.schedule import Spec
+
+if TYPE_CHECKING:
+    from cutegen.tuning.schedules import Choice
+
+# Tiles along m and n that keep the tensor cores busy, with the warpgroups that have them
+COOPERATIVE = ((128, 256), (256, 128), (256, 192), (128, 192), (128, 128), (64, 256), (64, 128), (64, 64))
+PINGPONG = ((128, 192), (128, 128), (128, 160), (64, 256), (64, 128))
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))  # blocks along m and n
+BANDS = (1, 4, 8, 16)  # tiles
+COLUMNS = (32, 64)  # stored at a time
+
+
+def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+    """The names and choices of what is combined, for resolved kernels that share their schedule."""
+    chosen = product_of(specs[0])
+    choices: list[Choice] = []
+    for roles, tiles in (("cooperative", COOPERATIVE), ("pingpong", PINGPONG)):
+        for m, n in tiles:
+            warps: dict[str, object] = {"roles": roles}
+            if roles == "cooperative":
+                warps["consumers"] = min(2, m // 64)
+            choices.append({("tiler",): {chosen.m: m, chosen.n: n}, ("warps",): warps})
+    yield "tiler", choices
+    yield "cluster", [{("cluster",): {chosen.m: m, chosen.n: n}} for m, n in CLUSTERS]
+
+
+def refinements(spec: Spec) -> Iterator[Choice]:
+    """Changes of one field each, to a resolved kernel."""
+    stages = spec.schedule.pipeline.stages or 1
+    for fewer in range(max(1, stages - 2), stages):
+        yield {("pipeline", "stages"): fewer}
+    for columns in COLUMNS:
+        yield {("copies", spec.output.name): {"atom": "tma", "columns": columns}}
+    for raster, band in product(spec.output.shape, BANDS):
+        yield {("scheduler",): {"raster": raster, "swizzle": band}}
