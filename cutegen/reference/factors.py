@@ -24,7 +24,7 @@ def cut(
     by da (|b| + db) + |a| db.
     """
     if bits is None:
-        return 0.0 * product(a, b)
+        return a.new_zeros(())  # also where the product overflows
     da, db = _lost(a, bits), _lost(b, bits)
     return product(da, b.abs() + db) + product(a.abs(), db)
 

@@ -219,7 +219,11 @@ def record(
             if asked is wanted:
                 found.shared, found.threads = asked.shared, prod(asked.block)
                 _note_accesses(found, patched)
-            report = launch(made.ptx, asked.kernel, asked.grid, asked.block, asked.parameters, bound, asked.shared)
+            report = launch(
+                *(made.ptx, asked.kernel, asked.grid, asked.block, asked.parameters, bound, asked.shared),
+                cluster=asked.cluster,
+                early=asked.early,
+            )
         report.check()
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.common.pointwise_text import Through, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
@@ -131,6 +132,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "launch_options": options,
         "row_first": False,
         "exchanged": plan.exchanged,
+        "epilogue_width": WIDTH - 8,
     }
 
 
@@ -184,7 +186,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
 
 
 def _layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
-    return f"_smem_layout(warpgroup.SmemLayoutAtomKind.{atom}, {_type(tensor)}, {box}, {order[:2]})"
+    return f'_smem_layout("{atom}", {_type(tensor)}, {box}, {order[:2]})'
 
 
 def _passing(x: Passing) -> dict[str, Any]:

@@ -25,13 +25,16 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     plan = module(spec).plan
     (sizes, _), grid = example_walk(plan), grid_of(module(spec), "tile-walk")
     modes = plan.spec.output.shape
-    extents = dict(zip(modes, getattr(plan, "cluster_tile", ()) or [plan.tile[mode] for mode in modes], strict=True))
+    extents = dict(plan.tile)
+    if isinstance(plan, WarpspecializedPlan):
+        extents |= dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     tiles = [-(-sizes[mode] // extents[mode]) for mode in modes]
     partition = getattr(plan, "partition", "")
     expected: dict[str, set[tuple[int, ...]]] = {}
     for place in range(prod(tiles)):
         if isinstance(plan, WarpspecializedPlan):
-            block, tile = str(place), _tile_coordinate(module(spec).text, plan.band)(place, *tiles)
+            back = slice(None, None, -1 if plan.exchanged else 1)
+            block, tile = str(place), _tile_coordinate(module(spec).text, plan.band)(place, *tiles[back])[back]
         elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
             along, across = plan.tile_order
             band, inside = divmod(place, plan.swizzle * tiles[along])

@@ -100,9 +100,8 @@ def test_whole_tiles_of_a_fixed_depth_have_no_masks_and_nothing_to_clear(tmp_pat
 BARRIER = "                cute.arch.barrier(barrier_id=3 + group, number_of_threads=128)\n"
 FENCE = '                cute.arch.fence_proxy("async.shared", space="cta")\n'
 RELEASE = """\
-                if k_tile > 0:
-                    if thr < 2:
-                        cute.arch.mbarrier_arrive(empty + before, peer)
+                if k_tile > 0 and thr < 2:
+                    cute.arch.mbarrier_arrive(empty + before, peer)
 """
 CLUSTER = """\
     cute.arch.cluster_arrive_relaxed()
@@ -115,8 +114,8 @@ MISTAKES = {
     "one block gives a tile back": ("CONSUMERS * 2)", "CONSUMERS)"),
     "no tile is given back but the last": (RELEASE, ""),
     "the last tile is not given back": (
-        "            if k_tiles > 0:\n                if thr < 2:",
-        "            if False:\n                if thr < 2:",
+        "            if k_tiles > 0 and thr < 2:",
+        "            if thr < 0:",
     ),
     "tiles are given back to oneself only": (
         "cute.arch.mbarrier_arrive(empty + before, peer)\n                before",
