@@ -152,16 +152,19 @@ class SharedHistory:
         self.begin_gather(access.instruction, self._touches(access))
 
     def begin_gather(self, instruction: Instruction, touches: Touches) -> None:
-        """Notes that an asynchronous operation reads units from now on. Raises Stop for what is not ordered before."""
+        """Notes that an asynchronous operation reads units from now on, each of them once.
+
+        Raises Stop for what is not ordered before.
+        """
         self._check_writer(instruction, touches, "reads")
         if self._sources is None:
             self._sources = PendingReads(self.shape[0] * self.shape[1])
-        self._sources.begin(self._cells(touches), instruction.line)
+        self._sources.begin(self._cells(touches), instruction.line, distinct=True)
 
     def end_gather(self, instruction: Instruction, touches: Touches, agent: int) -> None:
         """Notes that an asynchronous operation, which an agent makes, has read units until now."""
         assert self._sources is not None
-        self._sources.end(self._cells(touches))
+        self._sources.end(self._cells(touches), distinct=True)
         if agent not in self._gathered:
             self._gathered[agent] = np.zeros(self.shape, np.int32)
         self._gathered[agent][touches.rows, touches.columns] = self.clocks.now
@@ -175,7 +178,7 @@ class SharedHistory:
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
         assert self._sources is not None
-        self._sources.end(self._cells(self._touches(access)))
+        self._sources.end(self._cells(self._touches(access)), distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
         own = np.arange(self.shape[1])[None, :] if access.columns is None else access.columns
