@@ -45,8 +45,14 @@ def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
     if not dtype.is_float:
         return settle_integer(value, error, dtype, a.value.double() + sign * b.value.double())
     exact = sum_is_exact(a.value, sign * b.value) if dtype is Dtype.f64 else None
-    infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
-    result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
+
+    def certain() -> torch.Tensor:
+        infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
+        return _certain(a, b) | infinite
+
+    result = settle(value, error, rounding(value, error, dtype, exact), dtype, certain)
+    if a.overflowed is None and b.overflowed is None:
+        return result
     fused = _fused_otherwise(a, sign * b.value) | _fused_otherwise(b, sign * a.value)
     return replace(result, error=torch.where(fused & ~_nan(a) & ~_nan(b), torch.inf, result.error))
 
@@ -72,21 +78,28 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
         return settle_integer(value, error, dtype, a.value.double() * b.value.double())
-    either = (a.value == 0) & a.exact & (b.error >= b.value.abs()) & ~b.exact
-    either |= (b.value == 0) & b.exact & (a.error >= a.value.abs()) & ~a.exact
     exact = product_is_exact(a.value, b.value) if dtype is Dtype.f64 else None
-    infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
-    infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
-    result = settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b) | infinite)
-    result = replace(result, error=of_open_sign(result.error, either, dtype))
+
+    def certain() -> torch.Tensor:
+        infinite = a.value.isinf() & a.exact & (b.value.abs() > b.error)
+        infinite |= b.value.isinf() & b.exact & (a.value.abs() > a.error)
+        return _certain(a, b) | infinite
+
+    result = settle(value, error, rounding(value, error, dtype, exact), dtype, certain)
+    for zero, other in ((a, b), (b, a)):
+        if bool((none := (zero.value == 0) & zero.exact).any()):
+            either = none & (other.error >= other.value.abs()) & ~other.exact
+            result = replace(result, error=of_open_sign(result.error, either, dtype))
     finite = a.value.isfinite() & b.value.isfinite()
     return replace(result, overflowed=_overflowed(finite, value, error, result))
 
 
-def _overflowed(finite: torch.Tensor, value: torch.Tensor, error: torch.Tensor, result: Bounded) -> torch.Tensor:
+def _overflowed(finite: torch.Tensor, value: torch.Tensor, error: torch.Tensor, result: Bounded) -> torch.Tensor | None:
     """What a result was before it overflowed, at least, where its operands are `finite`; 0 where it did not."""
     import torch
 
+    if not bool(result.value.isinf().any()):
+        return None
     least = (value.abs() - error).clamp_min(overflow(result.dtype)).copysign(value)
     return torch.where(finite & result.value.isinf(), least, 0.0)
 
@@ -102,7 +115,7 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     error = torch.where(b.exact, a.error / b.value.abs(), (a.error + value.abs() * b.error) / room)
     error = torch.where((room > 0) | b.exact, error, torch.inf)
     exact = product_is_exact(value, b.value) & (value * b.value == a.value) if dtype is Dtype.f64 else None
-    return settle(value, error, rounding(value, error, dtype, exact), dtype, _certain(a, b))
+    return settle(value, error, rounding(value, error, dtype, exact), dtype, lambda: _certain(a, b))
 
 
 def power(x: Bounded, exponent: int, dtype: Dtype) -> Bounded:
@@ -233,7 +246,9 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bo
         size = torch.where(x.value.isfinite(), x.value.abs() + x.error, 0.0)
         more = 2 * unit(dtype) * size * (result.value.abs() + result.error)
         result = replace(result, error=result.error + torch.where(result.value.isfinite(), more, 0.0))
-    if name == "exp":  # ends with a multiplication by a power of two, which what follows may be fused with
+    if name == "exp" and bool(
+        result.value.isinf().any()
+    ):  # ends with a multiplication by a power of two, which what follows may be fused with
         value = torch.exp(x.value)
         error = value - torch.exp(x.value - x.error)
         return replace(result, overflowed=_overflowed(x.value.isfinite(), value, error.nan_to_num(0), result))
@@ -250,14 +265,15 @@ def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtyp
     up = torch.full_like(x.value, torch.inf)
     value = f(x.value)
     # one float64 further out: x + e may round inward
-    low = torch.where(x.exact, value, f(torch.nextafter(x.value - x.error, -up)))
-    high = torch.where(x.exact, value, f(torch.nextafter(x.value + x.error, up)))
+    known = x.exact
+    low = torch.where(known, value, f(torch.nextafter(x.value - x.error, -up)))
+    high = torch.where(known, value, f(torch.nextafter(x.value + x.error, up)))
     error = torch.maximum((high - value).abs(), (value - low).abs())
     same = ((low == value) & (high == value)) | (low.isnan() & value.isnan() & high.isnan())
     same &= x.error.isfinite()
     error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
     error = torch.where(x.error.isfinite(), error, torch.inf)
-    return settle(value, error, _allowance(value, error, dtype), dtype, same)
+    return settle(value, error, _allowance(value, error, dtype), dtype, lambda: same)
 
 
 def _whole(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded) -> Bounded:
@@ -280,7 +296,7 @@ def _gelu(x: Bounded, dtype: Dtype) -> Bounded:
 
     value = 0.5 * x.value * torch.erfc(-x.value * 0.5**0.5)
     error = 1.13 * x.error
-    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, x.exact)
+    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
 
 
 def _gelu_tanh(x: Bounded, dtype: Dtype) -> Bounded:
@@ -295,7 +311,7 @@ def _gelu_tanh(x: Bounded, dtype: Dtype) -> Bounded:
     twice = (8 / torch.pi) ** 0.5 * (x.value + 0.044715 * x.value**3)
     value = x.value / (1 + torch.exp(-twice))
     error = 1.13 * x.error
-    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, x.exact)
+    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
 
 
 def _silu(x: Bounded, dtype: Dtype) -> Bounded:
@@ -308,7 +324,7 @@ def _silu(x: Bounded, dtype: Dtype) -> Bounded:
     value = x.value / (1 + torch.exp(-x.value))
     error = 1.1 * x.error
     floor = x.value.abs() * smallest_normal(dtype)
-    return settle(value, error, _allowance(value, error, dtype) + floor, dtype, x.exact)
+    return settle(value, error, _allowance(value, error, dtype) + floor, dtype, lambda: x.exact)
 
 
 def _allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:

@@ -312,7 +312,7 @@ class Evaluator:
         surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
         error = torch.where(stays | surely, error, torch.inf)
         certain = value.isnan() & (stays | _nan_among(a, b, product)) | value.isinf() & stays & (not wide)
-        return settle(value, error, torch.zeros_like(error), dtype, certain)
+        return settle(value, error, torch.zeros_like(error), dtype, lambda: certain)
 
 
 def _nan_among(

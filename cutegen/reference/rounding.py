@@ -11,6 +11,8 @@ fl(x op y) = (x op y)(1 + d), |d| <= u, u = 2^-p, plus half of the smallest subn
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}
 _TOP = {Dtype.f64: 1024, Dtype.f32: 128, Dtype.f16: 16, Dtype.bf16: 128}
 # The bounds are themselves computed in float64, a few dozen roundings deep.
 _SLACK = 1 + 2.0**-30
+_EXPONENT = 0x7FF << 52  # the bits of the exponent of a float64
 _SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)  # types whose numbers f32 holds
 
 
@@ -32,7 +35,8 @@ class Bounded:
 
     `value` is float64, or int64 for integers and bool (0, 1); `error` is float64 of the same or a broadcastable shape.
     `overflowed` says, of a product of finite numbers or an exponential of one, where it is infinite, as an fma that it
-    goes into need not be: by the least that it can be without the overflow, with its sign, and 0 elsewhere.
+    goes into need not be: by the least that it can be without the overflow, with its sign, and 0 elsewhere. It is None
+    where that is so of none.
     """
 
     value: torch.Tensor
@@ -102,17 +106,26 @@ def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torc
 
     twice = 2 if dtype is Dtype.f64 else 1
     most = value.abs() + error
-    power = torch.ldexp(torch.full_like(most, 0.5), torch.frexp(most).exponent)  # the largest that is not above `most`
-    power = torch.where(most.isfinite(), power, most)
+    # The largest power of two that is not above `most`: without the fraction, of which NaN keeps a bit. Below the least
+    # normal number that is 0, which the rounding of results that underflow is more than.
+    power = (most.view(torch.int64) & _EXPONENT).view(torch.float64)
+    power = torch.where(most.isnan(), most, power)
     added = (power * (twice * unit(dtype))).clamp_min(half_subnormal(dtype))
+    known = error == 0
+    if not bool(known.any()):
+        return added
     fits = representable(value, dtype) if dtype is not Dtype.f64 else torch.zeros_like(value, dtype=torch.bool)
     if exact is not None:
         fits = exact
-    return torch.where((error == 0) & fits, 0.0, added)
+    return torch.where(known & fits, 0.0, added)
 
 
 def settle(
-    value: torch.Tensor, error: torch.Tensor, added: torch.Tensor, dtype: Dtype, certain: torch.Tensor
+    value: torch.Tensor,
+    error: torch.Tensor,
+    added: torch.Tensor,
+    dtype: Dtype,
+    certain: Callable[[], torch.Tensor],
 ) -> Bounded:
     """A result of `dtype` from its propagated `error` and what computing it `added`.
 
@@ -122,18 +135,19 @@ def settle(
     import torch
 
     total = (error + added) * _SLACK
+    magnitude, threshold = value.abs(), math.inf if dtype is Dtype.f64 else overflow(dtype)
+    if total.numel() and bool((magnitude + total).max() < threshold):  # which no NaN is
+        return Bounded(value, torch.broadcast_to(total, value.shape), dtype)
     finite = torch.isfinite(value)
     total = torch.where(finite & ~total.isnan(), total, torch.inf)
-    total = torch.where(~finite & certain, 0.0, total)
+    total = torch.where(~finite & certain(), 0.0, total)
     if dtype is not Dtype.f64:
-        threshold = overflow(dtype)
-        magnitude = value.abs()
         surely = finite & (magnitude - error >= threshold)
         perhaps = finite & ~surely & (magnitude + total >= threshold)
         value = torch.where(surely, torch.copysign(torch.full_like(value, torch.inf), value), value)
         total = torch.where(surely, 0.0, torch.where(perhaps, torch.inf, total))
     else:
-        perhaps = finite & (value.abs() + total == torch.inf)
+        perhaps = finite & (magnitude + total == torch.inf)
         total = torch.where(perhaps, torch.inf, total)
     return Bounded(value, total, dtype)
 
@@ -208,7 +222,7 @@ def cast(x: Bounded, dtype: Dtype) -> Bounded:
     known = x.exact & ((once == value) | (not twice))
     result = torch.where(known, once, value)
     added = torch.where(known, 0.0, rounding(value, x.error, dtype) * (1 + 2.0**-12 * twice))
-    return settle(result, x.error.expand_as(result), added, dtype, x.exact)
+    return settle(result, x.error.expand_as(result), added, dtype, lambda: x.exact)
 
 
 def _to_f8(x: Bounded, dtype: Dtype) -> Bounded:

@@ -46,7 +46,7 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded
     opposite = (x.value == torch.inf).any(axis, True) & (x.value == -torch.inf).any(axis, True)
     known = stays & bound.isfinite()
     certain = value.isnan() & (nan | (opposite & known)) | value.isinf() & known
-    return settle(value, bound, torch.zeros_like(bound), dtype, certain)
+    return settle(value, bound, torch.zeros_like(bound), dtype, lambda: certain)
 
 
 def extreme(x: Bounded, axis: tuple[int, ...], function: str) -> Bounded:

@@ -56,8 +56,9 @@ def _directed(result: Array, back: Array, exact: Array, mode: str) -> Array:
 
 
 def narrow_bf16(value: Array, mode: str = "rn") -> Array:
-    """Rounds float64, exact or rounded to odd, to the bits of bfloat16. Every NaN becomes `NAN16`."""
-    odd = f32_odd(np.asarray(value, dtype=np.float64)).view(np.uint32)
+    """Rounds float64, exact or rounded to odd, or float32 to the bits of bfloat16. Every NaN becomes `NAN16`."""
+    value = np.asarray(value)
+    odd = (value if value.dtype == np.float32 else f32_odd(value.astype(np.float64, copy=False))).view(np.uint32)
     rounded = drop_bits(odd, 16, mode) >> np.uint32(16)
     result: Array = np.where(np.isnan(value), NAN16, rounded.astype(np.uint16))
     return result
@@ -108,6 +109,8 @@ def flush(value: Array) -> Array:
     fraction = {2: 10, 4: 23, 8: 52}[size]
     sign = 1 << (8 * size - 1)
     exponent = unsigned((sign - 1) >> fraction << fraction)
+    if bits.size and np.minimum.reduce(bits & exponent, axis=None):
+        return value  # none is zero or subnormal
     result: Array = np.where((bits & exponent) == 0, bits & unsigned(sign), bits).view(value.dtype)
     return result
 

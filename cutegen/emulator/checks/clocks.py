@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.lanes import WARP, Mask, spread
 
 ALWAYS = np.iinfo(np.int32).max
 """A time after all others."""
@@ -182,7 +182,8 @@ class Clocks:
 
         All four broadcast to the shape of the result. What nobody did, whose number is negative, is before everything.
         """
-        return np.asarray((self._order[clusters, members, others] > times) | (others < 0))
+        place = (clusters * self.members + members) * self._order.shape[2] + others
+        return np.asarray((self._order.reshape(-1).take(place) > times) | (others < 0))
 
     def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
@@ -199,12 +200,18 @@ class Clocks:
 
         Bit i of a result, uint32, is for the member `first` + i.
         """
-        span = np.arange(WARP)
-        code = (clusters * self.members + members) * self.members + first  # few differ
-        _, place, which = np.unique(code, return_index=True, return_inverse=True)
-        rows = self._order[clusters[place, None], members[place, None], first[place, None] + span]
-        known = np.packbits(rows[which] > times[:, None], axis=1, bitorder="little")
-        return np.asarray(known.view("<u4")[:, 0])
+        if not len(times):
+            return np.zeros(0, np.uint32)
+        # neighbours are most often alike
+        code = (clusters * self.members + members) * self.members + first
+        new = np.ones(len(code), np.bool_)
+        new[1:] = (code[1:] != code[:-1]) | (times[1:] != times[:-1])
+        at = np.flatnonzero(new)
+        width = self._order.shape[2]
+        start = (clusters[at] * self.members + members[at]) * width + first[at]
+        rows = self._order.reshape(-1).take(start[:, None] + np.arange(WARP))
+        known = np.packbits(rows > times[at, None], bitorder="little").view("<u4")
+        return np.asarray(known if len(at) == len(code) else known[np.cumsum(new) - 1])
 
     def all_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
         """Whether what all threads of a block did at a time is before, where `first` is its first member.
@@ -237,4 +244,4 @@ class Clocks:
 
 def whole(mask: Mask, shape: tuple[int, int]) -> Array:
     """A mask with an entry for each lane of the shape."""
-    return np.ones(shape, np.bool_) if mask is None else np.broadcast_to(mask, shape)
+    return np.ones(shape, np.bool_) if mask is None else spread(mask, shape)

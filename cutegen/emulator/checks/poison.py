@@ -84,7 +84,7 @@ def _without_empty(rule: Rule) -> Rule:
     """A rule like the given one, with None for a destination that has no poison left."""
 
     def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
-        return [None if p is None or not np.any(p) else p for p in rule(poison, values)]
+        return [None if p is None or not np.count_nonzero(p) else p for p in rule(poison, values)]
 
     return spread
 

@@ -17,14 +17,20 @@ class PendingReads:
         self._count = np.zeros(size, np.int32)
         self._line = np.zeros(size, np.int32)
 
-    def begin(self, units: Array, line: int) -> None:
-        """Notes that copies at that PTX line read the units from now on."""
-        np.add.at(self._count, units, 1)
+    def begin(self, units: Array, line: int, distinct: bool = False) -> None:
+        """Notes that copies at that PTX line read the units from now on, which may be known to be `distinct`."""
+        if distinct:
+            self._count[units] += 1
+        else:
+            np.add.at(self._count, units, 1)
         self._line[units] = line
 
-    def end(self, units: Array) -> None:
+    def end(self, units: Array, distinct: bool = False) -> None:
         """Notes that copies which have begun to read the units have arrived."""
-        np.subtract.at(self._count, units, 1)
+        if distinct:
+            self._count[units] -= 1
+        else:
+            np.subtract.at(self._count, units, 1)
 
     def busy(self, units: Array) -> Array:
         """A mask of those units that copies may still read."""

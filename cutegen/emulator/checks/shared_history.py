@@ -34,6 +34,11 @@ class Touches:
     clusters: Array
     members: Array
 
+    def of_block(self, column: int) -> Touches:
+        """Those of the units of the block in that column."""
+        here = self.columns == column
+        return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here])
+
 
 class SharedHistory:
     """The last writer and the readers since, of each of the `rows` units of `unit` bytes of the blocks of `clocks`."""
@@ -46,9 +51,13 @@ class SharedHistory:
         self._lines = np.zeros((2, *self.shape), np.int32)  # of the last write and of the last read
         self._sources: PendingReads | None = None  # what asynchronous operations still read
         self._gathered: dict[int, Array] = {}  # agent -> when it has read each unit last
-        # The warp of the readers, counted from that with the same number in the block that owns the unit -> which of
-        # its threads have read, as bits, and when the last of them has
-        self._readers: dict[tuple[int, int], tuple[Array, Array]] = {}
+        # The warps that have read, each as blocks from the one that owns the unit and its number there, one after the
+        # other; and for each of them a row of all units: which of its threads have read, as bits, and when the last has
+        self._readers: list[tuple[int, int]] = []
+        self._row_of: Array = np.full(clocks.members // WARP, _NOBODY, np.int64)
+        self._who: Array = np.zeros((0, rows * clocks.shape[1]), np.uint32)
+        self._when: Array = np.zeros((0, rows * clocks.shape[1]), np.int32)
+        self._known: tuple[SharedAccess, Touches] | None = None  # the last access unit by unit
 
     # ------------------------------------------------------------------------------------------------------- accesses
 
@@ -59,28 +68,37 @@ class SharedHistory:
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
         self._check_writer(instruction, touches, "reads")
+        clocks, cells = self.clocks, self._cells(touches)
+        index = self._rows_of_readers(touches) * self._who.shape[1] + cells
+        who, when = self._who.reshape(-1), self._when.reshape(-1)
+        held, times = who.take(index), when.take(index)
+        # whoever is ordered after this reader is ordered after those that are ordered before it
+        old = np.flatnonzero((held != 0) & (times < clocks.now))
+        if old.size:
+            members = touches.members[old]
+            known = clocks.bits_before(touches.clusters[old], members, members // WARP * WARP, times[old])
+            who[index[old[(held[old] & ~known) == 0]]] = 0
+        np.bitwise_or.at(who, index, np.uint32(1) << (touches.members % WARP).astype(np.uint32))
+        when[index] = clocks.now
+        self._lines[1].reshape(-1)[cells] = instruction.line
+
+    def _rows_of_readers(self, touches: Touches) -> Array:
+        """The number of the row in which it is noted that this toucher has read, for each entry."""
         clocks = self.clocks
-        distance = (touches.members // clocks.padded - touches.columns) % clocks.size
         warps = clocks.padded // WARP
-        code = distance * warps + touches.members % clocks.padded // WARP
-        order = np.argsort(code, kind="stable")
-        bits = np.uint32(1) << (touches.members % WARP).astype(np.uint32)
-        for here in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
-            key = divmod(int(code[here[0]]), warps)
-            some = Touches(*(part[here] for part in _parts(touches)))
-            if key not in self._readers:
-                self._readers[key] = np.zeros(self.shape, np.uint32), np.zeros(self.shape, np.int32)
-            who, when = self._readers[key]
-            places = some.rows, some.columns
-            # whoever is ordered after this reader is ordered after those that are ordered before it
-            old = (who[places] != 0) & (when[places] < clocks.now)
-            if old.any():
-                left = self._unordered(key, Touches(*(part[old] for part in _parts(some))))
-                forgotten = np.flatnonzero(old)[left == 0]
-                who[some.rows[forgotten], some.columns[forgotten]] = 0
-            np.bitwise_or.at(who, places, bits[here])
-            when[places] = clocks.now
-        self._lines[1, touches.rows, touches.columns] = instruction.line
+        code = (touches.members // clocks.padded - touches.columns) % clocks.size * warps
+        code += touches.members % clocks.padded // WARP
+        rows = self._row_of.take(code)
+        if (rows < 0).any():
+            for new in np.unique(code[rows < 0]).tolist():
+                self._row_of[new] = len(self._readers)
+                self._readers.append(divmod(new, warps))
+            if more := max(0, len(self._readers) - len(self._who)):
+                more = max(more, min(len(self._who), len(self._row_of) - len(self._who)))
+                self._who = np.concatenate([self._who, np.zeros((more, self._who.shape[1]), np.uint32)])
+                self._when = np.concatenate([self._when, np.zeros((more, self._when.shape[1]), np.int32)])
+            rows = self._row_of.take(code)
+        return np.asarray(rows)
 
     def write(self, access: SharedAccess) -> None:
         """Notes the writes of an access. Raises Stop for a race."""
@@ -92,15 +110,17 @@ class SharedHistory:
         if twice.any():  # two of these very writes
             raise self._race(access.instruction, touches, int(twice.argmax()), "writes", self._writer)
 
-    def start(self, agents: Array, access: SharedAccess) -> None:
+    def start(self, agents: Array, access: SharedAccess, checked: bool = False) -> Touches:
         """Notes that agents write the units of an access, after what its lanes know; `agents` has one for each block.
 
-        Until the writes have arrived, nothing is ordered after them. Raises Stop for a race.
+        Until the writes have arrived, nothing is ordered after them. Returns the units. Raises Stop for a race, which
+        is not looked for with what was done before if that is `checked`.
         """
         touches = self._touches(access)
-        self.check_writable(access, touches)
-        places = np.unique(touches.rows * self.shape[1] + touches.columns, return_index=True)[1]
-        if len(places) < len(touches.rows):
+        if not checked:
+            self.check_writable(access, touches)
+        alone = len(touches.rows) == access.count  # one lane, whose units are different ones
+        if not alone and len(places := np.unique(self._cells(touches), return_index=True)[1]) < len(touches.rows):
             twice = np.ones(len(touches.rows), np.bool_)
             twice[places] = False
             at = int(twice.argmax())
@@ -110,10 +130,14 @@ class SharedHistory:
         self._writer[touches.rows, touches.columns] = agents[touches.columns]
         self._note_write(touches, access.instruction.line)
         self._written[touches.rows, touches.columns] = ALWAYS
+        return touches
 
     def arrive(self, access: SharedAccess) -> None:
         """Notes that the writes of an access, which agents were to make, have arrived."""
-        touches = self._touches(access)
+        self.arrived(self._touches(access))
+
+    def arrived(self, touches: Touches) -> None:
+        """Notes that writes of these units, which agents were to make, have arrived."""
         self._written[touches.rows, touches.columns] = self.clocks.now
 
     def landed(self, access: SharedAccess) -> None:
@@ -128,16 +152,19 @@ class SharedHistory:
         self.begin_gather(access.instruction, self._touches(access))
 
     def begin_gather(self, instruction: Instruction, touches: Touches) -> None:
-        """Notes that an asynchronous operation reads units from now on. Raises Stop for what is not ordered before."""
+        """Notes that an asynchronous operation reads units from now on, each of them once.
+
+        Raises Stop for what is not ordered before.
+        """
         self._check_writer(instruction, touches, "reads")
         if self._sources is None:
             self._sources = PendingReads(self.shape[0] * self.shape[1])
-        self._sources.begin(self._cells(touches), instruction.line)
+        self._sources.begin(self._cells(touches), instruction.line, distinct=True)
 
     def end_gather(self, instruction: Instruction, touches: Touches, agent: int) -> None:
         """Notes that an asynchronous operation, which an agent makes, has read units until now."""
         assert self._sources is not None
-        self._sources.end(self._cells(touches))
+        self._sources.end(self._cells(touches), distinct=True)
         if agent not in self._gathered:
             self._gathered[agent] = np.zeros(self.shape, np.int32)
         self._gathered[agent][touches.rows, touches.columns] = self.clocks.now
@@ -151,7 +178,7 @@ class SharedHistory:
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
         assert self._sources is not None
-        self._sources.end(self._cells(self._touches(access)))
+        self._sources.end(self._cells(self._touches(access)), distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
         own = np.arange(self.shape[1])[None, :] if access.columns is None else access.columns
@@ -187,14 +214,26 @@ class SharedHistory:
             late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, np.asarray(agent), when)
             if late.any():
                 raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
-        for key, (who, _) in self._readers.items():
-            some = np.flatnonzero(who[touches.rows, touches.columns])
-            if some.size:
-                left = self._unordered(key, Touches(*(part[some] for part in _parts(touches))))
-                if left.any():
-                    at = int(some[int((left != 0).argmax())])
-                    other = self._member(key, int(touches.columns[at]), int(left[left != 0][0]))
-                    raise self._race(access.instruction, touches, at, "writes", None, other)
+        if not self._readers:
+            return
+        cells = self._cells(touches)
+        held = self._who[: len(self._readers)].take(cells, axis=1)
+        which, some = np.nonzero(held)
+        if some.size:
+            first = self._firsts()[which, touches.columns[some] % self.clocks.size]
+            times = self._when.reshape(-1).take(which * self._when.shape[1] + cells[some])
+            known = self.clocks.bits_before(touches.clusters[some], touches.members[some], first, times)
+            left = held[which, some] & ~known
+            if left.any():
+                bad = int((left != 0).argmax())
+                other = int(first[bad]) + (int(left[bad]) & -int(left[bad])).bit_length() - 1
+                raise self._race(access.instruction, touches, int(some[bad]), "writes", None, other)
+
+    def _firsts(self) -> Array:
+        """The first member of each warp that has read, a row for each, for a unit of the block of each rank."""
+        clocks = self.clocks
+        away, warp = np.array(self._readers, np.int64).T
+        return np.asarray((np.arange(clocks.size) + away[:, None]) % clocks.size * clocks.padded + warp[:, None] * WARP)
 
     def check_fenced(self, access: SharedAccess) -> None:
         """Raises Stop for a unit of an access by the async proxy whose last write no proxy fence covers.
@@ -228,6 +267,8 @@ class SharedHistory:
 
     def _touches(self, access: SharedAccess) -> Touches:
         """An access unit by unit."""
+        if self._known is not None and self._known[0] is access:
+            return self._known[1]
         shape, clocks = self.clocks.shape, self.clocks
         lanes = whole(access.mask, shape)
         rows = np.broadcast_to(access.rows, shape)[lanes]
@@ -235,35 +276,22 @@ class SharedHistory:
         columns = np.broadcast_to(own, shape)[lanes]
         rows = (rows[:, None] + np.arange(access.count)).reshape(-1)
         others = (np.repeat(v, access.count) for v in (columns, clocks.cluster[lanes], clocks.member[lanes]))
-        return Touches(rows, *others)
+        self._known = access, Touches(rows, *others)
+        return self._known[1]
 
     def _note_write(self, touches: Touches, line: int) -> None:
         """Notes when and where units were written, which nobody has read since."""
         self._written[touches.rows, touches.columns] = self.clocks.now
         self._lines[0, touches.rows, touches.columns] = line
-        for who, _ in self._readers.values():
-            who[touches.rows, touches.columns] = 0
+        if self._readers:
+            self._who[: len(self._readers), self._cells(touches)] = 0
         for times in self._gathered.values():
             times[touches.rows, touches.columns] = 0
 
-    def _unordered(self, key: tuple[int, int], touches: Touches) -> Array:
-        """Which threads of the warp `key` have read each unit and are not ordered before its toucher, as bits."""
-        who, when = self._readers[key]
-        rank = (touches.columns + key[0]) % self.clocks.size
-        first = rank * self.clocks.padded + key[1] * WARP
-        bits = who[touches.rows, touches.columns]
-        known = self.clocks.bits_before(touches.clusters, touches.members, first, when[touches.rows, touches.columns])
-        return np.asarray(bits & ~known)
-
-    def _member(self, key: tuple[int, int], column: int, bits: int) -> int:
-        """The first of the threads of the warp `key` that the bits name, for a unit of the block in that column."""
-        rank = (column + key[0]) % self.clocks.size
-        return rank * self.clocks.padded + key[1] * WARP + (bits & -bits).bit_length() - 1
-
     def _check_writer(self, instruction: Instruction, touches: Touches, verb: str) -> None:
         """Raises Stop unless the last write of each unit is ordered before who touches it now."""
-        writer = self._writer[touches.rows, touches.columns]
-        times = self._written[touches.rows, touches.columns]
+        cells = self._cells(touches)
+        writer, times = self._writer.reshape(-1).take(cells), self._written.reshape(-1).take(cells)
         bad = ~self.clocks.before(touches.clusters, touches.members, writer, times)
         if bad.any():
             raise self._race(instruction, touches, int(bad.argmax()), verb, self._writer)
@@ -311,8 +339,3 @@ class SharedHistory:
 
     def barrier(self, blocks: Mask, flying: Sequence[SharedAccess], gone: Mask = None) -> None:
         """Does nothing: barriers are in the clocks."""
-
-
-def _parts(touches: Touches) -> tuple[Array, Array, Array, Array]:
-    """The fields of touches, in order."""
-    return touches.rows, touches.columns, touches.clusters, touches.members

@@ -225,9 +225,8 @@ def _build_pair(reader: InstructionReader, result: Type, source: Type) -> PureOp
     relu, finite = reader.flag("relu"), reader.flag("satfinite")
     single = result.element
     codec = CODECS[single.name]
-    narrow = _finish(
-        lambda v: codec.narrow(_limit(_widen(v, source, False), single, finite), mode), single, False, False, relu
-    )
+    widen: Function = np.asarray if single.name == "bf16" else lambda v: _widen(v, source, False)  # it takes f32 too
+    narrow = _finish(lambda v: codec.narrow(_limit(widen(v), single, finite), mode), single, False, False, relu)
 
     def convert_pair(a: Array, b: Array) -> Array:
         upper = np.asarray(narrow(a)).view(np.uint16).astype(np.uint32)

@@ -17,7 +17,7 @@ def live_registers(program: Program) -> list[frozenset[int]]:
         read: set[int] = set()
         written: set[int] = set()
         for instruction, writes in zip(block.instructions, block.writes, strict=True):
-            read |= set(_read(instruction, writes, program.slots)) - written
+            read |= set(read_registers(instruction, writes, program.slots)) - written
             if instruction.guard is None:
                 written |= set(writes or ())
         if block.end.guard is not None and block.end.guard not in written:
@@ -36,7 +36,7 @@ def live_registers(program: Program) -> list[frozenset[int]]:
     return [frozenset(slots) for slots in live[:-1]]
 
 
-def _read(instruction: Instruction, writes: Sequence[int] | None, slots: Mapping[str, int]) -> Iterator[int]:
+def read_registers(instruction: Instruction, writes: Sequence[int] | None, slots: Mapping[str, int]) -> Iterator[int]:
     """The slots of the registers that an instruction reads, or may read where it is not known what it `writes`."""
     if instruction.guard is not None:
         yield slots[instruction.guard.register.name]

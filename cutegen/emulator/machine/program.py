@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from cutegen.emulator.memory.placement import Placement
+from cutegen.emulator.operations.alike import gather_alike
 from cutegen.emulator.operations.multiply_adds import MultiplyAdds, nothing
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.waits import Wait
@@ -46,27 +47,32 @@ class Block:
     """A basic block: one operation for each of its instructions, without the one that ends it.
 
     `writes` has, for each of them, the slots of the registers that it writes, or None where it does more
-    than that and read memory.
+    than that and read memory; `reads` has the slots of those that it reads.
     """
 
     operations: tuple[Operation, ...]
     instructions: tuple[Instruction, ...]
+    reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...] | None, ...]
     end: End
 
     @cached_property
     def steps(self) -> tuple[tuple[int, Operation], ...]:
-        """The operations that do something, each with its place among all of them."""
-        return tuple((i, o) for i, o in enumerate(self.operations) if o is not nothing)
+        """What does the same as all operations do: each with the place of its first instruction among all of them."""
+        return gather_alike(self._doing(), self.reads, self.writes)
 
     @cached_property
     def single_steps(self) -> tuple[tuple[int, Operation], ...]:
         """The operations, one for each instruction."""
         found: list[tuple[int, Operation]] = []
-        for i, operation in self.steps:
+        for i, operation in self._doing():
             each: Sequence[Operation] = operation.each if isinstance(operation, MultiplyAdds) else (operation,)
             found += [(i + j, one) for j, one in enumerate(each)]
         return tuple(found)
+
+    def _doing(self) -> list[tuple[int, Operation]]:
+        """The operations that do something, each with its place among all of them."""
+        return [(i, o) for i, o in enumerate(self.operations) if o is not nothing]
 
 
 @dataclass(frozen=True)

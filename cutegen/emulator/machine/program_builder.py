@@ -5,12 +5,14 @@ Everything that can be refused about an instruction is refused here, before anyt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.emulator.instructions.opcodes import compile_pure
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.machine.liveness import read_registers
 from cutegen.emulator.machine.program import Block, End, Program
 from cutegen.emulator.memory.placement import place_variables
 from cutegen.emulator.operations.addresses import address_conversion, prefetch
@@ -88,7 +90,8 @@ class _Builder:
             elif end.kind == "branch":
                 end = replace(end, target=number[self.kernel.labels[end.label]])
             operations = gather_multiply_adds([self._operation(i) for i in body])
-            blocks.append(Block(operations, tuple(body), tuple(self._writes(i) for i in body), end))
+            writes = tuple(self._writes(i) for i in body)
+            blocks.append(Block(operations, tuple(body), self._reads(body, writes), writes, end))
         return Program(
             self.kernel,
             tuple(blocks),
@@ -279,6 +282,15 @@ class _Builder:
             items = target.items if isinstance(target, Vector) else (target,)
             return tuple(self.slots[i.name] for i in items if isinstance(i, Register) and i.width)
         return self.results.get(id(instruction))
+
+    def _reads(
+        self, body: Sequence[Instruction], writes: Sequence[tuple[int, ...] | None]
+    ) -> tuple[tuple[int, ...], ...]:
+        """The slots of the registers that instructions read; what one under a guard does not write, it keeps."""
+        return tuple(
+            (*read_registers(instruction, written, self.slots), *(written or ()) * (instruction.guard is not None))
+            for instruction, written in zip(body, writes, strict=True)
+        )
 
     def _note_arithmetic(self, instruction: Instruction, op: PureOp) -> None:
         """Notes which registers an instruction on registers writes, and whether its results are exact."""

@@ -193,7 +193,10 @@ def unwritten_elements(tensor: BoundTensor, missing: NDArray[np.bool_]) -> tuple
     """
     if not tensor.span:
         return 0, 0
-    elements = elements_of(missing, tensor).any(axis=-1)
+    each = elements_of(missing, tensor)
+    elements = each[..., 0].copy()
+    for byte in range(1, tensor.itemsize):
+        elements |= each[..., byte]
     count = int(elements.sum())
     if not count:
         return 0, 0

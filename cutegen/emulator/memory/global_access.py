@@ -316,13 +316,13 @@ class GlobalAccess:
         flags = group_of(arena.flags, size * count)[index]
         if not flags.any():
             return [None] * count
-        gaps = (flags & GAP).any(axis=-1)
+        gaps = _with_flag(flags, GAP)
         gaps = gaps if mask is None else gaps & mask
         if gaps.any():
             raise self.gap(arena, index, size * count, mask, instruction)
         poison: list[Mask] = []
         for i in range(count):
-            some: Array = np.asarray((flags[..., i * size : (i + 1) * size] & UNWRITTEN).any(axis=-1))
+            some: Array = _with_flag(flags[..., i * size : (i + 1) * size], UNWRITTEN)
             some = some if mask is None else some & mask
             poison.append(some if some.any() else None)
         if self.origins is not None and any(one is not None for one in poison):
@@ -348,6 +348,14 @@ class GlobalAccess:
 def group_of(flags: Array, size: int) -> Array:
     """The flags of the bytes of an arena as an array of shape (accesses, size)."""
     return flags.reshape(-1, size)
+
+
+def _with_flag(flags: Array, flag: int) -> Array:
+    """The accesses with a byte, along the last axis of 1, 2, 4, 8 or 16 of them, that has a flag."""
+    width = min(flags.shape[-1], 8)
+    words = np.ascontiguousarray(flags).view(STORAGE[8 * width])
+    found = (words & STORAGE[8 * width].type(int.from_bytes(bytes([flag] * width), "little"))) != 0
+    return np.asarray(found[..., 0] if found.shape[-1] == 1 else found.any(axis=-1))
 
 
 def _verb(instruction: Instruction) -> str:

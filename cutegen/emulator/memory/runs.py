@@ -136,7 +136,7 @@ def load_shared(memory: SharedMemory, access: SharedAccess) -> tuple[Array, Arra
     """The bytes of the units that the one lane of an access reads, and which were never written. Raises Stop."""
     flags = check_run(memory, access, "reads")
     rows, column = _place(memory, access)
-    return np.ascontiguousarray(memory.data[rows, column]).view(np.uint8), np.repeat(flags != 0, memory.unit)
+    return memory.data[rows, column].copy().view(np.uint8), np.repeat(flags != 0, memory.unit)
 
 
 def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:
@@ -152,16 +152,19 @@ def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: 
     """Puts bytes where the one lane of an access is, of which those `lost` were never written. Raises Stop."""
     rows, column = _place(memory, access)
     memory.data[rows, column] = np.ascontiguousarray(data).view(memory.data.dtype)
-    bad = lost.reshape(-1, memory.unit).any(axis=1)
+    some = bool(lost.any())
+    if not some and not memory.dirty[rows].any():
+        return  # all of it is written already, in all blocks
+    bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(access.count, np.bool_)
     memory.flags[rows, column] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
     memory.dirty[rows] = memory.flags[rows].max(axis=1)
 
 
-def _place(memory: SharedMemory, access: SharedAccess) -> tuple[Array, int]:
+def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:
     """The rows of the units of an access of one lane, and the number of the block that has them."""
     mask = access.mask
     assert mask is not None
     lanes = spread(mask, memory.shape)
     own = np.arange(memory.shape[1])[None, :] if access.columns is None else access.columns
     row = int(spread(access.rows, memory.shape)[lanes][0])
-    return row + np.arange(access.count), int(spread(own, memory.shape)[lanes][0])
+    return slice(row, row + access.count), int(spread(own, memory.shape)[lanes][0])

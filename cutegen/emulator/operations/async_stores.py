@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_history import SharedHistory, Touches
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
@@ -75,12 +75,17 @@ def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
 
 
 def start_writes(
-    lanes: Lanes, access: SharedAccess, uses: Uses, size: int, seen: Callable[[tuple[int, int]], None] | None = None
+    lanes: Lanes,
+    access: SharedAccess,
+    uses: Uses,
+    size: int,
+    seen: Callable[[tuple[int, int]], None] | None = None,
+    checked: bool = False,
 ) -> None:
     """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
 
     `seen`, if it is given, is told which lane is the first to know that they have. Raises Stop for an mbarrier that is
-    not there, and for what is not ordered before the writes.
+    not there, and for what is not ordered before the writes, unless that is `checked`.
     """
     team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
     assert isinstance(log, SharedHistory)
@@ -89,20 +94,20 @@ def start_writes(
         part[uses.lanes] = uses.offsets == offset
         chosen = uses.offsets == offset
         some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
-        log.start(team.mbarriers.agents(some), replace(access, mask=part))
-        own = np.arange(lanes.shape[1])[None, :]
-        columns = np.broadcast_to(own if access.columns is None else access.columns, lanes.shape)
+        touches = log.start(
+            team.mbarriers.agents(some), access if chosen.all() else replace(access, mask=part), checked
+        )
         for block in {*some.blocks.tolist()}:
-            here = part & (columns == block)
+            here = touches if (some.blocks == block).all() else touches.of_block(block)
             team.mbarriers.started(block, offset, line)
-            bytes_in_all = size * int(np.count_nonzero(here))
-            team.send(_delivery(lanes, log, replace(access, mask=here), block, offset, bytes_in_all, line, seen))
+            bytes_in_all = size * int(np.count_nonzero(some.blocks == block))
+            team.send(_delivery(lanes, log, here, block, offset, bytes_in_all, line, seen))
 
 
 def _delivery(
     lanes: Lanes,
     log: SharedHistory,
-    access: SharedAccess,
+    touches: Touches,
     block: int,
     offset: int,
     size: int,
@@ -112,7 +117,7 @@ def _delivery(
     """What completes writes to the memory of a block, of `size` bytes in all, which its mbarrier at `offset` counts."""
 
     def deliver() -> None:
-        log.arrive(access)
+        log.arrived(touches)
         lanes.team.mbarriers.arrived(block, offset, size, line, seen)
 
     return deliver

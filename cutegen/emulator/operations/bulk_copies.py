@@ -182,7 +182,7 @@ def write_bytes(
     log.check_writable(access)
     log.check_fenced(access)
     lanes.team.mbarriers.check_shown(uses)
-    start_writes(lanes, access, uses, len(data), seen)
+    start_writes(lanes, access, uses, len(data), seen, checked=True)
     store_shared(lanes.shared, access, data, lost)
 
 

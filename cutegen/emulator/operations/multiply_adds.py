@@ -71,7 +71,7 @@ class MultiplyAdd:
         x, y, z = (_wide(lanes, slot) for slot in (self.a, self.b, self.c))
         poison: Poison = None
         if lanes.poison:
-            for slot in (self.a, self.b, self.c):
+            for slot in () if lanes.clean((self.a, self.b, self.c), mask) else (self.a, self.b, self.c):
                 found = lanes.poison.get(slot)
                 if found is not None:
                     poison = poisoned_lanes(found) if poison is None else poison | poisoned_lanes(found)
@@ -128,7 +128,7 @@ class MultiplyAdds:
                 for target in self.targets:
                     lanes.poison.pop(target, None)
         elif new:
-            lanes.poison.update(dict.fromkeys(self.targets, poison_whole(~mask, 32)))
+            lanes.poison.update(dict.fromkeys(self.targets, lanes.outside(mask, 32)))
         elif lanes.poison:
             self._clear_poison(lanes, mask)
 

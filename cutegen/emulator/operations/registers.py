@@ -11,10 +11,11 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.poison import Poison, poisoned_lanes, rule_for
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.lanes import Mask, both
+from cutegen.emulator.operations.alike import RegisterOperation
 from cutegen.emulator.operations.multiply_adds import MultiplyAdd
 from cutegen.emulator.operations.operands import Getter, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.model import Instruction, Register
+from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register, Vector
 
 
 def register_operation(instruction: Instruction, op: PureOp, slots: Mapping[str, int], places: Places) -> Operation:
@@ -23,8 +24,8 @@ def register_operation(instruction: Instruction, op: PureOp, slots: Mapping[str,
     Raises UnsupportedInstruction for special registers and symbols that are not emulated.
     """
     if instruction.name == "fma.rn.f32" and all(isinstance(s, Register) for s in op.sources):
-        target, *read = (slots[o.name] if isinstance(o, Register) else -1 for o in instruction.operands)
-        return MultiplyAdd(target, *read)
+        target, *factors = (slots[o.name] if isinstance(o, Register) else -1 for o in instruction.operands)
+        return MultiplyAdd(target, *factors)
     getters = tuple(getter(s, w, slots, places, instruction) for s, w in zip(op.sources, op.widths, strict=True))
     sources = tuple(slots[s.name] if isinstance(s, Register) else -1 for s in op.sources)
     targets = tuple(slots[d.name] if d.width else -1 for d in op.destinations)
@@ -32,28 +33,38 @@ def register_operation(instruction: Instruction, op: PureOp, slots: Mapping[str,
     if op.undefined is not None:
         return _undefined_for_some(instruction, op, op.undefined, getters, sources, targets[0])
 
-    def poison_of_results(lanes: Lanes, values: list[Array]) -> list[Poison] | None:
-        found = [lanes.poison.get(slot) for slot in sources]
-        return None if all(p is None for p in found) else rule(found, values)
-
     if len(targets) == 1 and targets[0] >= 0:
-        target = targets[0]
-
-        def single(lanes: Lanes, mask: Mask) -> None:
-            values = [get(lanes) for get in getters]
-            bad = poison_of_results(lanes, values) if lanes.poison else None
-            lanes.put(target, function(values)[0], mask, None if bad is None else bad[0])
-
-        return single
+        return RegisterOperation(targets[0], sources, getters, function, rule, _sort(instruction))
+    read = tuple(dict.fromkeys(slot for slot in sources if slot >= 0))
 
     def several(lanes: Lanes, mask: Mask) -> None:
         values = [get(lanes) for get in getters]
-        bad = poison_of_results(lanes, values) if lanes.poison else None
+        bad: list[Poison] | None = None
+        if lanes.poison and not lanes.clean(read, mask):
+            bad = rule([lanes.poison.get(slot) for slot in sources], values)
         for i, (target, result) in enumerate(zip(targets, function(values), strict=True)):
             if target >= 0:
                 lanes.put(target, result, mask, None if bad is None else bad[i])
 
     return several
+
+
+def _sort(instruction: Instruction) -> object:
+    """What instructions have in common that differ in their registers only; None for one that is not worth it."""
+    operands = instruction.operands
+    registers = [isinstance(o, Register | Guard | Vector) for o in operands]
+    if not any(registers[1:]) or (instruction.opcode == "mov" and not any(isinstance(o, Vector) for o in operands)):
+        return None
+    return (instruction.name, instruction.guard is None, *map(_kind, operands))
+
+
+def _kind(operand: Operand) -> object:
+    """An operand without the name of its register."""
+    if isinstance(operand, Vector):
+        return tuple(map(_kind, operand.items))
+    if isinstance(operand, Guard):
+        return operand.register.width, operand.negated
+    return operand.width if isinstance(operand, Register) else operand
 
 
 def _undefined_for_some(

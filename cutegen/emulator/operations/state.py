@@ -25,6 +25,7 @@ from cutegen.emulator.ptx.types import STORAGE
 from cutegen.emulator.synchronisation.team import Team
 
 _NAN32 = np.uint32(0x7FFFFFFF)
+_MASKS, _MERGED = 8, 64  # for so many masks it is kept what lies outside of them, and what is left of so much poison
 
 
 class Lanes:
@@ -65,6 +66,9 @@ class Lanes:
         self.open: Instruction | None = None
         self.origins: Origins | None = None
         self._team = team
+        self._outside: list[tuple[Array, dict[int, Array]]] = []
+        self._left: dict[tuple[int, int], tuple[Array, Array, Poison]] = {}
+        self._clean: dict[tuple[int, int], tuple[Array, Array, bool]] = {}
 
     @property
     def team(self) -> Team:
@@ -111,19 +115,70 @@ class Lanes:
             return
         if self.bits[slot] is None and self.wide[slot] is None:
             self.bits[slot] = bits
-            outside = poison_whole(~mask, self.widths[slot])
+            outside = self.outside(mask, self.widths[slot])
             self.poison[slot] = outside if poison is None else outside | poison
+            return
+        before = self.poison.get(slot)
+        if before is not None and poison is None and before is self.outside(mask, self.widths[slot]):
+            self.bits[slot], self.wide[slot] = bits, None  # what the other lanes have means nothing
             return
         old = self.get(slot)
         self.bits[slot], self.wide[slot] = np.where(mask, bits, old), None
-        before = self.poison.get(slot)
-        if before is not None or poison is not None:
+        merged: Poison
+        if poison is None:
+            if before is None:
+                return
+            merged = self._left_of(before, mask, self.widths[slot])
+        else:
             zero = np.zeros((), STORAGE[self.widths[slot]])
-            merged = np.where(mask, zero if poison is None else poison, zero if before is None else before)
-            if merged.any():
-                self.poison[slot] = merged
-            else:
-                self.poison.pop(slot, None)
+            joined = np.where(mask, poison, zero if before is None else before)
+            merged = joined if joined.any() else None
+        if merged is None:
+            self.poison.pop(slot, None)
+        else:
+            self.poison[slot] = merged
+
+    def outside(self, mask: Array, width: int) -> Array:
+        """Poison of every bit of a register that is `width` bits wide, in all lanes but those of the mask.
+
+        For one mask that is one array, so that what is found of one register holds for all others.
+        """
+        found = next((found for known, found in self._outside if known is mask), None)
+        if found is None:
+            found = next((found for known, found in self._outside if np.array_equal(known, mask)), {})
+            self._outside.insert(0, (mask, found))
+            del self._outside[_MASKS:]
+        if width not in found:
+            found[width] = poison_whole(~mask, width)
+        return found[width]
+
+    def clean(self, slots: Sequence[int], mask: Mask) -> bool:
+        """Whether no register of some slots has a poisoned bit in a lane of the mask, where None is every lane."""
+        for slot in slots:
+            poison = self.poison.get(slot)
+            if poison is not None and (mask is None or not self._beyond(poison, mask)):
+                return False
+        return True
+
+    def _beyond(self, poison: Array, mask: Array) -> bool:
+        """Whether poison is in no lane of a mask; many registers have the same one."""
+        key = id(poison), id(mask)
+        if key not in self._clean:
+            if len(self._clean) >= _MERGED:
+                self._clean.clear()
+            inside = np.count_nonzero(poisoned_lanes(poison) & mask)
+            self._clean[key] = poison, mask, not inside
+        return self._clean[key][2]
+
+    def _left_of(self, before: Array, mask: Array, width: int) -> Poison:
+        """What is left of poison once the lanes of the mask have none."""
+        key = id(before), id(mask)
+        if key not in self._left:
+            merged = np.where(mask, np.zeros((), STORAGE[width]), before)
+            if len(self._left) >= _MERGED:
+                self._left.clear()
+            self._left[key] = before, mask, merged if merged.any() else None
+        return self._left[key][2]
 
     def active(self, mask: Mask) -> Mask:
         """The lanes of the mask that have not exited; None only if those are all lanes of the batch."""

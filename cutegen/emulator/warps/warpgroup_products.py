@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -263,7 +263,7 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
             if descriptor.base:
                 text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-            places = descriptor.addresses(size, form.depth, form.itemsize, transposed)[rows]
+            places = _places(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
             values, touched = _gather(lanes, places, form, warp)
             sides.append(values)
             reads.append(touched)
@@ -306,17 +306,38 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
     return found
 
 
-def _gather(lanes: Lanes, places: Array, form: _Form, warp: int) -> tuple[Array, Touches]:
-    """The elements at some shared addresses as float64, and what notes that they were read. Raises Stop for a fault."""
+@dataclass(frozen=True)
+class _Places:
+    """Where elements lie in shared memory: in bytes from `low` to before `high`, in the `pieces` of 16 bytes with these
+    numbers; `where` has, for each element, the byte at which it lies in those, one after the other.
+    """
+
+    low: int
+    high: int
+    pieces: Array
+    where: Array
+
+
+@lru_cache(maxsize=512)
+def _places(
+    descriptor: Descriptor, size: int, depth: int, itemsize: int, transposed: bool, start: int | None, stop: int | None
+) -> _Places:
+    """The places of the rows from `start` to before `stop` of a matrix, as products have again and again."""
+    offsets = descriptor.addresses(size, depth, itemsize, transposed)[start:stop] - BASE
+    pieces = np.unique(offsets // PIECE)
+    where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
+    return _Places(int(offsets.min()), int(offsets.max()) + itemsize, pieces, where)
+
+
+def _gather(lanes: Lanes, places: _Places, form: _Form, warp: int) -> tuple[Array, Touches]:
+    """The elements at some places as float64, and what notes that they were read. Raises Stop for a fault."""
     memory, instruction = lanes.shared, form.instruction
     lane = _lane(lanes, warp)
     column = lane[1]
-    offsets = places - BASE
-    low, high = int(offsets.min()), int(offsets.max()) + form.itemsize
+    low, high, pieces = places.low, places.high, places.pieces
     if low < 0 or high > memory.size:
         text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
         raise Stop("out-of-bounds", text, instruction, lane, address=low)
-    pieces = np.unique(offsets // PIECE)
     each = PIECE // memory.unit
     rows = (pieces[:, None] * each + np.arange(each)).reshape(-1)
     flags = memory.flags[rows, column]
@@ -335,8 +356,7 @@ def _gather(lanes: Lanes, places: Array, form: _Form, warp: int) -> tuple[Array,
     log.begin_gather(instruction, touches)
     log.check_fence(instruction, touches)
     held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
-    where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
-    raw = held.reshape(-1).view({2: np.uint16, 4: np.uint32}[form.itemsize])[where // form.itemsize]
+    raw = held.reshape(-1).view({2: np.uint16, 4: np.uint32}[form.itemsize])[places.where // form.itemsize]
     return _widened(raw, form.kind), touches
 
 
