@@ -407,7 +407,13 @@ def chosen(path: Path) -> list[str]:
     return four
 
 
-KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path)]
+def is_told(path: Path, kernel: str) -> bool:
+    """Whether a kernel is one to run: of those that move all by tensor maps, and access nothing, one tells of all."""
+    plan = modules_of(path)[kernel].plan
+    return not isinstance(plan, WarpspecializedPlan) or kernel == "gemm_bf16_kkn" or bool(accesses(plan))
+
+
+KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path) if is_told(path, kernel)]
 
 
 @pytest.mark.parametrize(("path", "kernel"), KERNELS, ids=[kernel for _, kernel in KERNELS])
