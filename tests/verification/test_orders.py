@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.orders import ORDERS, case_for_orders
@@ -52,6 +53,13 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) 
     blocks = spec.family.blocks(module.plan, case.sizes)
     if spec.op == "probe":
         assert blocks == 1
+        return
+    if case.blocks is not None:  # which walk all tiles in turn, and use every stage again on their way
+        assert isinstance(module.plan, WarpspecializedPlan) and case.blocks == module.plan.cluster_size
+        extents = zip((module.plan.m, module.plan.n), module.plan.cluster_tile, strict=True)
+        tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents)
+        steps = -(-case.sizes[module.plan.k] // module.plan.tile[module.plan.k])
+        assert tiles > module.plan.consumers // module.plan.groups and tiles * steps > (stages or 1)
         return
     assert 1 < blocks <= 16
     assert prod(case.sizes.values()) < 1 << 24  # small enough for any executor

@@ -38,9 +38,8 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
         return
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    # Tiles of the sum, of which a number of tiles are no whole number of stages
-    steps = 1 if plan.stages == 2 else 2
-    several = 2 if plan.pingpong else 1  # whole tiles, so that each warpgroup has another one
+    several = 2 if plan.pingpong else 1  # whole tiles and a part of one, so that each warpgroup has another
+    steps = (plan.stages or 1) // (several + 1) + 1  # along the sum: together more than stages
     sizes = {along: several * extent[along] + 1, across: tiles[across] // 2 + 1, plan.k: steps * plan.tile[plan.k] - 1}
     why = "one cluster walks all tiles: stages, barriers and accumulators are used from tile to tile"
     yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
