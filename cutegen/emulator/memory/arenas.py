@@ -52,24 +52,32 @@ class Arena:
         self.low, self.high = tensor.at, tensor.at + self.span
         if self.span:
             self.bytes[self.offset : self.offset + self.span] = tensor.bytes()
-        owned = self._owned()
-        flags = np.where(owned, np.uint8(UNWRITTEN if tensor.role == "out" else 0), np.uint8(GAP))
-        inside = flags[self.offset : self.offset + self.span]
-        if tensor.unwritten is not None:
-            inside[tensor.unwritten] |= UNWRITTEN
-        self.flags: NDArray[np.uint8] | None = flags if inside.any() else None
+        self.flags: NDArray[np.uint8] | None = None if tensor.unwritten is None and self._readable() else self._flags()
         self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
         self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit, traced)
         self.reading: PendingReads | None = None
         self.constant: NDArray[np.bool_] | None = None
 
-    def _owned(self) -> NDArray[np.bool_]:
-        """Which bytes of the arena belong to elements of the tensor."""
-        owned = np.zeros(len(self.bytes), np.bool_)
+    def _readable(self) -> bool:
+        """Whether the tensor has no gaps, as is seen from its strides, and all of it was written before."""
+        extent = 1
+        for stride, size in sorted(
+            (s, n) for s, n in zip(self.tensor.strides, self.tensor.shape, strict=True) if n > 1
+        ):
+            if stride != extent:
+                return False
+            extent *= size
+        return self.role != "out"
+
+    def _flags(self) -> NDArray[np.uint8] | None:
+        """What is known about each byte, or None if every byte of the tensor may be read."""
+        flags = np.full(len(self.bytes), GAP, np.uint8)
         if self.span:
-            owned_view = elements_of(owned[self.offset :], self.tensor)
-            owned_view[...] = True
-        return owned
+            elements_of(flags[self.offset :], self.tensor)[...] = UNWRITTEN if self.role == "out" else 0
+        inside = flags[self.offset : self.offset + self.span]
+        if self.tensor.unwritten is not None:
+            inside[self.tensor.unwritten] |= UNWRITTEN
+        return flags if inside.any() else None
 
     def view(self, size: int) -> NDArray[Any]:
         """The bytes as an array whose entries have `size` bytes each: 1, 2, 4, 8 or 16."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.tensor_maps import swizzled
 
@@ -52,3 +54,26 @@ class Descriptor:
         else:
             offset = along % per * itemsize + along // per * self.stride + deep % 8 * PIECE + deep // 8 * self.leading
         return swizzled(self.start + offset, swizzle)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where elements lie in shared memory: in bytes from `low` to before `high`, in the `pieces` of 16 bytes with these
+    numbers; `where` has, for each element, the byte at which it lies in those, one after the other.
+    """
+
+    low: int
+    high: int
+    pieces: Array
+    where: Array
+
+
+@lru_cache(maxsize=512)
+def places_of(
+    descriptor: Descriptor, size: int, depth: int, itemsize: int, transposed: bool, start: int | None, stop: int | None
+) -> Places:
+    """The places of the rows from `start` to before `stop` of a matrix, as products have again and again."""
+    offsets = descriptor.addresses(size, depth, itemsize, transposed)[start:stop] - BASE
+    pieces = np.unique(offsets // PIECE)
+    where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
+    return Places(int(offsets.min()), int(offsets.max()) + itemsize, pieces, where)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.checks.shared_history import SharedHistory, Touches
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
-from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
 from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
@@ -38,7 +37,7 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, taking_part
-from cutegen.emulator.warps.shared_matrices import Descriptor
+from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
 
 _MOST_GROUPS = 7
 """That a wait may leave."""
@@ -263,7 +262,7 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
             if descriptor.base:
                 text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-            places = _places(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
+            places = places_of(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
             values, touched = _gather(lanes, places, form, warp)
             sides.append(values)
             reads.append(touched)
@@ -306,30 +305,7 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
     return found
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where elements lie in shared memory: in bytes from `low` to before `high`, in the `pieces` of 16 bytes with these
-    numbers; `where` has, for each element, the byte at which it lies in those, one after the other.
-    """
-
-    low: int
-    high: int
-    pieces: Array
-    where: Array
-
-
-@lru_cache(maxsize=512)
-def _places(
-    descriptor: Descriptor, size: int, depth: int, itemsize: int, transposed: bool, start: int | None, stop: int | None
-) -> _Places:
-    """The places of the rows from `start` to before `stop` of a matrix, as products have again and again."""
-    offsets = descriptor.addresses(size, depth, itemsize, transposed)[start:stop] - BASE
-    pieces = np.unique(offsets // PIECE)
-    where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
-    return _Places(int(offsets.min()), int(offsets.max()) + itemsize, pieces, where)
-
-
-def _gather(lanes: Lanes, places: _Places, form: _Form, warp: int) -> tuple[Array, Touches]:
+def _gather(lanes: Lanes, places: Places, form: _Form, warp: int) -> tuple[Array, Touches]:
     """The elements at some places as float64, and what notes that they were read. Raises Stop for a fault."""
     memory, instruction = lanes.shared, form.instruction
     lane = _lane(lanes, warp)

@@ -136,10 +136,12 @@ def test_source_lines_looked_up_once_are_the_same(folder: Path, monkeypatch: pyt
 
     module = loaded("copy_tv", folder)
     quick = build(module, "sm_80").ptx
-    places = op._CO_POSITIONS
+    names = ("_CO_POSITIONS", "_is_framework_stack_frame", "_fast_frameinfo", "_get_location_from_frame_info")
+    before = [getattr(op, name) for name in names]
     with cached_line_tables():
-        assert op._CO_POSITIONS is not places and callable(places)
-    assert op._CO_POSITIONS is places
+        for name, function in zip(names, before, strict=True):
+            assert getattr(op, name) is not function and callable(function)
+    assert [getattr(op, name) for name in names] == before
     monkeypatch.setattr("cutegen.emulator.host.builds.cached_line_tables", nullcontext)
     assert build(module, "sm_80").ptx == quick and ".loc" in quick
 
