@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH
-from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.families.common.pointwise_text import Through, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
@@ -32,8 +32,25 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         context=_epilogue(plan) | _context(plan),
         parameters=tuple(parameters),
         launched={f"m{name}": f"tma_tensor_{name}" for name in (a, b)},
+        limits=_limits(plan),
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in plan.passing), "warpgroup"),
     )
+
+
+def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
+    """That 32 bits count the tiles of clusters, and a step of all clusters beyond them."""
+    if not _counted(plan):
+        return ()
+    counts = []
+    for mode, letter in ((plan.m, "M"), (plan.n, "N")):
+        extent = _times(f"BLK_{mode.upper()}", f"CLUSTER_{letter}", plan)
+        counts.append(f'-(-sizes["{mode}"] // ({extent}))' if "*" in extent else f'-(-sizes["{mode}"] // {extent})')
+    return (Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+
+
+def _counted(plan: WarpspecializedPlan) -> bool:
+    """Whether there may be more tiles than 32 bits count: the sizes are not both fixed."""
+    return not all(mode in plan.spec.static for mode in (plan.m, plan.n))
 
 
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
@@ -53,6 +70,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
             if plan.cluster_size > 1
             else ()
         ),
+        *([Constant("MOST_TILES", "2**31 - 2**16", "", tiler)] if _counted(plan) else []),
         *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
