@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -94,16 +93,12 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
             yield _candidate(wanted.name, found.calls, arguments, restore, restore, once=restore is not None)
 
 
-# A product of operands that the reference widens first: eager code multiplies them as they are, on the tensor cores
-_WIDENED = re.compile(r"(\w+)\.to\(torch\.float32\) @ (\w+)\.to\(torch\.float32\)\.T")
-
-
 def expression(
     plan: Plan, *, inplace: bool, through: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
 ) -> Callable[..., torch.Tensor | Results]:
     """`compute` as a function of torch's operations on the generated function's arguments.
 
-    Its statements are those of the module's `reference`. With `inplace` it writes the outputs; otherwise it returns
+    Its statements are those of the operation's `eager`. With `inplace` it writes the outputs; otherwise it returns
     fresh tensors, as eager code does: one, or a tuple of several. Tensors of scalars and constants are made once only:
     a CUDA graph cannot hold the copy of one from the host. `through` is applied to the function of tensors alone.
     """
@@ -111,9 +106,9 @@ def expression(
 
     spec = plan.spec
     tensors, scalars = [t.argument for t in spec.tensors], [s.argument for s in spec.scalars]
-    reference = spec.operation.reference(plan)
+    reference = spec.operation.eager(plan)
     made = dict(reference.scalars)  # tensors that are made once, by the names that stand for them
-    body = _WIDENED.sub(r"(\1 @ \2.T).to(torch.float32)", "\n".join(reference.statements))
+    body = "\n".join(reference.statements)
     for call in sorted(set(reference.constants), key=len, reverse=True):
         name = f"constant_{len(made)}"
         body, made[name] = body.replace(call, name), call

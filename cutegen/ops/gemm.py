@@ -101,17 +101,28 @@ targets: [sm_80, sm_90a]
         return (tensors[product.a].shape[1],) if product else ()
 
     def reference(self, plan: Plan) -> Reference:
+        return self._multiplied(plan, widened=True)
+
+    def eager(self, plan: Plan) -> Reference:
+        """Operands are multiplied as they are, and the product is widened: cuBLAS has tensor cores for 16 bits."""
+        return self._multiplied(plan, widened=False)
+
+    def _multiplied(self, plan: Plan, widened: bool) -> Reference:
+        """The statements with the product first, whose operands are `widened` to its type before, or it behind."""
         from cutegen.ops.reference import Reference, reference_of
 
         (statement,) = plan.statements
         product = next(node for node in walk(statement.value) if isinstance(node, MatMul))
         dtype = product.dtype
         assert dtype is not None
-        factors = [plan.spec.tensor(name) for name in (product.a, product.b)]
-        a, b = (t.argument if t.dtype is dtype else f"{t.argument}.to(torch.{dtype.torch})" for t in factors)
+        factors, to = [plan.spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
+        a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
+        text = f"{a} @ {b}.T"
+        if not widened and any(t.dtype is not dtype for t in factors):
+            text = f"({text}){to}"
         if isinstance(statement.stored, MatMul):
-            return Reference((f"result = {a} @ {b}.T",))
-        return reference_of(plan.spec, plan.statements, (f"product = {a} @ {b}.T",))
+            return Reference((f"result = {text}",))
+        return reference_of(plan.spec, plan.statements, (f"product = {text}",))
 
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of

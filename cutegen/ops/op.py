@@ -78,6 +78,10 @@ class Op(ABC):
     def reference(self, plan: Plan) -> Reference:
         """The text of a torch function that computes what the kernel of a plan does."""
 
+    def eager(self, plan: Plan) -> Reference:
+        """The same as eager code has it, which is measured beside the kernel: it may round more often."""
+        return self.reference(plan)
+
     def expected(self, plan: Plan) -> Expected:
         """The text of a torch function that says what a right kernel gives, and how far rounding may take it."""
         from cutegen.ops.expected import expected_of

@@ -29,8 +29,8 @@ class Case:
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
     further by no more than its `align`. Of the tensor `apart`, named with one of its modes, only the distance along
-    that is a multiple of no more than its `align`. `blocks` is the number of those of a persistent kernel
-    instead of its own, so that few tiles are several for each of them.
+    that is a multiple of no more than its `align`. `blocks` is the number of those of a persistent kernel instead of
+    its own, so that few tiles are several for each of them.
     """
 
     name: str

@@ -319,6 +319,7 @@ def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
     """
     assert module.__file__ is not None
     found = load(Path(module.__file__), f"{module.__name__}_in_{blocks}_blocks")
+    assert "BLOCKS" in vars(found), "a kernel that is not persistent"
     vars(found)["BLOCKS"] = blocks
     return found
 

@@ -22,8 +22,8 @@ def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     """The one of `cases` in which the order of blocks and warps can matter most; None if none of them has an element.
 
     That is, before all else, one of tiles that few blocks walk in turn; then one of several blocks; then of blocks side
-    by side along the most modes of the output;
-    then of more tiles of k than stages, so that every stage is used again; then of the least work; then the first.
+    by side along the most modes of the output; then of more tiles of k than stages, so that every stage is used again;
+    then of the least work; then the first.
     """
     spec, family = plan.spec, plan.spec.family
     one_block, contracted = family.covered(plan), spec.operation.contracted(spec)

@@ -22,9 +22,8 @@ class Walk:
 
     `order` has the modes as they are walked, fastest first; `share` consecutive tiles are a block's: 1, or the number
     of threads where each thread has a tile of its own. With a `swizzle` above 1 the second mode of two is walked in
-    bands of as many tiles, all of a band's before the next tile along the first;
-    a `serpentine` turns round after each band, where the next one begins with what is still in L2. `tile` and `sizes`
-    are in elements.
+    bands of as many tiles, all of a band's before the next tile along the first; a `serpentine` turns round after each
+    band, where the next one begins with what is still in L2. `tile` and `sizes` are in elements.
     """
 
     tile: tuple[int, ...]
@@ -36,6 +35,11 @@ class Walk:
     taker: str = "block"  # what has a tile: a block, or a cluster of them
     most: int | None = None  # of these there are no more, and each then takes every so many-th tile
     sizes: tuple[int, ...] = ()
+
+    @property
+    def numbered(self) -> str:
+        """What the numbers in the order count: blocks, or tiles of which a block or a cluster takes several."""
+        return "block" if self.taker == "block" and self.most is None else "tile"
 
     def over(self, sizes: Iterable[int]) -> Walk:
         """The same walk over an output of other sizes."""
@@ -109,7 +113,7 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
         ends = [min(at + extent, size) for at, extent, size in zip(start, unit, walk.sizes, strict=True)]
         cut = [m for m, at, end, extent in zip(modes, start, ends, unit, strict=True) if end - at < extent]
         about = ", ".join(f"{m} {at}-{end - 1}" for m, at, end in zip(modes, start, ends, strict=True))
-        about = f"block {name}: {about}{', cut by the end of ' * bool(cut)}{' and '.join(cut)}"
+        about = f"{walk.numbered} {name}: {about}{', cut by the end of ' * bool(cut)}{' and '.join(cut)}"
         facts = {"block": name, "order": order, "start": dict(zip(modes, start, strict=True)), "cut": cut}
         return Cell((name, "cut") if cut else (name,), None, about, facts)
 
@@ -123,15 +127,17 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
     grid = Grid("tiles", down, across, cells, ("block", "edge") if edge else ("block",))
     hidden = [f"of {modes[i]}" for i in sorted(several[2:])]
     sliced = (f"A slice: only the first tile {' and '.join(hidden)} is drawn.",) if hidden else ()
+    what, order = "Which block computes which tile", "blocks start"
+    if walk.numbered == "tile":
+        what, order = "In which order blocks compute the tiles", "tiles are taken"
     return Figure(
         "tile-walk",
-        f"{'Which block computes which tile' if walk.most is None else 'In which order blocks compute the tiles'} of "
-        f"{' and '.join(output.name for output in plan.spec.outputs)}",
+        f"{what} of {' and '.join(output.name for output in plan.spec.outputs)}",
         (grid,),
         ramp(steps),
-        scale("blocks start", f"block {names[drawn[0]]}", f"block {names[drawn[-1]]}", steps)
+        scale(order, f"{walk.numbered} {names[drawn[0]]}", f"{walk.numbered} {names[drawn[-1]]}", steps)
         if len(drawn) < walk.blocks
-        else scale("blocks start", "first", "last", steps),
+        else scale(order, "first", "last", steps),
         caption=_caption(plan, walk),
         notes=(*_example_note(plan, sizes), *_drawn_note(drawn, names, walk), *sliced),
         subjects=SUBJECTS,
@@ -145,7 +151,7 @@ def _caption(plan: Plan, walk: Walk) -> str:
     first = modes[walk.order[0]]
     bands = f" in bands of {walk.swizzle} tiles of {modes[walk.order[1]]}" if walk.swizzle > 1 else " first"
     bands += ", there and back" * (walk.serpentine and walk.swizzle > 1)
-    if walk.taker == "block" and walk.most is None:
+    if walk.numbered == "block":
         text = f"A {whose} has a tile of {tile}; {walk.blocks} blocks of {plan.threads} threads, along {first}{bands}."
     else:
         turns = f"; of {walk.most} at most, each takes every {walk.most}th of these" * (walk.most is not None)
@@ -157,7 +163,7 @@ def _caption(plan: Plan, walk: Walk) -> str:
 
 
 def _drawn_note(drawn: Sequence[int], names: Mapping[int, str], walk: Walk) -> tuple[str, ...]:
-    """The remark on which blocks there are cells of, if not of all.
+    """The remark on which blocks or tiles there are cells of, if not of all.
 
     `drawn` are their places in the start order, `names` their names.
     """
@@ -165,8 +171,8 @@ def _drawn_note(drawn: Sequence[int], names: Mapping[int, str], walk: Walk) -> t
         return ()
     first, last = names[drawn[0]], names[drawn[-1]]
     if drawn[-1] - drawn[0] + 1 == len(drawn):
-        return (f"Drawn of {walk.blocks} blocks: {first} to {last}.",)
-    return (f"Drawn of {walk.blocks} blocks: {len(drawn)}, from {first} to {last}.",)
+        return (f"Drawn of {walk.blocks} {walk.numbered}s: {first} to {last}.",)
+    return (f"Drawn of {walk.blocks} {walk.numbered}s: {len(drawn)}, from {first} to {last}.",)
 
 
 def _example_note(plan: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:

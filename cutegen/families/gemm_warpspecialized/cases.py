@@ -8,6 +8,12 @@ from math import prod
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.verification.wishes import Wish, derived
 
+REPEATED = (
+    *("tile", "primes integers", "small primes", "several tiles", "several and a residue"),
+    *("padded", "padded primes", "padded residue", "offset"),
+)
+"""Cases that others tell as well: of more tiles, of the same sizes with other data or other strides."""
+
 _VALUE = 1.2e-6  # seconds of the emulator for an element of a tile on its way from accumulators to memory
 
 
@@ -18,18 +24,18 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
     tile's tell of predicates, which only a kernel with accesses from registers has. How many tiles of the sum there are
     tells of barriers, once for fewer than stages, once for more.
     """
-    modes = (plan.m, plan.n, plan.k)
-    alone = {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
-    repeated = {"tile", "primes integers", "small primes", "several tiles", "several and a residue"}
-    repeated |= {"padded", "padded primes", "padded residue", "offset"}
+    left_out = set(REPEATED)
+    if not plan.pointwise.masked:
+        modes = (plan.m, plan.n, plan.k)
+        left_out |= {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
+        left_out.add("offset residue")
     if plan.blocks is not None:  # tiles in turn use every stage again
-        repeated |= {"blocks and stages"}
-    stages = plan.stages or 1
-    counts = {n for n in (1, stages - 1, stages, stages + 1, 2 * stages + 1) if n}
-    depths = {f"{plan.k} {n} tiles{more}" for n in counts for more in ("", " and 1")}
-    depths -= {f"{plan.k} 1 tiles", f"{plan.k} {stages + 1} tiles and 1"}
-    left_out = repeated | depths | (set() if plan.pointwise.masked else alone | {"offset residue"})
-    yield from (wish for wish in derived(plan, tiles) if wish.name not in left_out)
+        left_out.add("blocks and stages")
+    told = {f"{plan.k} 1 tiles", f"{plan.k} {(plan.stages or 1) + 1} tiles and 1"}
+    for wish in derived(plan, tiles):
+        counts_tiles = wish.name.startswith(f"{plan.k} ") and " tiles" in wish.name
+        if wish.name not in left_out and (wish.name in told or not counts_tiles):
+            yield wish
 
 
 def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:

@@ -34,7 +34,8 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
 
 
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
-    name, direct = plan.spec.output.name, [o.tensor.name for o in plan.pointwise.operands if not plan.passes(o.tensor)]
+    name = plan.spec.output.name
+    direct = [o.tensor.name for o in plan.pointwise.operands if o.read or not plan.passes(o.tensor)]
     because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
     where = ("schedule", "predication", mode)

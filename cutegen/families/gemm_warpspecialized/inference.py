@@ -37,12 +37,14 @@ from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "warps.consumers": ("tiler.M", "warps.roles"),
-    "tiler": ("warps.consumers", "warps.roles"),
+    "tiler": ("warps.consumers", "warps.roles", "mma.rows"),
     "smem.*.swizzle": ("tiler",),
     "pipeline.stages": ("tiler",),
     "warps.registers": ("warps.consumers", "tiler"),
     "cluster": ("tiler.M",),
-    "copies": ("cluster", "tiler.N", "pipeline.stages"),
+    "copies.*.multicast": ("cluster",),
+    "copies.*.columns": ("tiler",),
+    "copies.*.stages": ("tiler", "pipeline.stages"),
     "scheduler.blocks": ("cluster", "scheduler.kind"),
 }
 TARGET = "sm_90a"
@@ -64,8 +66,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not spec.targets:
         spec = replace(spec, targets=(TARGET,))
         report.infer("wgmma is Hopper's", "targets")
+    spec = _infer_rows(_infer_atom(spec, report), report)
     spec = resolve_tensors(_infer_alignment(spec, report), report, {})
-    spec = _infer_tile(_infer_rows(_infer_atom(spec, report), report), report)
+    spec = _infer_tile(spec, report)
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
@@ -87,7 +90,7 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     tensors = []
     for tensor in spec.tensors:
         if tensor.align is None:
-            mapped = tensor in (product.a, product.b) or (tensor.writes and _may_pass(spec, tensor))
+            mapped = tensor in (product.a, product.b) or (tensor.writes and not _obstacle(spec, tensor))
             why = (
                 f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(vector, 'element')}"
             )
@@ -97,20 +100,22 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     return replace(spec, tensors=tuple(tensors))
 
 
-def _may_pass(spec: Spec, tensor: Tensor) -> bool:
-    """Whether an output can pass shared memory to be stored by a tensor map, as far as its own words say."""
+def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
+    """Why an output cannot pass shared memory to be stored by a tensor map, as far as its own words say."""
     copy = spec.schedule.copies.get(tensor.name, Copy())
-    stores = copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None)
-    columns = (spec.schedule.tiler or {}).get(product_of(spec).n, GRANULE)
-    major, unit = tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
-    size = spec.static.get(major) or promised(spec, major)
-    return (
-        not stores
-        and tensor.dtype.bits in PASSING_BITS
-        and (tensor.align or ALIGN) % ALIGN == 0
-        and columns % GRANULE == 0
-        and (size is None or size % unit == 0)
-    )
+    product, major, unit = product_of(spec), tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
+    columns, size = (spec.schedule.tiler or {}).get(product.n, GRANULE), spec.static.get(major) or promised(spec, major)
+    if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):
+        return "as its accesses are written"
+    if tensor.dtype.bits not in PASSING_BITS:
+        return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
+    if (tensor.align or ALIGN) % ALIGN:
+        return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
+    if columns % GRANULE:
+        return f"{GRANULE} columns pass shared memory together, and the tile has {columns}"
+    if size is not None and size % unit:
+        return f"tensor maps store whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
+    return None
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
@@ -242,7 +247,7 @@ def _infer_loads(spec: Spec, report: Report) -> Spec:
 def _infer_outputs(spec: Spec, report: Report) -> Spec:
     """Outputs pass shared memory and are stored by tensor maps where they can; else they are stored from registers."""
     copies, n = dict(spec.schedule.copies), product_of(spec).n
-    sure = [t for t in spec.outputs if _may_pass(spec, t)]
+    sure = [t for t in spec.outputs if not _obstacle(spec, t)]
     width = max((t.dtype.bytes for t in sure), default=1)
     written = [c.columns for t in sure if (c := copies.get(t.name)) and c.columns]
     fitting = [c for c in PIECES if c * width <= LINE and tile_of(spec.schedule, n) % c == 0]
@@ -250,10 +255,9 @@ def _infer_outputs(spec: Spec, report: Report) -> Spec:
         own = copies.get(tensor.name, Copy())
         where = ("schedule", "copies", tensor.name)
         if own.atom is None:
-            passes = own.through is not None or (tensor in sure and bool(written or fitting))
-            own = replace(own, atom="tma" if passes else "universal")
-            why = "whole tiles, without predicates" if passes else "its rows do not stand as tensor maps take them"
-            report.infer(why, *where, "atom")
+            obstacle = None if own.through is not None else _obstacle(spec, tensor)
+            own = replace(own, atom="universal" if obstacle else "tma")
+            report.infer(obstacle or "whole tiles, without predicates", *where, "atom")
         if own.atom == "tma":
             if own.through is None:
                 own = replace(own, through="smem")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen.families.common.pointwise import PointwisePlan
-from cutegen.families.gemm_warpspecialized.product import ROWS
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS
 from cutegen.language.model import Tensor
 
 
@@ -19,7 +19,6 @@ class Side:
     block: int  # extent of the tile along `mode`
     k_major: bool
     swizzle: int  # bytes
-
     shared_by: int = 1  # blocks of a cluster that one load serves
 
     @property
@@ -94,6 +93,11 @@ class WarpspecializedPlan(PointwisePlan):
     def peers(self) -> int:
         """Blocks that load into the shared memory of one."""
         return self.a.shared_by + self.b.shared_by - 1
+
+    @property
+    def parts(self) -> int:
+        """Slices of the epilogue in what a warpgroup stores at a time through shared memory."""
+        return self.columns // GRANULE
 
     @property
     def pieces(self) -> int:

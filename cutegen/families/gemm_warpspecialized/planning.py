@@ -9,6 +9,7 @@ from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import (
+    GRANULE,
     accumulators,
     cluster_of,
     passing,
@@ -26,7 +27,7 @@ from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.model import Tensor
 
 SLICE = 4  # accumulators that the epilogue takes at a time: those of one step of 8 columns
-PASSING_SLICE = 8  # the same on the way through shared memory: those of 16 columns, which one stmatrix writes
+PASSING_SLICE = GRANULE // 2  # the same on the way through shared memory: those of what one stmatrix writes
 
 
 def plan(spec: Spec) -> WarpspecializedPlan:

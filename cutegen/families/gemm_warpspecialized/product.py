@@ -84,11 +84,6 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
     return (n if tensor == product_of(spec).a else m) if multicast else 1
 
 
-def peers_of(spec: Spec) -> int:
-    """Blocks that load into the shared memory of one block of a cluster, itself among them."""
-    return sum(shared_by(spec, tensor) for tensor, _ in product_of(spec).sides) - 1
-
-
 def passing(spec: Spec) -> tuple[Tensor, ...]:
     """The outputs that pass shared memory and are stored by tensor maps."""
     return tuple(t for t in spec.outputs if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")

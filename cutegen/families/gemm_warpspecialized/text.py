@@ -11,8 +11,6 @@ from cutegen.families.gemm_warpspecialized.plan import Passing, Side, Warpspecia
 from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
 from cutegen.language.model import Tensor
 
-COLUMNS_OF_SLICE = 16  # of the tile, on the way through shared memory
-
 
 def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     """The parts of a module of one gemm."""
@@ -56,7 +54,6 @@ def _counted(plan: WarpspecializedPlan) -> bool:
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
     copies, walk = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler"
-    parts = plan.columns // COLUMNS_OF_SLICE
     return (
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
@@ -80,7 +77,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         *(
             (
                 Constant("COLUMNS", str(plan.columns), "that a warpgroup stores at a time", copies),
-                Constant("PARTS", str(parts), "slices of so many columns", copies),
+                Constant("PARTS", str(plan.parts), "slices of so many columns", copies),
                 Constant("PIECES", "VALUES // SLICE // PARTS", "of a warpgroup's tile", copies),
                 Constant("BUFFERS", str(plan.buffers), "of each warpgroup for them", copies),
             )
@@ -106,7 +103,7 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     found = pointwise_context(plan, path, accumulator=product, through=through, deeper=deeper, modes=(plan.m, plan.n))
     loaded = [o.tensor.name for o in found["loaded"]]
     direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
-    return found | {"direct": direct, "coordinates_read": bool(found["coordinates"])}
+    return found | {"direct": direct}
 
 
 def _type(tensor: Tensor) -> str:
@@ -217,7 +214,6 @@ def _passing(x: Passing) -> dict[str, Any]:
         "name": x.tensor.name,
         "type": _type(x.tensor),
         "atom": matrices if x.matrices else plain,
-        "tma_tensor": f"tma_tensor_{x.tensor.name}",
         "kind": kind,
         "order": str(order),
         "piece": _layout_call(kind, x.tensor, "(64, COLUMNS)", order),

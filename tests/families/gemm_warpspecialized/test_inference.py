@@ -20,6 +20,7 @@ from cutegen.layouts import mode_sizes, offsets
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.report import Report
+from cutegen.verification.cases import derive_cases
 
 HEAD = """\
 cutegen: 1
@@ -249,3 +250,21 @@ def test_the_names_that_kernels_call_their_own_are_all_known() -> None:
         names -= {"_", "coord_M", "coords_M", "x0"}  # of expressions, which have names that are free
         own = {name for name in names if not re.search(r"[ABC](_|$|[a-z][ABC])", name)}
         assert own <= {*LOCALS, *RESERVED_ARGUMENTS}, own - {*LOCALS, *RESERVED_ARGUMENTS}
+
+
+def test_each_case_that_a_kernel_is_verified_on_tells_something_of_it() -> None:
+    plan, _ = planned(HEAD)
+    assert [case.name for case in derive_cases(plan)] == [
+        *("tile integers", "all one less", "all one more", "all 1", "primes", "tiles in turn", "K = 0"),
+        *("K below a tile", "K 1 tiles", "K 5 tiles and 1", "offset primes", "special values", "M = 0", "N = 0"),
+    ]
+    masked, _ = planned(HEAD.replace("role", "align: 2, role"))
+    assert {"M one less", "M = 1", "N one more", "offset residue"} <= {case.name for case in derive_cases(masked)}
+
+
+def test_what_is_measured_beside_it_multiplies_operands_as_they_are() -> None:
+    """Widened before the product, as the reference has them, they would miss cuBLAS's tensor cores."""
+    plan, _ = planned(HEAD)
+    operation = plan.spec.operation
+    assert operation.eager(plan).statements[0] == "product = (a @ b.T).to(torch.float32)"
+    assert operation.reference(plan).statements[0] == "product = a.to(torch.float32) @ b.to(torch.float32).T"

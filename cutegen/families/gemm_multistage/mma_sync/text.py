@@ -109,8 +109,7 @@ def _mma_op(plan: MmaSyncPlan) -> str:
     shape, dtype = show(plan.instruction).replace(",", ", "), plan.a.tensor.dtype
     if plan.tf32:
         return f"warp.MmaTF32Op({shape})"
-    op = "MmaFP8Op" if dtype.bits == 8 else "MmaF16BF16Op"
-    return f"warp.{op}(cutlass.{dtype.cutlass}, cutlass.Float32, {shape})"
+    return f"warp.MmaF16BF16Op(cutlass.{dtype.cutlass}, cutlass.Float32, {shape})"
 
 
 def _row_text(plan: MmaSyncPlan, x: MmaOperand) -> RowText:

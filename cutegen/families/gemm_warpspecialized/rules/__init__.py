@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm_warpspecialized.rules import epilogue, operands, tiles
+from cutegen.families.gemm_warpspecialized.rules import clusters, epilogue, operands, outputs, tiles
 from cutegen.lint.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -14,6 +14,6 @@ RULES: tuple[Rule, ...] = (
     Rule("CG304", tiles.shared_memory),
     Rule("CG305", tiles.registers),
     Rule("CG306", operands.mapped, basic=True),
-    Rule("CG307", tiles.clustered, basic=True),
-    Rule("CG308", tiles.pieces, basic=True),
+    Rule("CG307", clusters.sized, basic=True),
+    Rule("CG308", outputs.passed, basic=True),
 )

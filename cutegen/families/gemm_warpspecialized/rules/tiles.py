@@ -8,28 +8,23 @@ from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm_warpspecialized.product import (
-    ALIGN,
     COLUMNS,
     DEPTH_BYTES,
-    GRANULE,
     MAX_EXTENT,
     MOST_COLUMNS,
-    PASSING_BITS,
     ROWS,
     WARPGROUP,
     accumulators,
-    cluster_of,
     contiguous_bytes,
     groups_of,
     is_sound,
     output_bytes,
-    passing,
     product_of,
     smem_bytes,
     threads_of,
     tile_of,
 )
-from cutegen.families.gemm_warpspecialized.schedule import MOST_CLUSTER, SWIZZLES, Spec
+from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
 
@@ -174,81 +169,4 @@ def registers(spec: Spec, say: Say) -> None:
                 *("schedule", "tiler", n),
                 help=partial(_with, spec, say, "tiler", n, (fewer, fewer - UNIT)) if fewer > 0 else None,
             )
-            return
-
-
-def clustered(spec: Spec, say: Say) -> None:
-    """A cluster has at most 8 blocks, and blocks of a persistent kernel are whole clusters."""
-    (m, n), walk = cluster_of(spec), spec.schedule.scheduler
-    if m * n > MOST_CLUSTER:
-        message = f"a cluster of {m} * {n} = {m * n} blocks, and it has {MOST_CLUSTER} at most"
-        mode = product_of(spec).n if n > 1 else product_of(spec).m
-        say(message, "schedule", "cluster", mode, help=lambda: _with(spec, say, "cluster", mode, (4, 2, 1)))
-        return
-    for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
-        copy = spec.schedule.copies.get(tensor.name)
-        if copy is not None and copy.multicast == "cluster" and blocks == 1:
-            mode = product_of(spec).n if tensor == product_of(spec).a else product_of(spec).m
-            message = f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}"
-            say(
-                message,
-                "schedule",
-                "copies",
-                tensor.name,
-                "multicast",
-                help=f"write `multicast: none`, or `cluster: {{{mode}: 2}}`",
-            )
-            return
-    if walk.blocks is not None and walk.kind == "grid":
-        message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
-        say(message, "schedule", "scheduler", "blocks", help="write `kind: persistent`, or leave `blocks` out")
-    elif walk.blocks is not None and walk.blocks % (m * n):
-        near = max(1, walk.blocks // (m * n)) * m * n
-        message = f"{walk.blocks} blocks are no whole clusters of {m * n}"
-        say(message, "schedule", "scheduler", "blocks", help=f"write `blocks: {near}`")
-
-
-def pieces(spec: Spec, say: Say) -> None:
-    """Outputs pass shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps take
-    them.
-    """
-    through, copies, n = passing(spec), spec.schedule.copies, product_of(spec).n
-    if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
-        return
-    tile, first = tile_of(spec.schedule, n), None
-    for tensor in spec.outputs:
-        copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
-        if (copy.atom == "tma") != (copy.through == "smem"):
-            message = f"`{tensor.name}` is stored by tensor maps if and only if it passes shared memory"
-            say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
-            return
-        if tensor not in through:
-            for word in ("columns", "stages"):
-                if getattr(copy, word) is not None:
-                    message = f"`{tensor.name}` is stored from registers, and has no `{word}` in shared memory"
-                    say(message, *where, word, help="write `atom: tma`, or leave it out")
-                    return
-            continue
-        if tensor.dtype.bits not in PASSING_BITS:
-            message = f"`{tensor.name}` is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
-            say(message, *where, "atom", help="write `atom: universal`")
-            return
-        if tensor.align is not None and tensor.align % ALIGN:
-            message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
-            say(message, "tensors", tensor.name, "align", help=f"write `align: {ALIGN}`, or `atom: universal`")
-            return
-        if copy.columns is None or copy.columns % GRANULE or tile % copy.columns:
-            found = f"{copy.columns} columns" if copy.columns else f"no multiple of {GRANULE} columns"
-            message = (
-                f"{found} of a tile of {tile} are stored at a time, and pieces of the tile are multiples of {GRANULE}"
-            )
-            fitting = [c for c in (64, 48, 32, 16) if tile % c == 0]
-            help = f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {-(-tile // 16) * 16}` in the tiler"
-            say(message, *where, "columns" if copy.columns else "atom", help=help)
-            return
-        first = first or copy
-        if (copy.columns, copy.stages) != (first.columns, first.stages):
-            message = f"outputs pass shared memory together: `{tensor.name}` with the columns and stages of the first"
-            word = "columns" if copy.columns != first.columns else "stages"
-            say(message, *where, word, help=f"write `{word}: {getattr(first, word)}`")
             return

@@ -1,0 +1,49 @@
+"""Rules about clusters: how many blocks they have, what these share, and how many clusters walk the tiles."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm_warpspecialized.product import cluster_of, product_of
+from cutegen.families.gemm_warpspecialized.schedule import MOST_CLUSTER, Spec
+from cutegen.lint.rule import Say
+from cutegen.lint.trial import changed, first_that_works, written
+
+
+def sized(spec: Spec, say: Say) -> None:
+    """A cluster has at most 8 blocks."""
+    product, (m, n) = product_of(spec), cluster_of(spec)
+    if m * n > MOST_CLUSTER:
+        mode = product.n if n > 1 else product.m
+        tried = ((written(f"write `{mode}: {size}`"), changed(spec, {f"cluster.{mode}": size})) for size in (4, 2, 1))
+        say(
+            f"a cluster of {m} * {n} = {m * n} blocks, and it has {MOST_CLUSTER} at most",
+            *("schedule", "cluster", mode),
+            help=lambda: first_that_works(say.code, tried),
+        )
+        return
+    _shared(spec, say)
+    _whole(spec, say)
+
+
+def _shared(spec: Spec, say: Say) -> None:
+    """What is loaded once for several blocks is what several blocks multiply."""
+    product, (m, n) = product_of(spec), cluster_of(spec)
+    for (tensor, _), blocks, mode in zip(product.sides, (n, m), (product.n, product.m), strict=True):
+        copy = spec.schedule.copies.get(tensor.name)
+        if copy is not None and copy.multicast == "cluster" and blocks == 1:
+            say(
+                f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}",
+                *("schedule", "copies", tensor.name, "multicast"),
+                help=f"write `multicast: none`, or `cluster: {{{mode}: 2}}`",
+            )
+            return
+
+
+def _whole(spec: Spec, say: Say) -> None:
+    """Blocks of a persistent kernel are whole clusters."""
+    (m, n), walk, where = cluster_of(spec), spec.schedule.scheduler, ("schedule", "scheduler", "blocks")
+    if walk.blocks is not None and walk.kind == "grid":
+        message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
+        say(message, *where, help="write `kind: persistent`, or leave `blocks` out")
+    elif walk.blocks is not None and walk.blocks % (m * n):
+        near = max(1, walk.blocks // (m * n)) * m * n
+        say(f"{walk.blocks} blocks are no whole clusters of {m * n}", *where, help=f"write `blocks: {near}`")

@@ -1,0 +1,90 @@
+"""Rules about outputs: which pass shared memory to be stored by tensor maps, and in what pieces."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm_warpspecialized.product import (
+    ALIGN,
+    GRANULE,
+    PASSING_BITS,
+    is_sound,
+    passing,
+    product_of,
+    tile_of,
+)
+from cutegen.families.gemm_warpspecialized.schedule import Spec
+from cutegen.language.model import Tensor
+from cutegen.lint.rule import Say
+
+
+def passed(spec: Spec, say: Say) -> None:
+    """Outputs pass shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps take
+    them.
+    """
+    copies = spec.schedule.copies
+    if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
+        return
+    through = passing(spec)
+    for tensor in spec.outputs:
+        copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
+        if (copy.atom == "tma") != (copy.through == "smem"):
+            message = f"`{tensor.name}` is stored by tensor maps if and only if it passes shared memory"
+            say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
+            return
+        if tensor in through:
+            wrong = _refused(tensor, say) or _in_pieces(spec, tensor, say) or _unlike(spec, tensor, through[0], say)
+        else:
+            wrong = _without(spec, tensor, say)
+        if wrong:
+            return
+
+
+def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that an output from registers has a word of those that pass shared memory."""
+    for word in ("columns", "stages"):
+        if getattr(spec.schedule.copies[tensor.name], word) is not None:
+            message = f"`{tensor.name}` is stored from registers, and has no `{word}` in shared memory"
+            say(message, "schedule", "copies", tensor.name, word, help="write `atom: tma`, or leave it out")
+            return True
+    return False
+
+
+def _refused(tensor: Tensor, say: Say) -> bool:
+    """Says that an output is of a type that does not pass shared memory, or does not stand as tensor maps take it."""
+    if tensor.dtype.bits not in PASSING_BITS:
+        message = f"`{tensor.name}` is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
+        say(message, "schedule", "copies", tensor.name, "atom", help="write `atom: universal`")
+        return True
+    if tensor.align is not None and tensor.align % ALIGN:
+        message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
+        say(message, "tensors", tensor.name, "align", help=f"write `align: {ALIGN}`, or `atom: universal`")
+        return True
+    return False
+
+
+def _in_pieces(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that the tile is no whole number of pieces."""
+    copy, n, where = spec.schedule.copies[tensor.name], product_of(spec).n, ("schedule", "copies", tensor.name)
+    tile = tile_of(spec.schedule, n)
+    if copy.columns is not None and copy.columns % GRANULE == 0 and tile % copy.columns == 0:
+        return False
+    found = f"{copy.columns} columns" if copy.columns else f"no multiple of {GRANULE} columns"
+    fitting = [columns for columns in (64, 48, 32, 16) if tile % columns == 0]
+    say(
+        f"{found} of a tile of {tile} are stored at a time, and pieces of the tile are multiples of {GRANULE}",
+        *where,
+        "columns" if copy.columns else "atom",
+        help=f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {-(-tile // 16) * 16}` in the tiler",
+    )
+    return True
+
+
+def _unlike(spec: Spec, tensor: Tensor, first: Tensor, say: Say) -> bool:
+    """Says that an output passes in other pieces than the first."""
+    own, lead = (spec.schedule.copies[t.name] for t in (tensor, first))
+    if (own.columns, own.stages) == (lead.columns, lead.stages):
+        return False
+    word = "columns" if own.columns != lead.columns else "stages"
+    message = f"outputs pass shared memory together: `{tensor.name}` with the columns and stages of the first"
+    where = ("schedule", "copies", tensor.name, word)
+    say(message, *where, help=f"write `{word}: {getattr(lead, word)}`")
+    return True
