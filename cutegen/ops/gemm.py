@@ -29,7 +29,7 @@ class Gemm(Op):
 
     name = "gemm"
     summary = "A [M,K] times B [N,K] transposed, with an epilogue"
-    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
     has_product = True
     rate = "TFLOP/s"
     starter = """\
@@ -92,7 +92,8 @@ targets: [sm_80, sm_90a]
         elif out.shape != (m, n):
             message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{m}, {n}]"
             ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{m}, {n}]`")
-        if a.dtype is not b.dtype and a.dtype in self.dtypes and b.dtype in self.dtypes:
+        alike = a.dtype is b.dtype or (a.dtype.is_f8 and b.dtype.is_f8)  # of which either kind multiplies the other
+        if not alike and a.dtype in self.dtypes and b.dtype in self.dtypes:
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
 

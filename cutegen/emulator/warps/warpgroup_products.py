@@ -22,10 +22,9 @@ from functools import partial
 
 import numpy as np
 
-from cutegen.atoms.mma import HOPPER_F8
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
-from cutegen.emulator.arithmetic.formats import NAN32, widen_bf16
+from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.clocks import Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
@@ -41,6 +40,7 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, taking_part
+from cutegen.emulator.warps.product_types import KINDS, cut, widened
 from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
 
 _MOST_GROUPS = 7
@@ -48,12 +48,6 @@ _MOST_GROUPS = 7
 
 _ROWS = 16
 """Of the result that one warp makes."""
-
-_KINDS = {"bf16": (2, 16), "f16": (2, 16), "tf32": (4, 8), "e4m3": (1, 32), "e5m2": (1, 32)}
-"""The type of A or B -> the bytes of an element, and the depth of one product."""
-
-_F8_CUT = np.uint32((1 << 24 - HOPPER_F8.bits) - 1)
-"""The bits of a float32 that sums of products of 8 bits leave 0."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +67,11 @@ class _Form:
 
     @property
     def itemsize(self) -> int:
-        return _KINDS[self.kinds[0]][0]
+        return KINDS[self.kinds[0]][0]
 
     @property
     def depth(self) -> int:
-        return _KINDS[self.kinds[0]][1]
+        return KINDS[self.kinds[0]][1]
 
 
 def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
@@ -99,11 +93,11 @@ def _read_form(reader: InstructionReader, slots: Mapping[str, int]) -> _Form:
     kinds = reader.left[1:]
     del reader.left[:]
     of_8_bits = set(kinds[1:]) <= set(F8_FORMATS)  # of which either type multiplies the other
-    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] not in _KINDS or (kinds[1] != kinds[2] and not of_8_bits):
+    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] not in KINDS or (kinds[1] != kinds[2] and not of_8_bits):
         reader.fail("these types together")
     kind = kinds[1]
     columns = int(shape[1]) if shape else 0
-    if shape is None or int(shape[2]) != _KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
+    if shape is None or int(shape[2]) != KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
         reader.fail("this shape with these types")
     given = reader.operands(8 if kind in ("bf16", "f16") else 6)  # the others cannot be transposed
     accumulators, a, b, keeps, *rest = given
@@ -341,18 +335,7 @@ def _gather(lanes: Lanes, places: Places, form: _Form, kind: str, warp: int) -> 
     log.check_fence(instruction, touches)
     held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
     raw = held.reshape(-1).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[form.itemsize])
-    return _widened(raw[places.where // form.itemsize], kind), touches
-
-
-def _widened(raw: Array, kind: str) -> Array:
-    """The bits of elements as float64."""
-    if kind == "tf32":
-        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-    if kind in F8_FORMATS:
-        return F8_FORMATS[kind].values[raw]
-    if kind == "bf16":
-        return widen_bf16(raw).astype(np.float64)
-    return raw.view(np.float16).astype(np.float64)
+    return widened(raw[places.where // form.itemsize], kind), touches
 
 
 def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
@@ -388,15 +371,7 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
         with np.errstate(all="ignore"):
             total = (start + parts[:, :, i]).astype(np.float32)
             if form.kinds[0] in F8_FORMATS:
-                total = _cut(start + parts[:, :, i])
+                total = cut(start + parts[:, :, i])
         accumulator.held[warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
         if rests.any():
             lanes.put(slot, lanes.get(slot), mask, lost)
-
-
-def _cut(total: Array) -> Array:
-    """float64 cut toward zero to the bits that sums of products of 8 bits have, as float32."""
-    single = total.astype(np.float32)
-    beyond = np.abs(single.astype(np.float64)) > np.abs(total)  # rounded away from zero
-    single = np.where(beyond, np.nextafter(single, np.float32(0)), single)
-    return np.ascontiguousarray((single.view(np.uint32) & ~_F8_CUT).view(np.float32))

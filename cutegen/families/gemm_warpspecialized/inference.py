@@ -91,10 +91,9 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     for tensor in spec.tensors:
         if tensor.align is None:
             mapped = tensor in (product.a, product.b) or (tensor.writes and not _obstacle(spec, tensor))
-            why = (
-                f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(vector, 'element')}"
-            )
-            tensor = replace(tensor, align=ALIGN if mapped else min(ALIGN, vector * tensor.dtype.bytes))
+            along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
+            why = f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(along, 'element')}"
+            tensor = replace(tensor, align=ALIGN if mapped else min(ALIGN, along * tensor.dtype.bytes))
             report.infer(why, "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors))

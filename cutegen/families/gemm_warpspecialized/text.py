@@ -130,7 +130,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "passing": passing,
         "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
         "mapped": [*(x.tensor.name for x in plan.sides), *(x.tensor.name for x in plan.passing)],
-        "operand_type": _type(plan.a.tensor),
+        "product_op": _product_op(plan),
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
         "clustered": clustered,
         "place_names": "x, y, first" if clustered else "_, _, first",
@@ -149,6 +149,12 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "exchanged": plan.exchanged,
         "epilogue_width": WIDTH - 8,
     }
+
+
+def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
+    """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
+    a, b = _type(plan.a.tensor), _type(plan.b.tensor)
+    return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
 
 
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
@@ -184,6 +190,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
     return {
         "name": name,
+        "type": _type(side.tensor),
         "box": box,
         "shape": f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)",
         "order": str(order),

@@ -14,7 +14,7 @@ from hopper_kit import F8, built, module_text, product, run
 
 from cutegen.emulator import FaultError, UnsupportedInstruction
 from cutegen.emulator.host.builds import Build
-from cutegen.emulator.warps.warpgroup_products import _cut
+from cutegen.emulator.warps.product_types import cut
 
 pytest.importorskip("cutlass")
 
@@ -132,10 +132,10 @@ def test_products_of_8_bits_are_those_of_f32(left: str, right: str, tmp_path: Pa
 def test_sums_of_8_bits_keep_14() -> None:
     """What hardware leaves of a sum: whole numbers up to 2^14, and of more the leading 14 bits, cut toward zero."""
     whole = np.arange(-(2**14), 2**14 + 1).astype(np.float64)
-    assert np.array_equal(_cut(whole), whole)
-    assert _cut(np.asarray([2.0**14 + 1, -(2.0**15) - 3, 2.0**15 - 1e-9])).tolist() == [2**14, -(2**15), 2**15 - 2]
-    odd = _cut(np.asarray([np.inf, -np.inf, 0.0, -0.0]))
-    assert odd.tolist() == [np.inf, -np.inf, 0.0, 0.0] and np.signbit(odd[3]) and np.isnan(_cut(np.asarray([np.nan])))
+    assert np.array_equal(cut(whole), whole)
+    assert cut(np.asarray([2.0**14 + 1, -(2.0**15) - 3, 2.0**15 - 1e-9])).tolist() == [2**14, -(2**15), 2**15 - 2]
+    odd = cut(np.asarray([np.inf, -np.inf, 0.0, -0.0]))
+    assert odd.tolist() == [np.inf, -np.inf, 0.0, 0.0] and np.signbit(odd[3]) and np.isnan(cut(np.asarray([np.nan])))
 
 
 def test_types_that_wgmma_does_not_have_together(made: Build) -> None:
