@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
+_ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
 
 
@@ -105,7 +106,7 @@ targets: [sm_80, sm_90a]
         return self._multiplied(plan, widened=True)
 
     def eager(self, plan: Plan) -> Reference:
-        """Operands are multiplied as they are, and the product is widened: cuBLAS has tensor cores for 16 bits."""
+        """Operands are multiplied as they are, and it is widened: cuBLAS has tensor cores for 16 bits, and for 8."""
         return self._multiplied(plan, widened=False)
 
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
@@ -118,12 +119,16 @@ targets: [sm_80, sm_90a]
         assert dtype is not None
         factors, to = [plan.spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
-        text = f"{a} @ {b}.T"
-        if not widened and any(t.dtype is not dtype for t in factors):
+        text, constants = f"{a} @ {b}.T", list[str]()
+        if not widened and factors[0].dtype.is_f8:
+            text = f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
+            constants = [_ONE]
+        elif not widened and any(t.dtype is not dtype for t in factors):
             text = f"({text}){to}"
         if isinstance(statement.stored, MatMul):
-            return Reference((f"result = {text}",))
-        return reference_of(plan.spec, plan.statements, (f"product = {text}",))
+            return Reference((f"result = {text}",), constants=tuple(constants))
+        found = reference_of(plan.spec, plan.statements, (f"product = {text}",))
+        return replace(found, constants=(*found.constants, *constants))
 
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of
@@ -139,9 +144,13 @@ targets: [sm_80, sm_90a]
         return (*spec.tensor(product.a).shape, spec.tensor(product.b).shape[0])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
+        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
 
-        by_cublas = product_of(spec, dict.fromkeys((s.name for s in spec.scalars), 1)) is not None
+        product, scalars = spec.compute.matmul, dict.fromkeys((s.name for s in spec.scalars), 2)
+        assert product is not None
+        if spec.tensor(product.a).dtype.is_f8:
+            return (SCALED,) if scaled_of(spec, scalars) is not None else (CUBLAS_EAGER, COMPILED)
+        by_cublas = product_of(spec, scalars) is not None
         return (CUBLAS, CUBLAS_BEST) if by_cublas else (CUBLAS_EAGER, COMPILED)
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
