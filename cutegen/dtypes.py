@@ -47,6 +47,11 @@ class Dtype(Enum):
         return {Dtype.f8e4m3: 448.0, Dtype.f8e5m2: 57344.0}[self]
 
     @property
+    def least_normal(self) -> float:
+        """The least positive number of a float of 8 bits of which no leading bits are 0."""
+        return {Dtype.f8e4m3: 2.0**-6, Dtype.f8e5m2: 2.0**-14}[self]
+
+    @property
     def is_integer(self) -> builtins.bool:
         return self in (Dtype.i64, Dtype.i32, Dtype.i16, Dtype.u32, Dtype.i8, Dtype.u8)
 

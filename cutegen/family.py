@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Buffer, Scratch
+    from cutegen.atoms.mma import FusedSum
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -210,6 +211,14 @@ class Family(ABC, Generic[S, P]):
         """How many bits of a fraction, with the leading one, a matrix product takes of its operands; None: all.
 
         What lies behind them is rounded away or cut off.
+        """
+        return None
+
+    def fused_sum(self, spec: KernelSpec[S]) -> FusedSum | None:
+        """How a matrix product is summed where its accumulators keep fewer bits than their type has.
+
+        Instructions follow each other along k in its order, from 0 on. None: as arithmetic of the accumulator's type
+        sums, in any order.
         """
         return None
 

@@ -29,6 +29,8 @@ TENSOR_16 = Arithmetic("tensor_cores", Dtype.bf16)
 """Products of bf16 or f16 with sums in f32, of which no operand is sparse."""
 TENSOR_32 = Arithmetic("tensor_cores", Dtype.f32)
 """Products of tf32, which are those of f32, likewise."""
+TENSOR_8 = Arithmetic("tensor_cores", Dtype.f8e4m3)
+"""Products of f8e4m3 or f8e5m2, likewise; of GPUs that kernels with such products are for."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,12 @@ class Gpu:
         return self.flops[arithmetic] / self.bandwidth
 
 
-def _gpu(name: str, sms: int, f32: float, f64: float, bandwidth: float, tensor_16: float) -> Gpu:
+def _gpu(
+    name: str, sms: int, f32: float, f64: float, bandwidth: float, tensor_16: float, tensor_8: float | None = None
+) -> Gpu:
     flops = {CUDA_F32: f32 * 1e12, CUDA_F64: f64 * 1e12, TENSOR_16: tensor_16 * 1e12, TENSOR_32: tensor_16 / 2 * 1e12}
+    if tensor_8 is not None:
+        flops[TENSOR_8] = tensor_8 * 1e12
     return Gpu(name, sms, flops, bandwidth * 1e9)
 
 
@@ -55,7 +61,7 @@ GPUS: Mapping[str, Gpu] = {
     "sm_80": _gpu("A100-SXM4-80GB", 108, 19.5, 9.7, 2039, 312),
     "sm_86": _gpu("RTX A6000", 84, 38.7, 38.7 / 64, 768, 154.8),
     "sm_89": _gpu("L40S", 142, 91.6, 91.6 / 64, 864, 362),
-    "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800, 989.5),
+    "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800, 989.5, 1979),
     "sm_100a": _gpu("HGX B200", 148, 75, 37, 7700, 2250),
     "sm_103a": _gpu("HGX B300", 148, 75, 1.25, 8000, 2250),
     "sm_120a": _gpu("GeForce RTX 5090", 170, 104.8, 104.8 / 64, 1792, 209.5),

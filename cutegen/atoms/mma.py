@@ -16,6 +16,30 @@ MmaAtomName = Literal["fma", "mma_sync", "wgmma"]
 
 
 @dataclass(frozen=True)
+class FusedSum:
+    """How a tensor core adds products where it keeps fewer bits than the accumulator's type has.
+
+    One instruction adds `terms` products to an accumulator. All of these are aligned to the largest of them, of which
+    `bits` places are kept, with the leading one; what lies below is cut off, of each term alone. Their sum is cut to as
+    many bits. So a sum is exact where no term and no sum has more bits, as of small integers.
+    """
+
+    terms: int
+    bits: int
+
+
+HOPPER_F8 = FusedSum(terms=32, bits=14)
+"""wgmma of floats of 8 bits, which PTX leaves open (PTX ISA 9.1, section 9.7.15.5.2). As tests on hardware found:
+
+- DeepSeek-V3 Technical Report (arXiv 2412.19437), section 3.5.2: the 32 products of an instruction are shifted right to
+  the largest exponent, of each the highest 14 bits are added, and the accumulator has as many;
+- P. Xie et al., MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores (arXiv 2511.10909): the
+  accumulator is aligned with the products, all are cut toward zero to 13 bits behind the point of the largest exponent,
+  and the result is cut to a fraction of 13 bits, equal to hardware in each bit.
+"""
+
+
+@dataclass(frozen=True)
 class MmaAtom:
     """One multiply-accumulate instruction, with the types that it can sum products in."""
 

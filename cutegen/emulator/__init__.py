@@ -20,8 +20,8 @@ red); loads and stores with a scope (relaxed, acquire, release), and fences but 
 fence.mbarrier_init and fence.proxy.async; generic addresses of local memory, functions and calls, carries (add.cc,
 addc), clocks; bar.red, and barriers whose count is in a register, or whose number is and that have no count;
 mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX itself asks for; activemask; matrix
-instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16 and tf32 in shared memory with sums in f32
-(no A in registers, no tcgen05); asynchronous copies but cp.async, st.async, cp.async.bulk and tiles by
+instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16, tf32, e4m3 and e5m2 in shared memory with
+sums in f32 (no A in registers, no tcgen05); asynchronous copies but cp.async, st.async, cp.async.bulk and tiles by
 cp.async.bulk.tensor, which may be loaded, to several blocks too, stored and prefetched (no reductions, im2col, gather
 or scatter, and tensor maps in the kernel's parameters only), and of those but the last and of other accesses ignore-src
 and cache policies.

@@ -17,7 +17,7 @@ from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.libraries import library_calls
-from cutegen.measuring.peers import Peer, Product, product_of
+from cutegen.measuring.peers import Peer, Product, product_of, scaled_of
 from cutegen.ops.reference import device_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
@@ -85,6 +85,8 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
             yield function(wanted.name, expression(plan, inplace=True, through=compiler), arguments)
         case "cublas":
             yield _cublas(wanted.name, arguments)
+        case "scaled":
+            yield _scaled(wanted.name, arguments)
         case "cublas best":
             yield from _layouts(wanted.name, arguments)
         case "library":
@@ -225,6 +227,28 @@ def _gemm(
     # With beta 0 what `input` holds is ignored, and it is the output already: nothing is copied
     given = out if addend is None else addend
     return torch.addmm(given, a, b.T, beta=wanted.beta, alpha=wanted.alpha, out=out)
+
+
+def _scaled(name: str, arguments: Arguments) -> Candidate:
+    """Makes a candidate of torch._scaled_mm, into the output; scales that are no arguments are made once."""
+    import torch
+
+    spec = arguments.spec
+    matmul, wanted = spec.compute.matmul, scaled_of(spec, arguments.scalars)
+    assert matmul is not None and wanted is not None
+    device = arguments.sets[0][arguments.output].device
+    rows, columns = wanted.rows, wanted.columns
+    m, n = (arguments.sizes[mode] if rows or columns else None for mode in spec.output.shape)
+    # The number is one of a scale that the expression does not have: scales of both operands leave none
+    left = torch.full((m, 1) if m else (), wanted.number if not rows else 1.0, dtype=torch.float32, device=device)
+    right = torch.full((1, n) if n else (), wanted.number if rows else 1.0, dtype=torch.float32, device=device)
+
+    def call(x: dict[str, torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+        scales = x[rows][:, None] if rows else left, x[columns][None, :] if columns else right
+        a, b = x[matmul.a], x[matmul.b]
+        return torch._scaled_mm(a, b.T, *scales, out_dtype=out.dtype, use_fast_accum=True, out=out)
+
+    return _per_set(name, arguments, call)
 
 
 def _layouts(name: str, arguments: Arguments) -> Iterator[Candidate]:

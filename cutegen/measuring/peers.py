@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
 
 if TYPE_CHECKING:
     from cutegen.measuring.formulas import Recognised
 
-Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager", "library"]
+Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager", "scaled", "library"]
 FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -36,6 +37,7 @@ EAGER = Peer("torch eager", "eager")
 CUBLAS = Peer("cuBLAS", "cublas")
 CUBLAS_BEST = Peer("cuBLAS best layout", "cublas best")
 CUBLAS_EAGER = Peer("cuBLAS, then torch", "cublas eager")
+SCALED = Peer("torch._scaled_mm", "scaled")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,18 @@ class Product:
     alpha: float
     beta: float = 0.0
     addend: str | None = None
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A product of floats of 8 bits as torch._scaled_mm computes it in one call: `number * (A @ B.T) * rows * columns`.
+
+    `rows` and `columns` name tensors of f32, [M] and [N]; without both it takes a scale for each whole operand.
+    """
+
+    number: float = 1.0
+    rows: str | None = None
+    columns: str | None = None
 
 
 def choose(spec: KernelSpec) -> tuple[Peer, ...]:
@@ -105,6 +119,38 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
     if name is None or spec.tensor(name).dtype is not spec.output.dtype:
         return None
     return Product(products[0], factor, name)
+
+
+def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Scaled | None:
+    """What torch._scaled_mm is asked for, if one call of it computes all of `compute`; None otherwise."""
+    matmul, output = spec.compute.matmul, spec.output
+    if matmul is None or len(spec.outputs) > 1 or output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
+        return None
+    if not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
+        return None
+    number, scales = 1.0, dict[tuple[str, ...], str]()
+    for factor in _factors(spec.compute.values[-1]):
+        value = number_of(factor, scalars)
+        if value is not None:
+            number *= value
+        elif isinstance(factor, Name) and spec.tensor(factor.id).dtype is Dtype.f32:
+            if spec.tensor(factor.id).shape in scales:
+                return None
+            scales[spec.tensor(factor.id).shape] = factor.id
+        elif not isinstance(factor, MatMul):
+            return None
+    m, n = output.shape
+    rows, columns = scales.pop((m,), None), scales.pop((n,), None)
+    if scales or (rows and columns and number != 1):
+        return None
+    return Scaled(number, rows, columns)
+
+
+def _factors(node: Expr) -> list[Expr]:
+    """What an expression is the product of: itself alone, where it is none."""
+    if isinstance(node, Binary) and node.op == "*":
+        return [*_factors(node.left), *_factors(node.right)]
+    return [node]
 
 
 def _terms(node: Expr, factor: float, scalars: Mapping[str, int | float | bool]) -> list[tuple[float, Expr]] | None:

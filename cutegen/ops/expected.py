@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from cutegen.atoms.mma import FusedSum
 from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
 from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.statements import print_statements, without_copy
@@ -34,6 +36,8 @@ class Product:
     least: str  # a term that underflows errs by no more
     largest: str
     cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
+    fused: FusedSum | None = None  # where the accumulator keeps fewer bits than its type has
+    normal: tuple[str, str] = ("", "")  # then the least normal numbers of the factors' types
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def expected_of(
         return Expected((_of_reference(spec),), is_reference=True)
     if isinstance(stored[0], MatMul):
         a, b = multiplied[stored[0].b]
-        numbers = _product((a, b), stored[0], spec.family.factor_bits(spec))
+        numbers = _product(spec, (a, b), stored[0])
         return Expected((), product=numbers, factors=(a.argument, b.argument))
 
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
@@ -93,7 +97,7 @@ def expected_of(
     summed = None
     for node in dict.fromkeys(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul)):
         a, b = multiplied[node.b]
-        summed = _product((a, b), node, spec.family.factor_bits(spec))
+        summed = _product(spec, (a, b), node)
         text = f"_product({a.argument}, {b.argument})"
         lines.append(f"{products[node.b]} = {printer.object(f'*{text}', _of(node)).text}")
     lines += [*printer.raw_lines, *_lifts(printer)]
@@ -119,17 +123,23 @@ def _of_reference(spec: KernelSpec) -> str:
     )
 
 
-def _product(factors: Sequence[Tensor], node: MatMul, bits: int | None) -> Product:
+def _product(spec: KernelSpec, factors: Sequence[Tensor], node: MatMul) -> Product:
     """Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1, eq. (3.5).
 
     Operands that are wider than the accumulator are rounded first, which counts as two roundings more for each term.
     Of each factor `bits` of its fraction are multiplied, all if None: it may lose 2^(1 - bits) of itself.
     """
+    bits = spec.family.factor_bits(spec)
     dtype = _of(node)
-    wide = any(_PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
+    wide = any(not factor.dtype.is_f8 and _PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
     units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
     cut = "" if bits is None else f"2**{2 - bits} + 2**{2 - 2 * bits}"
-    return Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut)
+    found = Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut)
+    fused = spec.family.fused_sum(spec)
+    if fused is None:
+        return found
+    a, b = (f"2**{round(math.log2(factor.dtype.least_normal))}" for factor in factors)
+    return replace(found, fused=fused, normal=(a, b))
 
 
 def _scalars(scalars: Sequence[Scalar]) -> list[str]:

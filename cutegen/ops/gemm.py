@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
+_ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
 
 
@@ -31,7 +32,7 @@ class Gemm(Op):
 
     name = "gemm"
     summary = "A [M,K] times B [N,K] transposed, with an epilogue"
-    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16)
+    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
     has_product = True
     rate = "TFLOP/s"
     starter = """\
@@ -108,7 +109,8 @@ targets: [sm_80, sm_90a]
         elif out.shape != (m, n):
             message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{m}, {n}]"
             ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{m}, {n}]`")
-        if a.dtype is not b.dtype and a.dtype in self.dtypes and b.dtype in self.dtypes:
+        alike = a.dtype is b.dtype or (a.dtype.is_f8 and b.dtype.is_f8)  # of which either kind multiplies the other
+        if not alike and a.dtype in self.dtypes and b.dtype in self.dtypes:
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
 
@@ -133,7 +135,7 @@ targets: [sm_80, sm_90a]
         return self._multiplied(plan, widened=True)
 
     def eager(self, plan: Plan) -> Reference:
-        """Operands are multiplied as they are, and the product is widened: cuBLAS has tensor cores for 16 bits."""
+        """Operands are multiplied as they are, and it is widened: cuBLAS has tensor cores for 16 bits, and for 8."""
         return self._multiplied(plan, widened=False)
 
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
@@ -143,9 +145,11 @@ targets: [sm_80, sm_90a]
         (statement,) = plan.statements
         products = (node for node in walk(statement.value) if isinstance(node, MatMul))
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
+        constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
         if isinstance(statement.stored, MatMul):
-            return Reference((f"result = {texts[statement.stored.b]}",))
-        return reference_of(plan.spec, plan.statements, texts)
+            return Reference((f"result = {texts[statement.stored.b]}",), constants=constants)
+        found = reference_of(plan.spec, plan.statements, texts)
+        return replace(found, constants=(*found.constants, *constants))
 
     def _product_text(self, spec: KernelSpec, product: MatMul, widened: bool) -> str:
         dtype = product.dtype
@@ -153,6 +157,8 @@ targets: [sm_80, sm_90a]
         factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
         text = f"{a} @ {b}.T"
+        if not widened and factors[0].dtype.is_f8:
+            return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
 
     def expected(self, plan: Plan) -> Expected:
@@ -168,9 +174,13 @@ targets: [sm_80, sm_90a]
         return (*spec.tensor(product.a).shape, spec.tensor(product.b).shape[0])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
+        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
 
-        by_cublas = product_of(spec, dict.fromkeys((s.name for s in spec.scalars), 1)) is not None
+        product, scalars = spec.compute.matmul, dict.fromkeys((s.name for s in spec.scalars), 2)
+        assert product is not None
+        if spec.tensor(product.a).dtype.is_f8:
+            return (SCALED,) if scaled_of(spec, scalars) is not None else (CUBLAS_EAGER, COMPILED)
+        by_cublas = product_of(spec, scalars) is not None
         return (CUBLAS, CUBLAS_BEST) if by_cublas else (CUBLAS_EAGER, COMPILED)
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:

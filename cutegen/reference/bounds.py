@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference import arithmetic, factors, sums
+from cutegen.reference import arithmetic, factors, fused_sums, sums
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -273,7 +273,8 @@ class Evaluator:
         n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
         (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
         same with its u, and `factors.cut` is for operands that are cut. Whole numbers with |A| |B|^T <= 2^p stay whole
-        at every step: no error. An infinity or NaN is known where no partial sum of what is finite can overflow.
+        at every step: no error. Where the accumulator has fewer bits than its type, `fused_sums` says how far off it
+        is. An infinity or NaN is known where no partial sum of what is finite can overflow.
         """
         import torch
 
@@ -298,13 +299,20 @@ class Evaluator:
         magnitude = product(finite_a.abs(), finite_b.abs())
         whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
         cut = factors.cut(finite_a, finite_b, self.spec.family.factor_bits(self.spec), product)
-        exact = whole & (magnitude <= 2.0 ** PRECISION[dtype]) & (cut == 0)
+        fused = self.spec.family.fused_sum(self.spec)
+        exact = whole & (magnitude <= 2.0 ** (fused.bits if fused else PRECISION[dtype])) & (cut == 0)
         gamma = _gamma(terms + 1, dtype)
-        wide = any(t.dtype.is_float and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
+        wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
         wide = wide or bool((cut != 0).any())
         if wide:
             gamma = _gamma(terms + 3, dtype)
         error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
+        if fused:
+            (mode,) = contracted
+            axes = left.shape.index(mode), right.shape.index(mode)
+            least = left.dtype.least_normal, right.dtype.least_normal
+            parts = fused_sums.spans(fused.terms, terms, self.coordinates.get(mode))
+            error = fused_sums.error(finite_a, finite_b, axes, least, product, fused, parts)
         error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)

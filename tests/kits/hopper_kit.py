@@ -1,6 +1,6 @@
 """A gemm of Hopper's units, written by hand: loads by tensor maps, a producer warp, and warpgroups that multiply.
 
-`module_text` gives it for majornesses, a type, a tile and a swizzle; `run` runs it, or PTX that was made of it, on the
+`module_text` gives it for majornesses, types, a tile and a swizzle; `run` runs it, or PTX that was made of it, on the
 emulator.
 """
 
@@ -18,6 +18,8 @@ from cutegen.emulator.host.builds import Build, build
 from cutegen.emulator.host.emulated import Emulated
 
 TARGET = "sm_90a"
+F8 = {"Float8E4M3FN": torch.float8_e4m3fn, "Float8E5M2": torch.float8_e5m2}
+TYPES = {"BFloat16": torch.bfloat16, "Float16": torch.float16, **F8}
 TEXT = """
 import cuda.bindings.driver as cuda
 import cutlass
@@ -27,7 +29,7 @@ from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 TILER, STAGES, CONSUMERS = ({bm}, {bn}, {bk}), {stages}, {consumers}
 THREADS = 128 * (1 + CONSUMERS)
-BYTES = (TILER[0] + TILER[1]) * TILER[2] * 2
+BYTES = (TILER[0] + TILER[1]) * TILER[2] * {width}
 
 
 @cute.kernel
@@ -45,8 +47,8 @@ def gemm_kernel(
     m_tile, n_tile, _ = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     smem = cutlass.memory.SmemAllocator()
-    sA = smem.allocate_tensor(cutlass.{dtype}, sA_layout.outer, byte_alignment=1024, swizzle=sA_layout.inner)
-    sB = smem.allocate_tensor(cutlass.{dtype}, sB_layout.outer, byte_alignment=1024, swizzle=sB_layout.inner)
+    sA = smem.allocate_tensor(cutlass.{type_a}, sA_layout.outer, byte_alignment=1024, swizzle=sA_layout.inner)
+    sB = smem.allocate_tensor(cutlass.{type_b}, sB_layout.outer, byte_alignment=1024, swizzle=sB_layout.inner)
     full = smem.allocate_array(cutlass.Int64, STAGES)
     empty = smem.allocate_array(cutlass.Int64, STAGES)
     if tidx == 0:
@@ -100,24 +102,24 @@ def gemm_kernel(
                 tCgC[i] = tCrC[i]
 
 
-def _smem_layout(kind: str, shape: tuple, order: tuple):
+def _smem_layout(kind: str, dtype: type, shape: tuple, order: tuple):
     kind = getattr(warpgroup.SmemLayoutAtomKind, kind)
-    return cute.tile_to_shape(warpgroup.make_smem_layout_atom(kind, cutlass.{dtype}), shape, order=order)
+    return cute.tile_to_shape(warpgroup.make_smem_layout_atom(kind, dtype), shape, order=order)
 
 
 @cute.jit
 def launch(mA: cute.Tensor, mB: cute.Tensor, mC: cute.Tensor, stream: cuda.CUstream):
-    op = warpgroup.MmaF16BF16Op(
-        cutlass.{dtype},
+    op = warpgroup.{op}(
+        {types},
         cutlass.Float32,
-        (64, TILER[1], 16),
+        (64, TILER[1], 32 // {width}),
         warpgroup.OperandSource.SMEM,
         OperandMajorMode.{major_a},
         OperandMajorMode.{major_b},
     )
     tiled_mma = cute.make_tiled_mma(op, (CONSUMERS, 1, 1))
-    sA_layout = _smem_layout("{major_a}_SW{swizzle}", (TILER[0], TILER[2], STAGES), {order_a})
-    sB_layout = _smem_layout("{major_b}_SW{swizzle}", (TILER[1], TILER[2], STAGES), {order_b})
+    sA_layout = _smem_layout("{major_a}_SW{swizzle}", cutlass.{type_a}, (TILER[0], TILER[2], STAGES), {order_a})
+    sB_layout = _smem_layout("{major_b}_SW{swizzle}", cutlass.{type_b}, (TILER[1], TILER[2], STAGES), {order_b})
     load, stage = cpasync.CopyBulkTensorTileG2SOp(), (None, None, 0)
     tma_a, tA = cpasync.make_tiled_tma_atom(load, mA, cute.slice_(sA_layout, stage), (TILER[0], TILER[2]))
     tma_b, tB = cpasync.make_tiled_tma_atom(load, mB, cute.slice_(sB_layout, stage), (TILER[1], TILER[2]))
@@ -131,11 +133,11 @@ def compile_for(arch: str, options: tuple = ()):
     sizes = {{"M": cute.sym_int(), "N": cute.sym_int(), "K": cute.sym_int()}}
 
     def fake(dtype, modes: str, major: str):
-        strides = tuple(1 if mode == major else cute.sym_int64(divisibility=8) for mode in modes)
+        strides = tuple(1 if mode == major else cute.sym_int64(divisibility=128 // dtype.width) for mode in modes)
         return make_fake_tensor(dtype, tuple(sizes[m] for m in modes), strides, assumed_align=16)
 
-    a = fake(cutlass.{dtype}, "MK", "{a}")
-    b = fake(cutlass.{dtype}, "NK", "{b}")
+    a = fake(cutlass.{type_a}, "MK", "{a}")
+    b = fake(cutlass.{type_b}, "NK", "{b}")
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     return cute.compile[(cute.GPUArch(arch), cute.EnableTVMFFI(), *options)](
         launch, a, b, fake(cutlass.BFloat16, "MN", "N"), stream
@@ -148,11 +150,18 @@ def module_text(
 ) -> str:
     """The module with A contiguous along the mode `a`, B along `b`, and tiles of `tile`, which lie in shared memory
     with a swizzle over so many bytes.
+
+    `dtype` is CuTeDSL's name of the type of A and B; or `A B`, of two types of 8 bits.
     """
     bm, bn, bk = tile
+    type_a, type_b = dtype.split()[0], dtype.split()[-1]
+    of_8_bits = type_a in F8
+    types = f"cutlass.{type_a}, cutlass.{type_b}" if of_8_bits else f"cutlass.{type_a}"
     k_major, mn_major = (0, 1, 2), (1, 0, 2)
     return TEXT.format(
-        bm=bm, bn=bn, bk=bk, stages=3, consumers=bm // 64, dtype=dtype, swizzle=swizzle, a=a, b=b,
+        bm=bm, bn=bn, bk=bk, stages=3, consumers=bm // 64, swizzle=swizzle, a=a, b=b,
+        type_a=type_a, type_b=type_b, types=types, width=1 if of_8_bits else 2,
+        op="MmaF8Op" if of_8_bits else "MmaF16BF16Op",
         major_a="K" if a == "K" else "MN", major_b="K" if b == "K" else "MN",
         order_a=k_major if a == "K" else mn_major, order_b=k_major if b == "K" else mn_major,
     )  # fmt: skip
@@ -174,7 +183,8 @@ def matrix(rows: int, columns: int, dtype: torch.dtype, *, by_rows: bool = True)
     if not by_rows:
         return matrix(columns, rows, dtype).T
     generator = torch.Generator().manual_seed(rows * 1000 + columns)
-    return torch.randint(-4, 5, (rows, columns // 8 * 8 + 16), generator=generator).to(dtype)[:, :columns]
+    step = 16 // dtype.itemsize
+    return torch.randint(-4, 5, (rows, columns // step * step + 2 * step), generator=generator).to(dtype)[:, :columns]
 
 
 def run(
@@ -182,12 +192,17 @@ def run(
 ) -> bool:
     """Whether the result is right to the bit. `more` is as for `Emulated`. Raises FaultError."""
     m, n, k = sizes
-    kind = {"BFloat16": torch.bfloat16, "Float16": torch.float16}[dtype]
-    left, right = matrix(m, k, kind, by_rows=a == "K"), matrix(n, k, kind, by_rows=b == "K")
-    result = matrix(m, n, torch.bfloat16)
+    kinds = [TYPES[dtype.split()[i]] for i in (0, -1)]
+    left, right = matrix(m, k, kinds[0], by_rows=a == "K"), matrix(n, k, kinds[1], by_rows=b == "K")
+    return torch.equal(product(made, left, right, **more), (left.double() @ right.double().T).to(torch.bfloat16))
+
+
+def product(made: Build, left: torch.Tensor, right: torch.Tensor, **more: int) -> torch.Tensor:
+    """The product of two matrices. `more` is as for `Emulated`. Raises FaultError."""
+    result = matrix(len(left), len(right), torch.bfloat16)
     emulated = Emulated([made], ["a", "b", "c"], {"a": "in", "b": "in", "c": "out"}, **more)
     emulated(*map(on_device, (left, right, result)))
-    return torch.equal(result, (left.double() @ right.double().T).to(torch.bfloat16))
+    return result
 
 
 def changed(made: Build, old: str, new: str) -> Build:

@@ -79,6 +79,24 @@ targets: [{TARGETS}]
 {more}""")
 
 
+def f8_gemm(compute: str, more: str = "", c: str = "bf16", b: str = "f8e4m3") -> Module:
+    """The same of operands of 8 bits, with f32 scales R [M] and V [N]."""
+    scales = {"R": "M", "V": "N"}
+    read = "".join(f"  {s}: {{shape: [{mode}], dtype: f32}}\n" for s, mode in scales.items() if s in compute[3:])
+    return made(f"""\
+cutegen: 1
+kernel: work
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: f8e4m3}}
+  B: {{shape: [N, K], dtype: {b}}}
+{read}  C: {{shape: [M, N], dtype: {c}, role: out}}
+compute: {compute}
+schedule:
+  mma: {{atom: wgmma}}
+{more}""")
+
+
 def module_of(function: Callable[..., object], name: str = "work") -> ModuleType:
     """A module with that function, and itself as the compiled function of the CPU."""
     module = ModuleType(name)

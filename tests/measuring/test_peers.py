@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from measuring_kit import FakeWatch, elementwise, gemm, steady
+from measuring_kit import FakeWatch, elementwise, f8_gemm, gemm, steady
 
 from cutegen.codegen import Module
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import make_arguments
-from cutegen.measuring.peers import Product, choose, product_of
+from cutegen.measuring.peers import Product, Scaled, choose, product_of, scaled_of
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 
@@ -185,6 +185,43 @@ def test_fresh_results_of_a_rotation_lie_in_memory_of_their_own() -> None:
 def test_what_one_call_of_cublas_computes(compute: str, role: str, product: Product | None) -> None:
     more = "scalars: {alpha: f32}\n" if "alpha" in compute else ""
     assert product_of(gemm(compute, more, role).spec, {"alpha": 0.5} if more else {}) == product
+
+
+F8 = {
+    "C = (A @ B.T) * R * V": Scaled(1.0, "R", "V"),
+    "C = R * (A @ B.T)": Scaled(1.0, "R"),
+    "C = 2 * ((A @ B.T) * V)": Scaled(2.0, None, "V"),
+    "C = alpha * (A @ B.T) * beta": Scaled(0.75 * 0.375),
+    "C = A @ B.T": Scaled(),
+    "C = (A @ B.T) * R * V * alpha": None,
+    "C = (A @ B.T) * R * R": None,
+    "C = (A @ B.T) * R + V": None,
+    "C = relu((A @ B.T) * alpha)": None,
+}
+
+
+@pytest.mark.parametrize("compute", F8)
+def test_operands_of_8_bits_are_multiplied_and_scaled_in_one_call(compute: str) -> None:
+    """By torch's implementation for CPUs here, which sums in f32; what it does not compute whole, torch does around."""
+    scalars = [name for name in ("alpha", "beta") if name in compute]
+    more = f"scalars: {{{', '.join(f'{name}: f32' for name in scalars)}}}\n" if scalars else ""
+    c, b = ("f32", "f8e5m2") if compute == "C = A @ B.T" else ("bf16", "f8e4m3")
+    module = f8_gemm(compute, more, c, b)
+    arguments = make_arguments(module.spec, {"M": 16, "N": 48, "K": 32}, 2, "cpu")
+    assert scaled_of(module.spec, arguments.scalars) == F8[compute]
+    ((expected, bound, *_),) = evaluate(module.spec, arguments.named(0), arguments.scalars).values()
+    names = ["cuBLAS, then torch", "torch.compile"] if F8[compute] is None else ["torch._scaled_mm"]
+    peers = choose(module.spec)
+    assert [peer.name for peer in peers] == names
+    (candidate,) = contenders.peer(peers[0], module.plan, arguments)
+    for results, call in zip(candidate.results, candidate.contender.calls, strict=True):
+        assert results is None
+        call()
+    for results in candidate.results:
+        assert results is not None and compare(results[0], expected, bound).ok
+        assert results[0].dtype is getattr(torch, {"f32": "float32", "bf16": "bfloat16"}[c])
+    inplace = contenders.expression(module.plan, inplace=True)(*arguments.call(0))
+    assert isinstance(inplace, torch.Tensor) and compare(inplace, expected, bound).ok
 
 
 def test_a_probe_has_no_peers() -> None:

@@ -102,7 +102,9 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
                     lanes.put(slots[register.name], by_thread(lanes, found[..., i]), mask, lost)
             return
         parts = copy.rows(_fragment(lanes, copy.registers, slots))
-        marks_in = copy.rows(_poison(lanes, copy.registers, slots) * np.uint32(0x00010001))
+        known = np.zeros((), np.uint32)
+        poison_in = [by_warp(lanes, lanes.poison.get(slots[r.name], known)) for r in copy.registers]
+        marks_in = copy.rows(np.stack(poison_in, axis=-1))  # of each half by itself
         padded = np.zeros((parts.shape[0], WARP, 8), np.uint16)
         padded[:, :rows] = parts
         marked = np.zeros_like(padded)

@@ -4,7 +4,9 @@ Each warp makes its own 16 of the 64 rows. The matrices are read when a product 
 the wait for it is checked, and so is that its accumulators are not touched: they mean nothing until then.
 
 How it computes: as mma.sync does (`tensor_cores`). PTX leaves the order and the rounding of the sums open (PTX ISA 9.1,
-section 9.7.15.5.2); here the products are exact, and their sum with the accumulator is rounded once.
+section 9.7.15.5.2); here the products are exact, and their sum with the accumulator is rounded once. Of floats of 8
+bits, of which Hopper's accumulators keep 14 bits, that sum is cut to as many, as hardware does; what that cuts off
+before, where it aligns each product to the largest (`cutegen.atoms.mma.HOPPER_F8`), is not modelled.
 
 The order of registers (section 9.7.15.7): a warp needs a wgmma.fence before its first product, and again once it has
 written registers that are accumulators. That rule is held to as it is written, where assemblers let some pass, but for
@@ -21,7 +23,8 @@ from functools import partial
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.arithmetic.formats import NAN32, widen_bf16
+from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
+from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.clocks import Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
@@ -37,6 +40,7 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, taking_part
+from cutegen.emulator.warps.product_types import KINDS, cut, widened
 from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
 
 _MOST_GROUPS = 7
@@ -45,9 +49,6 @@ _MOST_GROUPS = 7
 _ROWS = 16
 """Of the result that one warp makes."""
 
-_KINDS = {"bf16": (2, 16), "f16": (2, 16), "tf32": (4, 8)}
-"""The type of A and B -> the bytes of an element, and the depth of one product."""
-
 
 @dataclass(frozen=True)
 class _Form:
@@ -55,7 +56,7 @@ class _Form:
 
     instruction: Instruction
     columns: int
-    kind: str
+    kinds: tuple[str, str]
     slots: tuple[int, ...]
     a: Getter
     b: Getter
@@ -66,11 +67,11 @@ class _Form:
 
     @property
     def itemsize(self) -> int:
-        return _KINDS[self.kind][0]
+        return KINDS[self.kinds[0]][0]
 
     @property
     def depth(self) -> int:
-        return _KINDS[self.kind][1]
+        return KINDS[self.kinds[0]][1]
 
 
 def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
@@ -91,13 +92,14 @@ def _read_form(reader: InstructionReader, slots: Mapping[str, int]) -> _Form:
     shape = re.fullmatch(r"m64n(\d+)k(\d+)", reader.left[0]) if reader.left else None
     kinds = reader.left[1:]
     del reader.left[:]
-    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] != kinds[2] or kinds[1] not in _KINDS:
+    of_8_bits = set(kinds[1:]) <= set(F8_FORMATS)  # of which either type multiplies the other
+    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] not in KINDS or (kinds[1] != kinds[2] and not of_8_bits):
         reader.fail("these types together")
     kind = kinds[1]
     columns = int(shape[1]) if shape else 0
-    if shape is None or int(shape[2]) != _KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
+    if shape is None or int(shape[2]) != KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
         reader.fail("this shape with these types")
-    given = reader.operands(6 if kind == "tf32" else 8)
+    given = reader.operands(8 if kind in ("bf16", "f16") else 6)  # the others cannot be transposed
     accumulators, a, b, keeps, *rest = given
     items = accumulators.items if isinstance(accumulators, Vector) else ()
     registers = [item for item in items if isinstance(item, Register) and item.width == 32]
@@ -113,7 +115,7 @@ def _read_form(reader: InstructionReader, slots: Mapping[str, int]) -> _Form:
     return _Form(
         reader.instruction,
         columns,
-        kind,
+        (kinds[1], kinds[2]),
         tuple(slots[register.name] for register in registers),
         find_a,
         find_b,
@@ -254,16 +256,16 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
         first = _ROWS * (warp // lanes.shape[1] % WARPS)
         sides: list[Array] = []
         reads: list[Touches] = []
-        for bits, size, transposed, rows in (
-            (a, WARPS * _ROWS, form.transposed[0], slice(first, first + _ROWS)),
-            (b, form.columns, form.transposed[1], slice(None)),
+        for bits, size, kind, transposed, rows in (
+            (a, WARPS * _ROWS, form.kinds[0], form.transposed[0], slice(first, first + _ROWS)),
+            (b, form.columns, form.kinds[1], form.transposed[1], slice(None)),
         ):
             descriptor = Descriptor.of(bits)
             if descriptor.base:
                 text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
             places = places_of(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
-            values, touched = _gather(lanes, places, form, warp)
+            values, touched = _gather(lanes, places, form, kind, warp)
             sides.append(values)
             reads.append(touched)
         sums[i] = sides[0] @ sides[1].T
@@ -305,7 +307,7 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
     return found
 
 
-def _gather(lanes: Lanes, places: Places, form: _Form, warp: int) -> tuple[Array, Touches]:
+def _gather(lanes: Lanes, places: Places, form: _Form, kind: str, warp: int) -> tuple[Array, Touches]:
     """The elements at some places as float64, and what notes that they were read. Raises Stop for a fault."""
     memory, instruction = lanes.shared, form.instruction
     lane = _lane(lanes, warp)
@@ -332,17 +334,8 @@ def _gather(lanes: Lanes, places: Places, form: _Form, warp: int) -> tuple[Array
     log.begin_gather(instruction, touches)
     log.check_fence(instruction, touches)
     held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
-    raw = held.reshape(-1).view({2: np.uint16, 4: np.uint32}[form.itemsize])[places.where // form.itemsize]
-    return _widened(raw, form.kind), touches
-
-
-def _widened(raw: Array, kind: str) -> Array:
-    """The bits of elements as float64."""
-    if kind == "tf32":
-        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-    if kind == "bf16":
-        return widen_bf16(raw).astype(np.float64)
-    return raw.view(np.float16).astype(np.float64)
+    raw = held.reshape(-1).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[form.itemsize])
+    return widened(raw[places.where // form.itemsize], kind), touches
 
 
 def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
@@ -377,6 +370,8 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
         start = np.where(keeps[:, None], np.ascontiguousarray(bits).view(np.float32).astype(np.float64), 0.0)
         with np.errstate(all="ignore"):
             total = (start + parts[:, :, i]).astype(np.float32)
+            if form.kinds[0] in F8_FORMATS:
+                total = cut(start + parts[:, :, i])
         accumulator.held[warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
         if rests.any():
             lanes.put(slot, lanes.get(slot), mask, lost)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cutegen.atoms.gpus import TENSOR_16, Arithmetic
+from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, Arithmetic
+from cutegen.atoms.mma import HOPPER_F8, FusedSum
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.schedule import OWN_ATOMS, Spec, WarpspecializedSchedule
@@ -87,6 +88,9 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32
 
+    def fused_sum(self, spec: Spec) -> FusedSum | None:
+        return HOPPER_F8 if _is_f8(spec) else None
+
     def blocks(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
         from cutegen.families.gemm_warpspecialized.cases import blocks
 
@@ -133,7 +137,7 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
         return buffers(plan)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
-        return TENSOR_16
+        return TENSOR_8 if _is_f8(spec) else TENSOR_16
 
     def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         from cutegen.families.gemm_warpspecialized.tuning import axes
@@ -149,3 +153,10 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
         from cutegen.families.gemm_warpspecialized.inference import INFERRED_FROM
 
         return INFERRED_FROM
+
+
+def _is_f8(spec: Spec) -> bool:
+    """Whether the operands are floats of 8 bits."""
+    from cutegen.families.gemm_warpspecialized.product import product_of
+
+    return product_of(spec).dtype.is_f8

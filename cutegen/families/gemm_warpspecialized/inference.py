@@ -103,14 +103,12 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
             copies[tensor.name] = own
         if tensor.align is None:
-            width = ALIGN // tensor.dtype.bytes if mapped else vector
-            width = 1 if own.misaligned == "workspace" else width
-            why = (
-                "any tensor is taken"
-                if own.misaligned == "workspace"
-                else f"tensor maps take multiples of {ALIGN} bytes"
-            )
-            why = why if mapped else f"accesses of {count(width, 'element')}"
+            along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
+            why, width = f"accesses of {count(along, 'element')}", along
+            if mapped and own.misaligned == "workspace":
+                why, width = "any tensor is taken", 1
+            elif mapped:
+                why, width = f"tensor maps take multiples of {ALIGN} bytes", ALIGN
             tensor = replace(tensor, align=min(ALIGN, width * tensor.dtype.bytes))
             report.infer(why, "tensors", tensor.name, "align")
         tensors.append(tensor)

@@ -160,7 +160,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "thr_tile": "thr_tile" if _has_tile_mma(plan) else "thr_mma",
         "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
         "parts": _products(plan, blocks),
-        "operand_type": _type(plan.a.tensor),
+        "product_op": _product_op(plan),
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
         "clustered": clustered,
         "place_names": "x, y, first" if clustered else "_, _, first",
@@ -215,6 +215,12 @@ def _each(plan: WarpspecializedPlan) -> str:
     return " for each product" if plan.products > 1 else ""
 
 
+def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
+    """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
+    a, b = _type(plan.a.tensor), _type(plan.b.tensor)
+    return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
+
+
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
     return f"{block} * {cluster}" if plan.cluster_size > 1 else block
 
@@ -250,6 +256,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
         "name": name,
         "names": [tensor.name for tensor in side.tensors],
         "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
+        "type": _type(side.tensor),
         "box": box,
         "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, STAGES)",
         "order": str(order),

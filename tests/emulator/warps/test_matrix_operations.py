@@ -89,3 +89,36 @@ def test_ldmatrix_needs_the_whole_warp() -> None:
     early = BODY.replace("SYNC", "bar.sync 0;\nsetp.eq.u32 %p4, %r0, 5;\n@%p4 bra END;") + "END:\n"
     found = fault(kernel(early, 3, shared=768), tensors((a, "in"), (b, "in"), (c, "out")))
     assert (found.kind, found.thread) == ("converged", (5, 0, 0))
+
+
+HALVES = """
+mov.b32 %r2, smem;
+shl.b32 %r3, %r0, 4;
+and.b32 %r4, %r3, 112;
+add.s32 %r4, %r4, %r2;
+cvt.u16.u32 %rs1, %r0;
+mov.b32 %r5, {%rs1, %rs2};
+stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r4], {%r5};
+bar.sync 0;
+shl.b32 %r6, %r0, 1;
+and.b32 %r6, %r6, 14;
+add.s32 %r6, %r6, %r4;
+mul.wide.u32 %rd10, %r0, 2;
+add.s64 %rd11, %rd0, %rd10;
+ld.shared.b16 %rs3, [%r6];
+and.b32 %r7, %r0, 1;
+setp.eq.u32 %p1, %r7, WHICH;
+@%p1 st.global.b16 [%rd11], %rs3;
+"""
+
+
+def test_stmatrix_spreads_the_poison_of_each_half_by_itself() -> None:
+    """Upper halves were never written: transposed they are every other row, of which the ones between know nothing."""
+    result = np.zeros(32, np.uint16)
+    bound = tensors((result, "inout"))
+    go(kernel(HALVES.replace("WHICH", "0"), 1, shared=128), bound).check()
+    lanes = np.arange(32)
+    even = lanes % 2 == 0  # reads row `lane % 8`, column `lane % 8`, of what lane 4 c + r / 2 has
+    assert np.array_equal(result[even], (4 * (lanes % 8) + lanes % 8 // 2)[even])
+    found = fault(kernel(HALVES.replace("WHICH", "1"), 1, shared=128), bound)
+    assert (found.kind, found.thread) == ("never-written", (1, 0, 0))

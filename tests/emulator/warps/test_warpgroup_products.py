@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hopper_kit import built, module_text, run
+import torch
+from hopper_kit import F8, built, module_text, product, run
 
-from cutegen.emulator import FaultError
+from cutegen.emulator import FaultError, UnsupportedInstruction
 from cutegen.emulator.host.builds import Build
+from cutegen.emulator.warps.product_types import cut
 
 pytest.importorskip("cutlass")
 
@@ -25,6 +28,8 @@ DEEP = (128, 64, 320)  # more tiles along k than stages, in one block
         ("M", "N", "Float16", (64, 128, 32), 64),
         ("K", "N", "BFloat16", (64, 32, 32), 64),
         ("M", "K", "BFloat16", (64, 96, 16), 32),
+        ("K", "K", "Float8E4M3FN", (64, 64, 128), 128),
+        ("K", "K", "Float8E5M2 Float8E4M3FN", (128, 32, 64), 64),
     ],
 )
 def test_right_to_the_bit(a: str, b: str, dtype: str, tile: tuple[int, int, int], swizzle: int, tmp_path: Path) -> None:
@@ -107,3 +112,35 @@ def test_a_product_of_three_warps_never_ends(made: Build) -> None:
     with pytest.raises(FaultError, match="never starts") as caught:
         run(replace(made, ptx=text), (128, 64, 64))
     assert caught.value.fault.kind == "deadlock"
+
+
+@pytest.mark.parametrize(("left", "right"), [("Float8E4M3FN", "Float8E4M3FN"), ("Float8E4M3FN", "Float8E5M2")])
+def test_products_of_8_bits_are_those_of_f32(left: str, right: str, tmp_path: Path) -> None:
+    """Of every number of a type, subnormals and NaNs too, with a power of two of the other."""
+    made = built(module_text(dtype=f"{left} {right}", tile=(64, 64, 32), swizzle=32), tmp_path)
+    every, eighths = torch.arange(256, dtype=torch.uint8), torch.eye(32) / 8
+    for of_a in (True, False):
+        rows = torch.zeros(256, 32).to(F8[left if of_a else right])
+        rows[every.long(), every.long() % 32] = every.view(rows.dtype)
+        others = eighths.to(F8[right if of_a else left])
+        found = product(made, rows, others) if of_a else product(made, others, rows).T
+        finite = rows.float().isfinite().all(1)
+        assert torch.equal(found[finite], (rows.float() @ eighths).to(torch.bfloat16)[finite])
+        assert found[~finite].isnan().any(1).all() and finite.sum() >= 248
+
+
+def test_sums_of_8_bits_keep_14() -> None:
+    """What hardware leaves of a sum: whole numbers up to 2^14, and of more the leading 14 bits, cut toward zero."""
+    whole = np.arange(-(2**14), 2**14 + 1).astype(np.float64)
+    assert np.array_equal(cut(whole), whole)
+    assert cut(np.asarray([2.0**14 + 1, -(2.0**15) - 3, 2.0**15 - 1e-9])).tolist() == [2**14, -(2**15), 2**15 - 2]
+    odd = cut(np.asarray([np.inf, -np.inf, 0.0, -0.0]))
+    assert odd.tolist() == [np.inf, -np.inf, 0.0, 0.0] and np.signbit(odd[3]) and np.isnan(cut(np.asarray([np.nan])))
+
+
+def test_types_that_wgmma_does_not_have_together(made: Build) -> None:
+    for types in ("f32.e4m3.bf16", "f16.e4m3.e4m3", "f32.e4m3.e5m2"):  # the last of another depth
+        text = re.sub(r"(m64n64k16)\.f32\.bf16\.bf16", rf"\1.{types}", made.ptx)
+        assert text != made.ptx
+        with pytest.raises(UnsupportedInstruction, match=r"with these types|types together"):
+            run(replace(made, ptx=text), (128, 64, 64))

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from cutegen.atoms.gpus import TENSOR_8
+from cutegen.atoms.mma import HOPPER_F8
 from cutegen.codegen import generate
 from cutegen.families.gemm_warpspecialized import FAMILY
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
@@ -213,6 +215,7 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> Non
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 64}}\ndivisible: {N: 4}\n", "CG237"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 8}}\n", "CG236"),
         ("dtype: bf16, major: K}\n  B", "dtype: f32, major: K}\n  B", "CG118"),
+        ("dtype: bf16, major: K}\n  B", "dtype: f8e4m3, major: K}\n  B", "CG118"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\ntargets: [sm_80]\n", "CG306"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  warps: {registers: {loader: 40}}\n", "CG203"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  smem: {C: {swizzle: 64}}\n", "CG203"),
@@ -233,6 +236,59 @@ def test_what_is_refused(old: str, new: str, code: str) -> None:
     except SpecError as error:
         found = list(error.diagnostics)
     assert code in [d.code for d in found if d.severity == "error"], [(d.code, d.message) for d in found]
+
+
+F8 = re.sub(r"bf16(, major)", r"f8e4m3\1", HEAD)
+MIXED = F8.replace("f8e4m3", "f8e5m2", 1)
+
+
+def test_operands_of_8_bits_have_tiles_of_as_many_bytes() -> None:
+    for text in (F8, MIXED):
+        plan, _ = planned(text)
+        assert (plan.tile, plan.stages) == ({"M": 128, "N": 256, "K": 128}, 4)
+        assert (plan.a.swizzle, plan.b.swizzle, plan.stage_bytes) == (128, 128, (128 + 256) * 128)
+        assert all(claim.holds for claim in FAMILY.claims(plan))
+        assert FAMILY.fused_sum(plan.spec) == HOPPER_F8 and FAMILY.arithmetic(plan.spec) == TENSOR_8
+    assert FAMILY.fused_sum(planned(HEAD)[0].spec) is None
+    shallow, _ = planned(F8 + "  tiler: {K: 32}\n")
+    assert (shallow.a.swizzle, shallow.stages) == (32, 8)
+
+
+def test_each_operand_of_8_bits_is_of_its_own_type() -> None:
+    text = generate(MIXED, "specs/x.yaml").modules[0].text
+    assert re.search(r"MmaF8Op\(\s*cutlass\.Float8E5M2,\s*cutlass\.Float8E4M3FN,\s*cutlass\.Float32,", text)
+    assert re.findall(r"cutlass\.(Float8\w+), s([AB])_layout", text) == [("Float8E5M2", "A"), ("Float8E4M3FN", "B")]
+    assert "(64, BLK_N, 32)" in text and "MmaF16BF16Op" not in text
+    exchanged = generate(MIXED.replace("{atom: wgmma}", "{atom: wgmma, rows: N}"), "specs/x.yaml").modules[0].text
+    assert re.search(r"MmaF8Op\(\s*cutlass\.Float8E4M3FN,\s*cutlass\.Float8E5M2,", exchanged)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        (F8.replace("major: K}\n  B", "major: M}\n  B"), "CG306", "contiguous along M"),
+        (F8.replace("f8e4m3, major: K}\n  C", "f8e4m3, major: N}\n  C"), "CG306", "contiguous along N"),
+        (F8 + "  tiler: {K: 48}\n", "CG302", "a wgmma of f8e4m3 is 32"),
+        (F8.replace("wgmma", "fma"), "CG266", "f64, f32, f16 or bf16"),
+        (F8[: F8.index("schedule")], "CG266", "f64, f32, f16 or bf16"),
+        (F8.replace("wgmma", "mma_sync"), "CG312", "mma_sync multiplies"),
+    ],
+)
+def test_what_is_refused_of_operands_of_8_bits(text: str, code: str, says: str) -> None:
+    spec = read_specs(text, "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    found = [d for d in report.diagnostics if d.severity == "error"]
+    assert {d.code for d in found} == {code} and says in found[0].message
+    assert code in ("CG302", "CG306") or "{atom: wgmma}" in (found[0].help or "")
+
+
+def test_what_has_no_columns_is_read_by_element() -> None:
+    scaled = HEAD.replace("  C:", "  S: {shape: [M], dtype: f32}\n  T: {shape: [N], dtype: f32}\n  C:")
+    scaled = scaled.replace("A @ B.T", "A @ B.T * S * T") + "divisible: {N: 8}\n"
+    plan, _ = planned(scaled)
+    assert [plan.spec.tensor(name).align for name in "ST"] == [4, 8]
+    assert {o.tensor.name: o.vector for o in plan.pointwise.operands} == {"S": 1, "T": 2, "C": 2}
 
 
 def test_the_names_that_kernels_call_their_own_are_all_known() -> None:

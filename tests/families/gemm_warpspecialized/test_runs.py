@@ -169,3 +169,64 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     assert made.text.count(old) == 1, made.text
     cases = (SEVERAL, CASES[3]) if "zeros" in mistake else (SEVERAL,)
     assert outcomes(made, tmp_path, made.text.replace(old, new), cases)
+
+
+def of_8_bits(a: str = "f8e4m3", b: str = "f8e4m3", schedule: str = "", c: str = "bf16") -> Module:
+    schedule += "" if "mma" in schedule else "  tiler: {M: 128, N: 64, K: 64}\n  mma: {atom: wgmma}\n"
+    text = f"""\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: {a}}}
+  B: {{shape: [N, K], dtype: {b}}}
+  R: {{shape: [M], dtype: f32}}
+  V: {{shape: [N], dtype: f32}}
+  C: {{shape: [M, N], dtype: {c}, role: out}}
+compute: C = (A @ B.T) * R * V
+schedule:
+{schedule}"""
+    return generate(text, "specs/x.yaml").modules[0]
+
+
+F8_CASES = (
+    Case("ragged", "", {"M": 150, "N": 80, "K": 176}, "padded", "integers"),
+    Case("random", "", {"M": 40, "N": 64, "K": 400}, "offset", "random", 1),
+    Case("special", "", {"M": 130, "N": 48, "K": 80}, "padded", "special", 2),
+    Case("nothing", "", {"M": 3, "N": 16, "K": 0}, "padded", "integers", 3),
+)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "schedule", "c"),
+    [
+        ("f8e4m3", "f8e4m3", "", "bf16"),
+        ("f8e5m2", "f8e4m3", "  warps: {roles: pingpong}\n", "f32"),
+        ("f8e4m3", "f8e5m2", "  copies: {C: {atom: universal}}\n  cluster: {M: 1, N: 2}\n", "f16"),
+        ("f8e5m2", "f8e5m2", "", "f8e4m3"),
+        ("f8e5m2", "f8e4m3", "  mma: {atom: wgmma, rows: N}\n  tiler: {M: 32, N: 64, K: 64}\n", "bf16"),
+    ],
+)
+def test_right_of_8_bits(a: str, b: str, schedule: str, c: str, tmp_path: Path) -> None:
+    assert outcomes(of_8_bits(a, b, schedule, c), tmp_path, cases=F8_CASES) == []
+
+
+F8_MISTAKES = {
+    "the types of A and B are exchanged": (
+        "        cutlass.Float8E5M2,\n        cutlass.Float8E4M3FN,\n        cutlass.Float32,\n        (64, BLK_N, 32)",
+        "        cutlass.Float8E4M3FN,\n        cutlass.Float8E5M2,\n        cutlass.Float32,\n        (64, BLK_N, 32)",
+    ),
+    "all steps multiply the first": ("tCrA[None, None, k_block, stage]", "tCrA[None, None, 0, stage]"),
+    "half of the bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 6144"),
+    "the last step is left out": ("cute.size(tCrA, mode=[2])", "cute.size(tCrA, mode=[2]) - 1"),
+    "the first row is scaled as all": ("r = tCrR.load().reshape((SLICE,))", "r = tCrR.load().reshape((SLICE,))[0]"),
+    "a scale is left out": ("                    x0 = product * r * v", "                    x0 = product * r"),
+}
+
+
+@pytest.mark.parametrize("mistake", F8_MISTAKES)
+def test_a_mistake_with_operands_of_8_bits_is_seen(mistake: str, tmp_path: Path) -> None:
+    old, new = F8_MISTAKES[mistake]
+    made = of_8_bits("f8e5m2")
+    assert made.text.count(old) == 1, made.text
+    assert outcomes(made, tmp_path, made.text.replace(old, new), F8_CASES[:1])

@@ -74,7 +74,7 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
 
 def test_what_is_promised_is_refused_elsewhere() -> None:
     aligned = made(SPEC.replace("bf16", "bf16, align: 16"))
-    assert "PADDED" not in aligned.text and "% 8" not in aligned.text and '"N": 8' in aligned.text
+    assert "PADDED" not in aligned.text and "c.shape[1] % 8" not in aligned.text and '"N": 8' in aligned.text
     refusing = SPEC + "  copies: {A: {misaligned: refuse}, B: {misaligned: refuse}, C: {misaligned: refuse}}\n"
     assert made(refusing).plan.spec.tensor("A").align == 16
     contradiction = SPEC.replace("dtype: bf16}", "dtype: bf16, align: 2}") + "  copies: {A: {misaligned: refuse}}\n"

@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG263", columns.columns, basic=True),
     Rule("CG263", columns.dealt_columns),
     Rule("CG264", workspace.majorness, basic=True),
+    Rule("CG266", mma.multiplied, basic=True),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

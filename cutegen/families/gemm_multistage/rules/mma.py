@@ -98,6 +98,17 @@ def accumulator(spec: Spec, say: Say) -> None:
         say(message, *MMA, "accumulator", notes=notes, help="write `accumulator: f64`")
 
 
+def multiplied(spec: Spec, say: Say) -> None:
+    """A and B are no floats of 8 bits, which only tensor cores multiply."""
+    for tensor in gemm.product_of(spec)[:2]:
+        if tensor.dtype.is_f8:
+            say(
+                f"`{tensor.name}` is {tensor.dtype.value}, and the CUDA cores (`fma`) multiply f64, f32, f16 or bf16",
+                *("tensors", tensor.name, "dtype"),
+                help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`",
+            )
+
+
 def tensor_cores(spec: Spec, say: Say) -> None:
     """Products of 16-bit types are what tensor cores are for, which another atom uses."""
     a, b, *_ = gemm.product_of(spec)

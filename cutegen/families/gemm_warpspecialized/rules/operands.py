@@ -7,7 +7,7 @@ from cutegen.families.gemm_warpspecialized.product import ALIGN, product_of, sta
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.lint.rule import Say
 
-TYPES = (Dtype.bf16, Dtype.f16)
+TYPES = (Dtype.bf16, Dtype.f16, Dtype.f8e4m3, Dtype.f8e5m2)
 TARGET = "sm_90a"
 
 
@@ -28,10 +28,12 @@ def _stacked(spec: Spec, say: Say) -> None:
 
 
 def mapped(spec: Spec, say: Say) -> None:
-    """A and B are of 16 bits, with rows at multiples of 16 bytes, and the target is Hopper."""
+    """A and B are of 16 bits, or of 8 and k-major, with rows at multiples of 16 bytes, and the target is Hopper."""
+    k = product_of(spec).k
     for tensor, _ in product_of(spec).sides:
         if tensor.dtype not in TYPES:
-            names = " or ".join(dtype.value for dtype in TYPES)
+            *most, last = (dtype.value for dtype in TYPES)
+            names = f"{', '.join(most)} or {last}"
             message = f"`{tensor.name}` is {tensor.dtype.value}, and this kernel multiplies {names}"
             say(
                 message,
@@ -45,6 +47,12 @@ def mapped(spec: Spec, say: Say) -> None:
             notes = ("its address and the distances of its rows are meant",)
             help = f"write `align: {ALIGN}`, or `misaligned: workspace` in its copy"
             say(message, "tensors", tensor.name, "align", notes=notes, help=help)
+        if tensor.dtype.is_f8 and tensor.major not in (None, k):
+            kind = tensor.dtype.value
+            message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} takes what is along {k}"
+            notes = ("it transposes elements of 16 bits only (PTX ISA 9.1, section 9.7.15.5.2)",)
+            help = f"write `major: {k}`, and pass a tensor that lies so; or `dtype: bf16`"
+            say(message, "tensors", tensor.name, "major", notes=notes, help=help)
     for mode in product_of(spec).modes:
         if spec.static.get(mode) == 1:
             message = f"{mode} is fixed at 1, and the tensor maps of matrices have two modes"

@@ -17,7 +17,8 @@ def multiplied(spec: Spec, say: Say) -> None:
         if tensor.dtype not in TYPES:
             *most, last = (dtype.value for dtype in TYPES)
             message = f"`{tensor.name}` is {tensor.dtype.value}, and mma_sync multiplies {', '.join(most)} or {last}"
-            help = f"write `dtype: {TYPES[0].value}`, or `mma: {{atom: fma}}`"
+            other = "{atom: wgmma}` for `targets: [sm_90a]" if tensor.dtype.is_f8 else "{atom: fma}"
+            help = f"write `dtype: {TYPES[0].value}`, or `mma: {other}`"
             say(message, "tensors", tensor.name, "dtype", help=help)
     if a.dtype is not Dtype.f32 and spec.schedule.mma.operands is not None:
         message = f"`operands: tf32` has no effect: {a.name} and {b.name} are {a.dtype.value}"

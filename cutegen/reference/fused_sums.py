@@ -1,0 +1,61 @@
+"""How far a matrix product may be off that tensor cores sum in fewer bits than their accumulators have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from cutegen.atoms.mma import FusedSum
+
+if TYPE_CHECKING:
+    import torch
+
+SLACK = 1 + 2.0**-20
+"""For what float64 itself rounds: of K products at most K 2^-53 of their magnitudes' sum, which is less than 32 times
+the sum of each instruction's largest, of which the bound has more than 2^-9: below 2^-20 of it for K up to 2^19."""
+
+
+def spans(terms: int, size: int, coordinates: Sequence[int] | None = None) -> list[tuple[int, int]]:
+    """From where to where what is summed goes through one instruction: `terms` neighbours from a multiple of that on.
+
+    Of the sum there are `size` terms, or those with these `coordinates` alone, where all others are zeros.
+    """
+    steps = [at // terms for at in (range(size) if coordinates is None else coordinates)]
+    starts = [at for at, step in enumerate(steps) if at == 0 or step != steps[at - 1]]
+    return list(pairwise([*starts, len(steps)]))
+
+
+def error(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    axes: tuple[int, int],
+    least: tuple[float, float],
+    product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    fused: FusedSum,
+    parts: Sequence[tuple[int, int]],
+) -> torch.Tensor:
+    """The most by which such a product of finite factors may differ from the exact one, of the shape of `product`.
+
+    `axes` are those of `a` and `b` that are summed over, in the `parts` of one instruction each; `least` are the
+    smallest normal numbers of their types.
+
+    An instruction adds n products p to a sum c. With u = 2^(1 - bits), and 2^e the power of two to which all are
+    aligned, each of the n + 1 terms loses less than u 2^e, and their sum s at most u |s|. The exponent of a product is
+    the sum of its factors' exponents, so 2^e is no more than the largest of |c| and of all |p|, of which factors below
+    the normal numbers count as the least of these. An analysis of running errors (N. Higham, Accuracy and Stability of
+    Numerical Algorithms, 2nd ed., section 3.3) adds this up, with what each c may already be off by.
+    """
+    import torch
+
+    u = 2.0 ** (1 - fused.bits)
+    value = product(a.narrow(axes[0], 0, 0), b.narrow(axes[1], 0, 0))
+    off = torch.zeros_like(value)
+    for start, stop in parts:
+        x, y = (t.narrow(axis, start, stop - start) for t, axis in zip((a, b), axes, strict=True))
+        tops = [t.abs().amax(axis, True).clamp(min=m) for t, axis, m in zip((x, y), axes, least, strict=True)]
+        largest = torch.maximum(value.abs() + off, product(*tops))
+        value = value + product(x, y)
+        off = off + (fused.terms + 1) * u * largest
+        off = off + u * (value.abs() + off)
+    return off * SLACK

@@ -1,0 +1,142 @@
+"""What a product may be off by that is summed in fewer bits: held to a bit-by-bit model of such sums."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cutegen.atoms.mma import HOPPER_F8  # noqa: E402
+from cutegen.dtypes import Dtype  # noqa: E402
+from cutegen.language.reader import read_specs  # noqa: E402
+from cutegen.reference.bounds import evaluate  # noqa: E402
+from cutegen.reference.fused_sums import error, spans  # noqa: E402
+
+E4M3, E5M2 = Dtype.f8e4m3, Dtype.f8e5m2
+
+
+def parts_of(x: float, lowest: int) -> tuple[float, int]:
+    """A number as (significand, exponent): from 1 to 2, or below that at the lowest exponent of its type."""
+    fraction, exponent = math.frexp(x)
+    exponent = max(exponent - 1, lowest) if x else -300
+    return (math.ldexp(x, -exponent) if x else 0.0), exponent
+
+
+def instruction(a: list[float], b: list[float], c: float, lowest: tuple[int, int]) -> float:
+    """One wgmma: its products and the accumulator, each cut below the point of the largest exponent, then the sum."""
+    places = HOPPER_F8.bits - 1
+    terms = [parts_of(c, -126)]
+    for x, y in zip(a, b, strict=True):
+        (s, e), (t, f) = parts_of(x, lowest[0]), parts_of(y, lowest[1])
+        terms.append((s * t, e + f))
+    top = max(exponent for _, exponent in terms)
+    total = sum(math.trunc(math.ldexp(s, places + e - top)) for s, e in terms)
+    s, e = parts_of(math.ldexp(total, top - places), -126)
+    return math.ldexp(math.trunc(math.ldexp(s, places)), e - places)
+
+
+def summed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product a @ b.T, in the order of k, as hardware sums it."""
+    lowest = {torch.float8_e4m3fn: -6, torch.float8_e5m2: -14}
+    found = torch.zeros(len(a), len(b), dtype=torch.float64)
+    for i, row in enumerate(a.double().tolist()):
+        for j, column in enumerate(b.double().tolist()):
+            c = 0.0
+            for k in range(0, len(row), 32):
+                c = instruction(row[k : k + 32], column[k : k + 32], c, (lowest[a.dtype], lowest[b.dtype]))
+            found[i, j] = c
+    return found
+
+
+def bound(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return error_of_parts(a, b, spans(32, a.shape[1]))
+
+
+def error_of_parts(a: torch.Tensor, b: torch.Tensor, parts: list[tuple[int, int]]) -> torch.Tensor:
+    kinds = {torch.float8_e4m3fn: E4M3, torch.float8_e5m2: E5M2}
+    least = kinds[a.dtype].least_normal, kinds[b.dtype].least_normal
+    return error(a.double(), b.double(), (1, 1), least, lambda x, y: x @ y.T, HOPPER_F8, parts)
+
+
+def data(name: str, rows: int, k: int, dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(rows)
+    normal = torch.randn(rows, k, generator=generator)
+    match name:
+        case "positive":  # the sum outgrows its terms, and what is cut has one sign
+            normal = normal.abs()
+        case "alternating":  # it stays small beside them
+            normal = normal.abs() * torch.tensor([1.0, -1.0]).repeat(k // 2 + 1)[:k]
+        case "subnormal":
+            normal = normal * torch.finfo(dtype).tiny
+        case "spread":  # of all exponents, so that nearly all bits of small terms are cut
+            normal = normal * 2.0 ** torch.randint(-12, 6, (rows, k), generator=generator)
+        case "cancelling":
+            normal[:, k // 2 : 2 * (k // 2)] = -normal[:, : k // 2]
+    return normal.to(dtype)
+
+
+@pytest.mark.parametrize("name", ["normal", "positive", "alternating", "subnormal", "spread", "cancelling"])
+@pytest.mark.parametrize(
+    "types", [(torch.float8_e4m3fn, torch.float8_e4m3fn), (torch.float8_e5m2, torch.float8_e4m3fn)], ids=str
+)
+def test_sums_of_hardware_stay_within(name: str, types: tuple[torch.dtype, torch.dtype]) -> None:
+    a, b = data(name, 3, 330, types[0]), data(name, 4, 330, types[1])
+    off = (summed(a, b) - a.double() @ b.double().T).abs()
+    allowed = bound(a, b)
+    assert (off <= allowed).all(), (off / allowed).max()
+    if name != "subnormal":  # which are whole multiples of so little that nothing is cut
+        assert (off > allowed / 200).any(), "and the bound is no wider than it must be"
+
+
+def test_the_worst_that_can_be_cut_is_what_is_allowed() -> None:
+    """Half of the bound, which counts a unit for each term: of a large sum, and products that lose nearly one each."""
+    a, b = torch.full((1, 64), 2.0**-9), torch.full((1, 64), 1.0)
+    a[0, 0], b[0, 0] = 16.0, 16.0  # 2^8, whose unit is 2^-5
+    a[0, 1:32], a[0, 32:] = 2.0**-6 * 1.875, 2.0**-6 * 1.875  # just below
+    a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+    off = float(a.double() @ b.double().T - summed(a, b))
+    assert 0.45 * float(bound(a, b)) < off <= float(bound(a, b))
+
+
+def test_small_whole_numbers_are_exact_and_larger_ones_are_not() -> None:
+    ones = torch.full((1, 2048), 4.0).to(torch.float8_e4m3fn)
+    assert float(summed(ones[:, :1024], ones[:, :1024])) == 2**14
+    odd = ones.clone()
+    odd[0, -1] = 1 / 4
+    assert float(summed(ones, odd)) == 2**15 - 16 != float(ones.double() @ odd.double().T)
+
+
+def test_instructions_are_told_by_coordinates() -> None:
+    assert spans(32, 70) == [(0, 32), (32, 64), (64, 70)] and spans(32, 0) == []
+    assert spans(32, 5, (0, 31, 32, 96, 97)) == [(0, 2), (2, 3), (3, 5)]
+
+
+SPEC = """\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f8e4m3}
+  B: {shape: [N, K], dtype: f8e5m2}
+  C: {shape: [M, N], dtype: f32, role: out}
+compute: C = A @ B.T
+schedule:
+  mma: {atom: wgmma}
+"""
+
+
+def test_what_is_expected_of_a_kernel_is_the_exact_sum_with_this_bound() -> None:
+    spec = read_specs(SPEC, "x.yaml")[0]
+    a, b = data("normal", 5, 100, torch.float8_e4m3fn), data("normal", 6, 100, torch.float8_e5m2)
+    found = evaluate(spec, {"A": a, "B": b}, {})["C"]
+    assert torch.equal(found.value, a.double() @ b.double().T)
+    assert (found.bound >= bound(a, b)).all(), "and are f32 in the end"
+    assert torch.allclose(found.bound, bound(a, b), rtol=1e-3)
+    apart = evaluate(spec, {"A": a[:, :40], "B": b[:, :40]}, {}, {"K": [*range(8), *range(2**20, 2**20 + 32)]})["C"]
+    assert torch.allclose(apart.bound, error_of_parts(a[:, :40], b[:, :40], [(0, 8), (8, 40)]), rtol=1e-3)
+    whole = {"A": a.float().round().to(a.dtype), "B": b.float().round().to(b.dtype)}
+    assert not evaluate(spec, whole, {})["C"].bound.any(), "small whole numbers are exact"
+    large = {"A": torch.full_like(a, 16.0), "B": torch.full_like(b, 16.0)}
+    assert evaluate(spec, large, {})["C"].bound.all(), "100 * 2^8 has more than 14 bits"
