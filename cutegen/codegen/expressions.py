@@ -57,14 +57,14 @@ class Text:
 class Printer:
     """Prints expressions as Python statements.
 
-    `names` maps tensors and scalars to the variables that hold them; `product` is the variable of `A @ B.T`.
+    `names` maps tensors and scalars to the variables that hold them, `products` the name of B to that of `A @ B.T`.
     `coordinates` has the text of `coord(...)` by mode, of which those along the modes `uniform` are numbers, `axes` the
     number of each mode that is reduced. `taken` are further names that no temporary may have.
     """
 
     names: Mapping[str, str]
     tensors: frozenset[str]
-    product: str | None
+    products: Mapping[str, str]
     width: int
     coordinates: Mapping[str, str] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
@@ -139,8 +139,7 @@ class Printer:
             case Coord():
                 return Text(self.coordinates[node.mode])
             case MatMul():
-                assert self.product is not None
-                return Text(self.product)
+                return Text(self.products[node.b])
             case Unary(op="-"):
                 return Text(f"-{self.print(node.x).inside(NEGATE)}", NEGATE)
             case Unary():

@@ -64,20 +64,23 @@ def _flat(item: Item) -> str:
     return item if isinstance(item, str) else f"{item[0]}{', '.join(map(_flat, item[1]))}{item[2]}"
 
 
-def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH) -> str:
+def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH, behind: int = 0) -> str:
     """The text of `head`, items and `tail`: in one line, else with the items indented, else with one item a line.
 
-    `indent` is the column at which the text starts, `width` how many columns there are.
+    `indent` is the column at which the text starts, `width` how many columns there are, of which what stands `behind`
+    the text takes some.
     """
     flat_items = [_flat(item) for item in items]
     flat = f"{head}{', '.join(flat_items)}{tail}"
-    if indent + width_of(flat) <= width:
+    if indent + width_of(flat) + behind <= width:
         return flat
     pad = " " * (indent + 4)
     body = pad + ", ".join(flat_items)
     if width_of(body) > width:
         opened = [
-            text if isinstance(item, str) or len(pad) + width_of(text) < width else call(*item, indent + 4, width)
+            text
+            if isinstance(item, str) or len(pad) + width_of(text) < width
+            else call(*item, indent + 4, width, behind=1)
             for item, text in zip(items, flat_items, strict=True)
         ]
         body = "\n".join(f"{pad}{item}," for item in opened)

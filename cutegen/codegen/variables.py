@@ -20,6 +20,7 @@ class Variables:
         self._spec |= spec.operation.reserved
         self._others = {spec.kernel, *named}
         self._taken: set[str] = set()
+        self._tensors, self._products = spec.tensors, spec.compute.products
 
     @property
     def taken(self) -> frozenset[str]:
@@ -32,6 +33,14 @@ class Variables:
         name = next(name for name in chain(wanted, numbered) if self._is_free(name))
         self._taken.add(name)
         return name
+
+    def products(self) -> dict[str, str]:
+        """The variable of each matrix product `A @ B.T` by the name of its B: `product`, where there is one product."""
+        names = [node.b for node in self._products]
+        if len(names) == 1:
+            return {names[0]: "product"}
+        arguments = {t.name: t.argument for t in self._tensors}
+        return {name: self.free(f"product_{arguments[name]}") for name in names}
 
     def _is_free(self, name: str) -> bool:
         if name in self._spec or name in self._taken or name in RESERVED_ARGUMENTS or _TEMPORARY.fullmatch(name):

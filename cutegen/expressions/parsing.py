@@ -119,9 +119,6 @@ def parse(text: str) -> Assignment:
         raise ExpressionError("compute must assign to one tensor", whole, "write it as `C = ...`")
     target = statement.targets[0]
     value = _Parser(text).expr(statement.value, 0)
-    products = [n for n in walk(value) if isinstance(n, MatMul)]
-    if len(products) > 1:
-        raise ExpressionError("compute has more than one matrix product", products[1].place, "keep one `A @ B.T`")
     return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
 
 

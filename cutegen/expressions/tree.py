@@ -279,9 +279,15 @@ class Compute:
         return self.statements[0] if len(self.statements) == 1 else None
 
     @cached_property
+    def products(self) -> tuple[MatMul, ...]:
+        """The matrix products in order of first use, each once however often it is written."""
+        nodes = (node for value in self.values for node in walk(value))
+        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, MatMul)))
+
+    @property
     def matmul(self) -> MatMul | None:
         """The first matrix product."""
-        return next((statement.matmul for statement in self.statements if statement.matmul), None)
+        return next(iter(self.products), None)
 
     @property
     def text(self) -> str:

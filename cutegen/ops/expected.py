@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cutegen.atoms.mma import FusedSum
 from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
@@ -56,21 +57,22 @@ def expected_of(
     spec: KernelSpec,
     statements: Sequence[Typed],
     *,
-    product: tuple[Tensor, Tensor] | None = None,
+    multiplied: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({}),
     gathered: tuple[str, tuple[str, ...]] | None = None,
 ) -> Expected:
     """The body of `expected` for the statements of `compute`.
 
-    `product` are the two matrices that are multiplied; `gathered` is a tensor and the lines that make `result` of it,
-    which then stands for its elements.
+    `multiplied` has the two matrices of each product, by the name of the second; `gathered` is a tensor and the lines
+    that make `result` of it, which then stands for its elements.
     """
     stored = [typed.stored for typed in statements if typed.stored is not None]
     sure = exact_targets(statements)
     if all(is_exact(value, sure) for value in stored):
         return Expected((_of_reference(spec),), is_reference=True)
-    if product and isinstance(stored[0], MatMul):
-        numbers = _product(spec, product, stored[0])
-        return Expected((), product=numbers, factors=(product[0].argument, product[1].argument))
+    if isinstance(stored[0], MatMul):
+        a, b = multiplied[stored[0].b]
+        numbers = _product(spec, (a, b), stored[0])
+        return Expected((), product=numbers, factors=(a.argument, b.argument))
 
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
     if gathered:
@@ -80,8 +82,9 @@ def expected_of(
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
     near = near_of(statements)
-    raw = TorchPrinter(names, tensors, None, WIDTH - 4, coordinates, axes_of(spec))
-    printer = NearPrinter(names, tensors, "product", WIDTH - 4, coordinates, axes_of(spec), raw=raw, near=near)
+    products = variables.products() if multiplied else {}
+    raw = TorchPrinter(names, tensors, {}, WIDTH - 4, coordinates, axes_of(spec))
+    printer = NearPrinter(names, tensors, products, WIDTH - 4, coordinates, axes_of(spec), raw=raw, near=near)
     printer.fast_math = spec.schedule.fast_math
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
@@ -92,11 +95,11 @@ def expected_of(
         *coordinate_lines(spec, coordinates),
     ]
     summed = None
-    if product:
-        node = next(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul))
-        summed = _product(spec, product, node)
-        text = f"_product({product[0].argument}, {product[1].argument})"
-        lines.append(f"product = {printer.object(f'*{text}', _of(node)).text}")
+    for node in dict.fromkeys(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul)):
+        a, b = multiplied[node.b]
+        summed = _product(spec, (a, b), node)
+        text = f"_product({a.argument}, {b.argument})"
+        lines.append(f"{products[node.b]} = {printer.object(f'*{text}', _of(node)).text}")
     lines += [*printer.raw_lines, *_lifts(printer)]
     lines += [line for output in outputs for line in output.statements]
     lines += _returned(

@@ -26,7 +26,9 @@ CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing els
 
 
 class Gemm(Op):
-    """One assignment whose right side holds one product of two tensors that share their last mode."""
+    """One assignment whose right side holds products of two tensors that share their last mode: one, or several of one
+    A.
+    """
 
     name = "gemm"
     summary = "A [M,K] times B [N,K] transposed, with an epilogue"
@@ -54,20 +56,34 @@ targets: [sm_80, sm_90a]
             message = "a gemm's compute is one assignment"
             say(ctx, "CG127", message, 1, compute.statements[1].target_place, "write it as one, `C = ...`")
             return
-        product = assignment.matmul
-        if not product:
+        products = compute.products
+        if not products:
             message = "a gemm needs one `A @ B.T` in compute"
             say(ctx, "CG127", message, 0, assignment.value.place, "write `op: elementwise` if there is none")
             return
-        operands = []
-        for name, place in ((product.a, product.a_place), (product.b, product.b_place)):
-            if name not in tensors:
+        first, output, sound = products[0], tensors[assignment.target], True
+        for product in products:
+            places = ((product.a, product.a_place), (product.b, product.b_place))
+            scalar = [(name, place) for name, place in places if name not in tensors]
+            for name, place in scalar:
                 say(ctx, "CG127", f"`{name}` is a scalar; `@` multiplies two tensors", 0, place)
-            else:
-                operands.append(tensors[name])
-        if len(operands) == 2:
-            output = tensors[assignment.target]
-            self._check_product(ctx, operands[0], operands[1], output)
+            if not scalar and product.a != first.a:
+                message = (
+                    f"products of `{first.a}` and of `{product.a}`: several in one kernel share the tensor on the left"
+                )
+                say(
+                    ctx,
+                    "CG127",
+                    message,
+                    0,
+                    product.a_place,
+                    f"write `{first.a} @ {product.b}.T`, or a kernel for each",
+                )
+            elif not scalar:
+                self._check_product(ctx, tensors[product.a], tensors[product.b], output)
+                self._check_alike(ctx, tensors.get(first.b), tensors[product.b])
+            sound = sound and not scalar
+        if sound:
             for coord in coords(assignment.value):
                 if coord.mode not in output.shape:
                     message = f"`{coord.mode}` is summed over: an element of `{output.name}` is at no place along it"
@@ -98,8 +114,21 @@ targets: [sm_80, sm_90a]
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
 
+    def _check_alike(self, ctx: Context, first: Tensor | None, other: Tensor) -> None:
+        """Says that a right side is of another type than that of the first product: they are multiplied as one."""
+        if first is not None and other.dtype is not first.dtype and {first.dtype, other.dtype} <= set(self.dtypes):
+            types = f"`{first.name}` is {first.dtype.value} and `{other.name}` is {other.dtype.value}"
+            ctx.say(
+                "CG118",
+                f"{types}; both must be the same",
+                "tensors",
+                other.name,
+                "dtype",
+                help=f"write `dtype: {first.dtype.value}`",
+            )
+
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        product: MatMul | None = compute.matmul
+        product = compute.matmul
         return (tensors[product.a].shape[1],) if product else ()
 
     def reference(self, plan: Plan) -> Reference:
@@ -110,33 +139,34 @@ targets: [sm_80, sm_90a]
         return self._multiplied(plan, widened=False)
 
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
-        """The statements with the product first, whose operands are `widened` to its type before, or it behind."""
+        """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
         from cutegen.ops.reference import Reference, reference_of
 
         (statement,) = plan.statements
-        product = next(node for node in walk(statement.value) if isinstance(node, MatMul))
+        products = (node for node in walk(statement.value) if isinstance(node, MatMul))
+        texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
+        constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
+        if isinstance(statement.stored, MatMul):
+            return Reference((f"result = {texts[statement.stored.b]}",), constants=constants)
+        found = reference_of(plan.spec, plan.statements, texts)
+        return replace(found, constants=(*found.constants, *constants))
+
+    def _product_text(self, spec: KernelSpec, product: MatMul, widened: bool) -> str:
         dtype = product.dtype
         assert dtype is not None
-        factors, to = [plan.spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
+        factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
-        text, constants = f"{a} @ {b}.T", list[str]()
         if not widened and factors[0].dtype.is_f8:
-            text = f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
-            constants = [_ONE]
-        elif not widened and any(t.dtype is not dtype for t in factors):
-            text = f"({text}){to}"
-        if isinstance(statement.stored, MatMul):
-            return Reference((f"result = {text}",), constants=tuple(constants))
-        found = reference_of(plan.spec, plan.statements, (f"product = {text}",))
-        return replace(found, constants=(*found.constants, *constants))
+            return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
+        text = f"{a} @ {b}.T"
+        return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
 
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of
 
-        product = plan.spec.compute.matmul
-        assert product is not None
-        a, b = (plan.spec.tensor(name) for name in (product.a, product.b))
-        return expected_of(plan.spec, plan.statements, product=(a, b))
+        spec = plan.spec
+        multiplied = {node.b: (spec.tensor(node.a), spec.tensor(node.b)) for node in spec.compute.products}
+        return expected_of(spec, plan.statements, multiplied=multiplied)
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul
@@ -159,10 +189,9 @@ targets: [sm_80, sm_90a]
 
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
         """The work of the epilogue, and two operations for each multiply-add of the product."""
-        product, rest = spec.compute.matmul, super().work(spec, sizes)
-        assert product is not None
-        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(product.a).shape[1]]
-        return replace(rest, operations=rest.operations + 2 * elements * depth)
+        products, rest = spec.compute.products, super().work(spec, sizes)
+        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(products[0].a).shape[1]]
+        return replace(rest, operations=rest.operations + len(products) * 2 * elements * depth)
 
 
 GEMM = Gemm()

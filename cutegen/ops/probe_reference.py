@@ -18,7 +18,7 @@ def reference_of_probe(spec: KernelSpec, statement: Typed) -> Reference:
     """What the statement gives for each (thread, value) of the schedule's `tv_layout`."""
     name = source_of_probe(statement)
     assert statement.stored is not None
-    printer = TorchPrinter({name: "result"}, frozenset([name]), None, WIDTH - 4)
+    printer = TorchPrinter({name: "result"}, frozenset([name]), {}, WIDTH - 4)
     converted = [line for line in printer.run(statement.stored, "result") if line != "result = result"]
     return Reference((*gather_of_probe(spec, statement), *converted))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import Stored, print_statements, without_copy
@@ -45,22 +46,26 @@ def device_of(spec: KernelSpec) -> str:
     return f"device = {spec.output.argument}.device"
 
 
-def reference_of(spec: KernelSpec, statements: Sequence[Typed], product: Sequence[str] = ()) -> Reference:
+def reference_of(
+    spec: KernelSpec, statements: Sequence[Typed], multiplied: Mapping[str, str] = MappingProxyType({})
+) -> Reference:
     """The statements of `compute` on torch tensors that broadcast.
 
-    `product` are lines that make `product`, which stands for that of the matrices.
+    `multiplied` has the expressions that make the matrix products, by the name of B.
     """
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
     tensors = frozenset(t.name for t in spec.tensors)
     variables = Variables(spec)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
-    printer = TorchPrinter(names, tensors, "product", WIDTH - 4, coordinates, axes_of(spec))
+    products = variables.products() if multiplied else {}
+    printer = TorchPrinter(names, tensors, products, WIDTH - 4, coordinates, axes_of(spec))
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates), *product, *printed]
+    lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates)]
+    lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
     shaped = shaped_names(spec, statements)
     results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in outputs]

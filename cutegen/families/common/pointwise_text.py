@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 NOTHING_THROUGH: Mapping[str, Through] = MappingProxyType({})
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def templates() -> Mapping[str, Traversable]:
@@ -92,7 +93,7 @@ def pointwise_context(
     plan: PointwisePlan,
     copy_path: str,
     *,
-    accumulator: str = "",
+    accumulators: Mapping[str, str] = NOTHING,
     guard_tiles: bool = False,
     through: Mapping[str, Through] = NOTHING_THROUGH,
     deeper: int = 0,
@@ -100,10 +101,11 @@ def pointwise_context(
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
-    `copy_path` is the key of the spec that says how operands move. `accumulator` is a statement that makes `product`,
-    what `A @ B.T` stands for. With `guard_tiles`, `has_tile` says whether the thread has anything to do at all.
-    `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many columns
-    than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the spec's.
+    `copy_path` is the key of the spec that says how operands move. `accumulators` has what makes the values of
+    each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
+    do at all. `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many
+    columns than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the
+    spec's.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
@@ -113,14 +115,15 @@ def pointwise_context(
     variables = Variables(spec)
     coordinates = _coordinates(plan, variables, modes or spec.output.shape)
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
+    products = variables.products() if accumulators else {}
     printer = KernelPrinter(
         names,
         frozenset(t.name for t in spec.tensors),
-        "product",
+        products,
         WIDTH - 4 - inside,
         {c.mode: c.variable for c in coordinates},
     )
-    held = [*(text.variable for text in loaded), *(["product"] if accumulator else [])]
+    held = [*(text.variable for text in loaded), *products.values()]
     printer.anchor = next(iter([*held, *(c.variable for c in coordinates)]), None)
     outputs = []
     for stored in print_statements(spec, plan.statements, printer, variables):
@@ -148,7 +151,7 @@ def pointwise_context(
         "all_masked": len(masked) == len(spec.output.shape),
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
         "guard_tiles": guard_tiles,
-        "accumulator": accumulator,
+        "accumulators": [f"{products[name]} = {text}" for name, text in accumulators.items()],
         "reshape": f".reshape(({taken},))" if point.reshape else "",
     }
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, Scheduler
+from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
@@ -46,6 +47,9 @@ def check_names(
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
     if compute and compute.matmul:
+        for product in compute.products[1:]:
+            message = "kernels with this atom make one matrix product"
+            say(ctx, "CG127", message, 0, product.place, "write `mma: {atom: wgmma}`, or a kernel for each product")
         operands = (compute.matmul.a, compute.matmul.b)
         modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")

@@ -64,7 +64,9 @@ def _copy_path(plan: GemmPlan) -> str:
 def _epilogue(plan: GemmPlan) -> dict[str, Any]:
     reshaped = ".reshape((SLICE,))" if plan.pointwise.reshape else ""
     one = " * one" if plan.pointwise.times_one else ""
-    return pointwise_context(plan, _copy_path(plan), accumulator=f"product = acc[None, part].load(){reshaped}{one}")
+    return pointwise_context(
+        plan, _copy_path(plan), accumulators={plan.b.tensor.name: f"acc[None, part].load(){reshaped}{one}"}
+    )
 
 
 def _context(plan: GemmPlan) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
     assert plan.stages is not None
     depth = plan.tile[plan.k]
     for x in plan.sides:
-        size = x.block * depth * x.tensor.dtype.bytes * plan.stages
-        along, other = (depth, x.block) if x.k_major else (x.block, depth)
-        yield Buffer(x.tensor.name, along, along, other, plan.stages, size)
+        size = x.extent * depth * x.tensor.dtype.bytes * plan.stages
+        along, other = (depth, x.extent) if x.k_major else (x.extent, depth)
+        yield Buffer(" and ".join(t.name for t in x.tensors), along, along, other, plan.stages, size)
     for passing in plan.passing:
         size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
         rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)

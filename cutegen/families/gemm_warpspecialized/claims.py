@@ -69,15 +69,16 @@ def _rows(plan: WarpspecializedPlan) -> Claim:
 def _bytes(plan: WarpspecializedPlan) -> Claim:
     """That a barrier expects what the loads of a tile bring, whether or not all of it lies in the tensors."""
     depth = plan.tile[plan.k]
-    boxes = [(x, x.block * depth * x.tensor.dtype.bytes) for x in plan.sides]
-    because = tuple(f"{x.tensor.name}: {x.block} * {depth} * {x.tensor.dtype.bytes} = {size}" for x, size in boxes)
-    total = sum(size for _, size in boxes)
+    boxes = [(x, t, x.block * depth * t.dtype.bytes) for x in plan.sides for t in x.tensors]
+    because = tuple(f"{t.name}: {x.block} * {depth} * {t.dtype.bytes} = {size}" for x, t, size in boxes)
+    total = sum(size for _, _, size in boxes)
     text = "a stage's barrier expects the bytes that the loads of its tile bring"
     because = (*because, f"{total} bytes come, and {plan.stage_bytes} are expected")
     return Claim("coverage", text, because, total == plan.stage_bytes, ("schedule", "tiler"))
 
 
 def _summed(plan: WarpspecializedPlan) -> Claim:
-    text = f"{plan.k}: what lies beyond the end of {plan.a.tensor.name} and {plan.b.tensor.name} adds nothing"
+    names = " and ".join(tensor.name for x in plan.sides for tensor in x.tensors)
+    text = f"{plan.k}: what lies beyond the end of {names} adds nothing"
     because = ("loads by tensor maps bring zeros from there, along every mode",)
     return Claim("bounds", text, because, True, ("schedule", "tiler", plan.k))

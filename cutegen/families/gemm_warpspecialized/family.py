@@ -154,4 +154,4 @@ def _is_f8(spec: Spec) -> bool:
     """Whether the operands are floats of 8 bits."""
     from cutegen.families.gemm_warpspecialized.product import product_of
 
-    return product_of(spec).a.dtype.is_f8
+    return product_of(spec).dtype.is_f8

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
@@ -22,6 +23,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     exchanged,
     is_finished,
     is_sound,
+    lacked,
     most_vector,
     passing,
     product_of,
@@ -47,6 +49,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "copies.*.stages": ("tiler", "pipeline.stages"),
     "scheduler.blocks": ("cluster", "scheduler.kind"),
 }
+W = TypeVar("W")
 TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
 FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
@@ -90,7 +93,7 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     tensors = []
     for tensor in spec.tensors:
         if tensor.align is None:
-            mapped = tensor in (product.a, product.b) or (tensor.writes and not _obstacle(spec, tensor))
+            mapped = tensor in (*product.a, *product.b) or (tensor.writes and not _obstacle(spec, tensor))
             along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
             why = f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(along, 'element')}"
             tensor = replace(tensor, align=ALIGN if mapped else min(ALIGN, along * tensor.dtype.bytes))
@@ -163,16 +166,20 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
     if product.n not in tiler:
         crowded = tiler[product.m] > ROWS if pingpong else consumers > 2
         most = FEWER_COLUMNS if crowded else MOST_COLUMNS
-        if not pingpong and tiler[product.m] // consumers > ROWS:
-            most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // tiler[product.m])
+        if not pingpong and tiler[product.m] * len(product.a) // consumers > ROWS:
+            most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // (tiler[product.m] * len(product.a)))
+        most = max(COLUMNS, most // len(product.b) // COLUMNS * COLUMNS)
+        most = most // GRANULE * GRANULE or most
         columns = spec.static.get(product.n, FEW_COLUMNS if few else most)
         unit = GRANULE if columns > COLUMNS else COLUMNS
         tiler[product.n] = min(most, -(-columns // unit) * unit)
-        why = "as many columns as one wgmma has" if most == MOST_COLUMNS else "as registers hold accumulators"
+        whose = f", of {len(product.b)} products" * (len(product.b) > 1)
+        full = most * len(product.b) == MOST_COLUMNS
+        why = f"as many columns as one wgmma has{whose}" if full else f"as registers hold accumulators{whose}"
         report.infer(why, "schedule", "tiler", product.n)
     if product.k not in tiler:
         lines = 2 if few else 1
-        tiler[product.k] = lines * LINE // product.a.dtype.bytes
+        tiler[product.k] = lines * LINE // product.dtype.bytes
         why = f"{LINE} bytes, the widest swizzle" + ", twice: rows that are read once" * few
         report.infer(why, "schedule", "tiler", product.k)
     ordered = {mode: tiler[mode] for mode in (product.m, product.n, product.k)}
@@ -181,9 +188,9 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
 
 def _infer_swizzles(spec: Spec, report: Report) -> Spec:
     """The widest swizzle that the tile of an operand fills."""
-    found = dict(spec.schedule.smem)
-    for tensor, mode in product_of(spec).sides:
-        own = found.get(tensor.name, SharedMemory())
+    found, product = dict(spec.schedule.smem), product_of(spec)
+    for tensor, mode in product.sides:
+        own = found.get(tensor.name, _first_of(found, product.stacked, tensor) or SharedMemory())
         if own.swizzle is None:
             extent = contiguous_bytes(spec, tensor, mode)
             fitting = next((width for width in SWIZZLES if extent % width == 0), None)
@@ -195,6 +202,11 @@ def _infer_swizzles(spec: Spec, report: Report) -> Spec:
             )
         found[tensor.name] = own
     return replace(spec, schedule=replace(spec.schedule, smem=found))
+
+
+def _first_of(words: Mapping[str, W], stacked: Sequence[Tensor], tensor: Tensor) -> W | None:
+    """What is written of one of the operands that are multiplied as one, to which the tensor belongs."""
+    return next((words[t.name] for t in stacked if tensor in stacked and t.name in words), None)
 
 
 def _infer_registers(spec: Spec, report: Report) -> Spec:
@@ -220,7 +232,8 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
         if mode not in cluster:
             cluster[mode] = blocks
-            why = f"two blocks share what they load of {product.b.name}" if blocks > 1 else "no more blocks share loads"
+            names = " and ".join(tensor.name for tensor in product.b)
+            why = f"two blocks share what they load of {names}" if blocks > 1 else "no more blocks share loads"
             report.infer(why, "schedule", "cluster", mode)
     ordered = {mode: cluster[mode] for mode in (product.m, product.n)}
     return replace(spec, schedule=replace(spec.schedule, cluster=ordered))
@@ -228,15 +241,15 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
 
 def _infer_loads(spec: Spec, report: Report) -> Spec:
     """A load of A or B serves all blocks of the cluster that multiply it."""
-    copies = dict(spec.schedule.copies)
-    m, n = cluster_of(spec)
-    for (tensor, _), blocks in zip(product_of(spec).sides, (n, m), strict=True):
-        own = copies.get(tensor.name, Copy())
+    copies, product = dict(spec.schedule.copies), product_of(spec)
+    for tensor, _ in product.sides:
+        own, blocks = copies.get(tensor.name, Copy()), spec.schedule.cluster.get(lacked(spec, tensor), 1)
         if own.atom is None:
             own = replace(own, atom="tma")
             report.infer("whole tiles, by one thread", "schedule", "copies", tensor.name, "atom")
         if own.multicast is None:
-            own = replace(own, multicast="cluster" if blocks > 1 else "none")
+            like = _first_of(copies, product.stacked, tensor)
+            own = replace(own, multicast=(like and like.multicast) or ("cluster" if blocks > 1 else "none"))
             why = f"for {blocks} blocks of the cluster" if blocks > 1 else "no other block of the cluster multiplies it"
             report.infer(why, "schedule", "copies", tensor.name, "multicast")
         copies[tensor.name] = own

@@ -11,15 +11,25 @@ from cutegen.language.model import Tensor
 
 @dataclass(frozen=True)
 class Side:
-    """A or B on its way from global memory to the product."""
+    """A or B on its way from global memory to the product; of several products all that are side by side."""
 
-    tensor: Tensor
+    tensors: tuple[Tensor, ...]
     letter: str  # A or B: CuTe's name for it
     mode: str  # M or N, in the spec's own name
-    block: int  # extent of the tile along `mode`
+    block: int  # extent of the tile along `mode`, of each tensor
     k_major: bool
     swizzle: int  # bytes
     shared_by: int = 1  # blocks of a cluster that one load serves
+
+    @property
+    def tensor(self) -> Tensor:
+        """The first, which the others are like."""
+        return self.tensors[0]
+
+    @property
+    def extent(self) -> int:
+        """Of the tile in shared memory along `mode`."""
+        return len(self.tensors) * self.block
 
     @property
     def majorness(self) -> str:
@@ -71,13 +81,18 @@ class WarpspecializedPlan(PointwisePlan):
         return self.m != self.spec.output.shape[0]
 
     @property
+    def products(self) -> int:
+        """Matrix products that are made at once."""
+        return len(self.a.tensors) * len(self.b.tensors)
+
+    @property
     def groups(self) -> int:
         """Warpgroups that share the rows of a tile."""
         return 1 if self.pingpong else self.consumers
 
     @property
     def row_blocks(self) -> int:
-        """Blocks of 64 rows that a warpgroup multiplies."""
+        """Blocks of 64 rows that a warpgroup has of the tile of each product."""
         return self.tile[self.m] // (ROWS * self.groups)
 
     @property

@@ -49,7 +49,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
             operands=tuple(
                 operand(spec, t, vector, t.name in read) for t in spec.tensors if t.name in read or t in spec.outputs
             ),
-            values=accumulators(spec),
+            values=accumulators(spec) // len(product.stacked),
             vector=vector,
             masked=masked,
             clear=bool(masked) and may_branch(statements),
@@ -80,10 +80,11 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     )
 
 
-def _side(spec: Spec, tensor: Tensor, letter: str, mode: str) -> Side:
+def _side(spec: Spec, tensors: tuple[Tensor, ...], letter: str, mode: str) -> Side:
+    tensor = tensors[0]
     k_major = tensor.major == product_of(spec).k
     block, swizzle = tile_of(spec.schedule, mode), swizzle_of(spec.schedule, tensor)
-    return Side(tensor, letter, mode, block, k_major, swizzle, shared_by(spec, tensor))
+    return Side(tensors, letter, mode, block, k_major, swizzle, shared_by(spec, tensor))
 
 
 def _passing(spec: Spec, tensor: Tensor) -> Passing:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import MBARRIER
+from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import fitting_elements, known_divisor
@@ -25,29 +26,44 @@ ROLES = ("producer", "consumer")
 class Product(NamedTuple):
     """The matrix product a [m, k] times b [n, k] transposed as wgmma makes it: its operands, and its modes.
 
-    These are A and B of the spec, or B and A, where rows of the product are columns of the output.
+    These are A and B of the spec, or B and A, where rows of the product are columns of the output. Several products of
+    one A are made as one, whose tile has the tiles of every B side by side.
     """
 
-    a: Tensor
-    b: Tensor
+    a: tuple[Tensor, ...]
+    b: tuple[Tensor, ...]
     m: str
     n: str
     k: str
 
     @property
-    def sides(self) -> tuple[tuple[Tensor, str], tuple[Tensor, str]]:
-        """The operands, each with its mode of the output."""
-        return (self.a, self.m), (self.b, self.n)
+    def modes(self) -> tuple[str, str, str]:
+        return self.m, self.n, self.k
+
+    @property
+    def sides(self) -> tuple[tuple[Tensor, str], ...]:
+        """Every operand with its mode of the output."""
+        return (*((tensor, self.m) for tensor in self.a), *((tensor, self.n) for tensor in self.b))
+
+    @property
+    def stacked(self) -> tuple[Tensor, ...]:
+        """The operands that are side by side, one for each product."""
+        return max(self.a, self.b, key=len)
+
+    @property
+    def dtype(self) -> Dtype:
+        """The type of the first operand."""
+        return self.a[0].dtype
 
 
 def product_of(spec: Spec) -> Product:
     """The matrix product of a spec."""
-    product = spec.compute.matmul
-    assert product is not None
-    a, b = spec.tensor(product.a), spec.tensor(product.b)
-    if spec.schedule.mma.rows == b.shape[0]:
+    products = spec.compute.products
+    a: tuple[Tensor, ...] = (spec.tensor(products[0].a),)
+    b = tuple(spec.tensor(product.b) for product in products)
+    if spec.schedule.mma.rows == b[0].shape[0]:
         a, b = b, a
-    return Product(a, b, a.shape[0], b.shape[0], a.shape[1])
+    return Product(a, b, a[0].shape[0], b[0].shape[0], a[0].shape[1])
 
 
 def exchanged(spec: Spec) -> bool:
@@ -66,8 +82,13 @@ def groups_of(schedule: WarpspecializedSchedule) -> int:
 
 
 def rows_of(spec: Spec) -> int:
-    """Rows of the tile that one warpgroup multiplies."""
-    return tile_of(spec.schedule, product_of(spec).m) // groups_of(spec.schedule)
+    """Rows of the tile that one warpgroup multiplies, of all products."""
+    return len(product_of(spec).a) * tile_of(spec.schedule, product_of(spec).m) // groups_of(spec.schedule)
+
+
+def columns_of(spec: Spec) -> int:
+    """Columns of one wgmma: those of the tile, of all products."""
+    return len(product_of(spec).b) * tile_of(spec.schedule, product_of(spec).n)
 
 
 def cluster_of(spec: Spec) -> tuple[int, int]:
@@ -76,12 +97,17 @@ def cluster_of(spec: Spec) -> tuple[int, int]:
     return cluster.get(product.m, 1), cluster.get(product.n, 1)
 
 
+def lacked(spec: Spec, tensor: Tensor) -> str:
+    """The mode of the output that an operand lacks: blocks of a cluster along it multiply the same of the operand."""
+    product = product_of(spec)
+    return product.n if tensor in product.a else product.m
+
+
 def shared_by(spec: Spec, tensor: Tensor) -> int:
-    """Blocks of a cluster that one load of A or B serves: those along the mode of the output that it lacks."""
-    m, n = cluster_of(spec)
+    """Blocks of a cluster that one load of an operand serves."""
     copy = spec.schedule.copies.get(tensor.name)
     multicast = copy is not None and copy.multicast == "cluster"
-    return (n if tensor == product_of(spec).a else m) if multicast else 1
+    return spec.schedule.cluster.get(lacked(spec, tensor), 1) if multicast else 1
 
 
 def passing(spec: Spec) -> tuple[Tensor, ...]:
@@ -141,8 +167,8 @@ def smem_bytes(spec: Spec) -> int:
 
 
 def accumulators(spec: Spec) -> int:
-    """Accumulators of a thread: its part of the rows of its warpgroup."""
-    return rows_of(spec) * tile_of(spec.schedule, product_of(spec).n) // WARPGROUP
+    """Accumulators of a thread: its part of the rows of its warpgroup, of all products."""
+    return rows_of(spec) * columns_of(spec) // WARPGROUP
 
 
 def most_vector(spec: Spec) -> int:
@@ -179,9 +205,9 @@ def is_sound(spec: Spec) -> bool:
     if max(tiler.values(), default=0) > MAX_EXTENT:
         return False
     m, n, k = (tiler.get(mode) for mode in (product.m, product.n, product.k))
-    unit = DEPTH_BYTES // product.a.dtype.bytes
+    unit = DEPTH_BYTES // product.dtype.bytes
     fits_m = m is None or m % (ROWS * groups_of(schedule)) == 0
-    fits_n = n is None or (n % COLUMNS == 0 and n <= MOST_COLUMNS)
+    fits_n = n is None or (n % COLUMNS == 0 and n * len(product.b) <= MOST_COLUMNS)
     paired = schedule.warps.roles != "pingpong" or consumers in (None, 2)
     return fits_m and fits_n and paired and (k is None or k % unit == 0)
 
@@ -189,7 +215,7 @@ def is_sound(spec: Spec) -> bool:
 def is_finished(spec: Spec) -> bool:
     """Whether planning could fill in everything."""
     schedule, product = spec.schedule, product_of(spec)
-    known = all(t.name in schedule.smem and schedule.smem[t.name].swizzle for t in (product.a, product.b))
+    known = all(t.name in schedule.smem and schedule.smem[t.name].swizzle for t in (*product.a, *product.b))
     return is_sound(spec) and known and schedule.pipeline.stages is not None and pieces_fit(spec)
 
 

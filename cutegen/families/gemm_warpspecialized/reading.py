@@ -40,8 +40,8 @@ def check_schedule(
     """Says which modes, tensors and roles there are not, and what would have no effect on a tensor."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
-    if compute and compute.matmul:
-        operands = (compute.matmul.a, compute.matmul.b)
+    if compute and compute.products:
+        operands = (compute.products[0].a, *(product.b for product in compute.products))
         modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
     for name in TAKEN:
         if name in tensors:

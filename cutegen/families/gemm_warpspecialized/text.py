@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.codegen.variables import Variables
+from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
@@ -14,25 +17,39 @@ from cutegen.language.model import Tensor
 
 def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    a, b = plan.a.tensor.name, plan.b.tensor.name
     parameters = []
-    for name in (a, b):
-        parameters += [f"tma_{name}: cute.CopyAtom", f"s{name}_layout: cute.ComposedLayout"]
+    for side in plan.sides:
+        parameters += [f"tma_{tensor.name}: cute.CopyAtom" for tensor in side.tensors]
+        parameters += [f"s{stack_name(plan, side)}_layout: cute.ComposedLayout"]
     for x in plan.passing:
         name = x.tensor.name
         parameters += [f"tma_{name}: cute.CopyAtom", f"tma_tensor_{name}: cute.Tensor"]
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
-    parameters += ["tiled_mma: cute.TiledMma", *["part_mma: cute.TiledMma"] * bool(plan.passing)]
+    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * _has_tile_mma(plan)]
+    parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += ["tiles_m: cutlass.Int32", "tiles_n: cutlass.Int32"]
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan),
         context=_epilogue(plan) | _context(plan),
         parameters=tuple(parameters),
-        launched={f"m{name}": f"tma_tensor_{name}" for name in (a, b)},
+        launched={f"m{t.name}": f"tma_tensor_{t.name}" for side in plan.sides for t in side.tensors},
         limits=_limits(plan),
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in plan.passing), "warpgroup"),
     )
+
+
+def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
+    """What the kernel calls the shared memory of an operand: as its tensor, or as all that are side by side."""
+    names = [tensor.name for tensor in side.tensors]
+    return names[0] if len(names) == 1 else Variables(plan.spec).free("_".join(names))
+
+
+def _has_tile_mma(plan: WarpspecializedPlan) -> bool:
+    """Whether threads find their places in the tile of one product, which is narrower than what wgmma makes."""
+    direct = any(o.read or not plan.passes(o.tensor) for o in plan.pointwise.operands)
+    read = any(True for typed in plan.statements for _ in coords(typed.value))
+    return len(plan.b.tensors) > 1 and (direct or read or bool(plan.pointwise.masked))
 
 
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
@@ -57,6 +74,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     return (
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        *([Constant("PRODUCTS", str(plan.products), "made at once", "compute")] if plan.products > 1 else []),
         Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
         *(
@@ -71,7 +89,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
-        Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
+        Constant("VALUES", str(plan.pointwise.values), f"accumulators of a thread{_each(plan)}", tiler),
         Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {plan.spec.output.name}", copies),
         Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
         *(
@@ -97,13 +115,19 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
         target = f"t{name}s{name}[None, None, part % PARTS, buffer]"
         source = f"thr_store_{name}.retile({fragment})[None, None, 0]"
         through[name] = Through(registers, [f"tiled_store_{name}", source, target])
-    product = "product = parts[None, part].load().reshape((SLICE,))"
+    values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in _parts(plan).items()}
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
-    found = pointwise_context(plan, path, accumulator=product, through=through, deeper=deeper, modes=(plan.m, plan.n))
+    found = pointwise_context(plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n))
     loaded = [o.tensor.name for o in found["loaded"]]
     direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
     return found | {"direct": direct}
+
+
+def _parts(plan: WarpspecializedPlan) -> dict[str, str]:
+    """What the kernel calls the accumulators of each product, in slices, by the name of its B."""
+    names = [product.b for product in plan.spec.compute.products]
+    return {name: f"parts_{name}" if len(names) > 1 else "parts" for name in names}
 
 
 def _type(tensor: Tensor) -> str:
@@ -121,15 +145,20 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     across = f"BLOCKS // ({cluster})" if clustered else "BLOCKS"
     options = [*["cluster=[CLUSTER_M, CLUSTER_N, 1]"] * clustered, *["use_pdl=True"] * plan.dependent]
     return _walk(plan) | {
-        "A": plan.a.tensor.name,
-        "B": plan.b.tensor.name,
+        "A": stack_name(plan, plan.a),
+        "B": stack_name(plan, plan.b),
+        "lead_of_k": plan.a.tensor.name,
         "M": plan.m.upper(),
         "N": plan.n.upper(),
         "K": plan.k.upper(),
         "sides": [_side(plan, x, blocks) for x in plan.sides],
         "passing": passing,
         "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
-        "mapped": [*(x.tensor.name for x in plan.sides), *(x.tensor.name for x in plan.passing)],
+        "mapped": [*(t.name for x in plan.sides for t in x.tensors), *(x.tensor.name for x in plan.passing)],
+        "mmas": list(_mmas(plan, blocks)),
+        "thr_tile": "thr_tile" if _has_tile_mma(plan) else "thr_mma",
+        "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
+        "parts": _products(plan, blocks),
         "product_op": _product_op(plan),
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
         "clustered": clustered,
@@ -157,6 +186,40 @@ def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
     return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
 
 
+def _stacked(side: Side, blocks: dict[str, str]) -> str:
+    """The extent of an operand's tile in shared memory along its mode of the output."""
+    return f"PRODUCTS * {blocks[side.mode]}" if len(side.tensors) > 1 else blocks[side.mode]
+
+
+def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The tiled products by name: that which is made, and those by which threads find their places."""
+    depth, columns = DEPTH_BYTES // plan.a.tensor.dtype.bytes, plan.b.extent
+    groups = "(1, 1, 1)" if plan.pingpong else "(CONSUMERS, 1, 1)"
+    says = f"A warpgroup multiplies (64, {depth}) by ({depth}, {columns}), from shared memory"
+    yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
+    if _has_tile_mma(plan):
+        says = "The accumulators of one product, as they lie in its tile"
+        yield {"name": "tile_mma", "columns": blocks[plan.n], "groups": f", {groups}", "says": says}
+    if plan.passing:
+        says = "The accumulators of 16 columns, as they go to shared memory"
+        yield {"name": "part_mma", "columns": "16", "groups": "", "says": says}
+
+
+def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[str, Item]]:
+    """The accumulators of several products: their variable, and what takes them from all; none of one product."""
+    if plan.products == 1:
+        return []
+    tiler, along = f"({blocks[plan.n]} // 2, {plan.row_blocks}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
+    return [
+        {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
+        for number, name in enumerate(_parts(plan).values())
+    ]
+
+
+def _each(plan: WarpspecializedPlan) -> str:
+    return " for each product" if plan.products > 1 else ""
+
+
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
     return f"{block} * {cluster}" if plan.cluster_size > 1 else block
 
@@ -181,30 +244,40 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
 
 def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict[str, Any]:
     """What is printed of A or B."""
-    atom = f"{side.majorness}_SW{side.swizzle}"
+    atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
-    shares, is_a = side.shared_by > 1, side.letter == "A"
-    name = side.tensor.name
+    tile, name = "m_tile" if is_a else "n_tile", stack_name(plan, side)
+    shares = side.shared_by > 1
     m, n = plan.cluster
     # Blocks of a cluster are numbered along m first: those with the same rows are m apart
     mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
     return {
         "name": name,
         "type": _type(side.tensor),
+        "names": [tensor.name for tensor in side.tensors],
+        "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
         "box": box,
-        "shape": f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)",
+        "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, STAGES)",
         "order": str(order),
         "atom": atom,
         "stage": _layout_call(atom, side.tensor, box, order),
-        "tile": "m_tile" if is_a else "n_tile",
-        "path": f"schedule.smem.{name}.swizzle",
+        "tile": tile,
+        "path": f"schedule.smem.{side.tensor.name}.swizzle",
         "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
         "rank": ("y" if is_a else "x") if shares else "0",
+        "mask_name": f"mask_{name}",
         "mask": f"cutlass.Int16({mask}) << ({'x' if is_a else 'y * CLUSTER_M'})" if shares else "",
         "masking": [f"mcast_mask=mask_{name}"] * shares,
         "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
         "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
     }
+
+
+def _load(plan: WarpspecializedPlan, side: Side, tensor: Tensor, number: int, blocks: dict[str, str]) -> dict[str, Any]:
+    """What is printed of the load of one tensor of an operand."""
+    tiler = f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)"
+    part = [f"s{stack_name(plan, side)}", tiler, f"({number}, 0, 0)"] if len(side.tensors) > 1 else []
+    return {"name": tensor.name, "part": part, "path": f"schedule.copies.{tensor.name}"}
 
 
 def _layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
@@ -215,8 +288,8 @@ def _passing(x: Passing) -> dict[str, Any]:
     """What is printed of an output that passes shared memory."""
     kind, order = f"{'K' if x.n_major else 'MN'}_SW{x.swizzle}", (0, 1, 2) if x.n_major else (1, 0, 2)
     bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
-    plain = f"cute.nvgpu.CopyUniversalOp(), {_type(x.tensor)}, num_bits_per_copy={bits}"
-    matrices = f"warp.StMatrix8x8x16bOp({not x.n_major}, 4), {_type(x.tensor)}"
+    plain = ["cute.nvgpu.CopyUniversalOp()", _type(x.tensor), f"num_bits_per_copy={bits}"]
+    matrices = [f"warp.StMatrix8x8x16bOp({not x.n_major}, 4)", _type(x.tensor)]
     return {
         "name": x.tensor.name,
         "type": _type(x.tensor),

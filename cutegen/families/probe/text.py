@@ -32,8 +32,6 @@ def kernel_parts(plan: ProbePlan) -> KernelParts:
             "source": source,
             "probe_element": element,
             "probe_target": target,
-            "probe_value": KernelPrinter({source.name: source.argument}, frozenset(), None, WIDTH - 8)
-            .print(value)
-            .text,
+            "probe_value": KernelPrinter({source.name: source.argument}, frozenset(), {}, WIDTH - 8).print(value).text,
         },
     )

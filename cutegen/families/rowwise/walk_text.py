@@ -88,11 +88,11 @@ class WalksText:
         coordinates, numbers = self.row_coordinates | {plan.row: self.coordinate}, [0]
         taken = frozenset({*names.values(), *along.values(), *coordinates.values()})
         self.width = WIDTH - (8 if plan.persistent else 4)  # of a line of what is the same along a row
-        self.row_printer = RowPrinter(names, frozenset(), None, self.width, coordinates, taken=taken, numbers=numbers)
+        self.row_printer = RowPrinter(names, frozenset(), {}, self.width, coordinates, taken=taken, numbers=numbers)
         self.element_printer = ElementPrinter(
             names | along,
             frozenset(along),
-            None,
+            {},
             self.width - (4 if plan.walked else 0),
             coordinates,
             taken=taken,

@@ -73,8 +73,8 @@ def _copy_path(plan: MmaSyncPlan) -> str:
 
 
 def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
-    product = "product = staged[None, part].load().reshape((SLICE,))"
-    return pointwise_context(plan, _copy_path(plan), accumulator=product)
+    product = "staged[None, part].load().reshape((SLICE,))"
+    return pointwise_context(plan, _copy_path(plan), accumulators={plan.b.tensor.name: product})
 
 
 def _context(plan: MmaSyncPlan) -> dict[str, Any]:

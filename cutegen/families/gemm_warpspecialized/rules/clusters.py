@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm_warpspecialized.product import cluster_of, product_of
+from cutegen.families.gemm_warpspecialized.product import cluster_of, lacked, product_of
 from cutegen.families.gemm_warpspecialized.schedule import MOST_CLUSTER, Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
@@ -26,10 +26,9 @@ def sized(spec: Spec, say: Say) -> None:
 
 def _shared(spec: Spec, say: Say) -> None:
     """What is loaded once for several blocks is what several blocks multiply."""
-    product, (m, n) = product_of(spec), cluster_of(spec)
-    for (tensor, _), blocks, mode in zip(product.sides, (n, m), (product.n, product.m), strict=True):
-        copy = spec.schedule.copies.get(tensor.name)
-        if copy is not None and copy.multicast == "cluster" and blocks == 1:
+    for tensor, _ in product_of(spec).sides:
+        copy, mode = spec.schedule.copies.get(tensor.name), lacked(spec, tensor)
+        if copy is not None and copy.multicast == "cluster" and spec.schedule.cluster.get(mode, 1) == 1:
             say(
                 f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}",
                 *("schedule", "copies", tensor.name, "multicast"),

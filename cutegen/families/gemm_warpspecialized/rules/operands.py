@@ -11,6 +11,22 @@ TYPES = (Dtype.bf16, Dtype.f16, Dtype.f8e4m3, Dtype.f8e5m2)
 TARGET = "sm_90a"
 
 
+def _stacked(spec: Spec, say: Say) -> None:
+    """Says how operands differ that are side by side in shared memory, and so multiplied as one."""
+    first, *others = product_of(spec).stacked
+    copies, smem = spec.schedule.copies, spec.schedule.smem
+    for other in others:
+        message = f"`{first.name}` and `{other.name}` are multiplied as one operand, and"
+        if other.major != first.major:
+            help = f"write `major: {first.major}`"
+            say(f"{message} lie in memory alike", "tensors", other.name, "major", help=help)
+        for field, words, word in (("smem", smem, "swizzle"), ("copies", copies, "multicast")):
+            own, wanted = (getattr(words.get(tensor.name), word, None) for tensor in (other, first))
+            if own is not None and wanted is not None and own != wanted:
+                where = ("schedule", field, other.name, word)
+                say(f"{message} have one {word}", *where, help=f"write `{word}: {wanted}`, or leave it out")
+
+
 def mapped(spec: Spec, say: Say) -> None:
     """A and B are of 16 bits, or of 8 and k-major, with rows at multiples of 16 bytes, and the target is Hopper."""
     k = product_of(spec).k
@@ -36,10 +52,11 @@ def mapped(spec: Spec, say: Say) -> None:
             notes = ("it transposes elements of 16 bits only (PTX ISA 9.1, section 9.7.15.5.2)",)
             help = f"write `major: {k}`, and pass a tensor that lies so; or `dtype: bf16`"
             say(message, "tensors", tensor.name, "major", notes=notes, help=help)
-    for mode in product_of(spec)[2:]:
+    for mode in product_of(spec).modes:
         if spec.static.get(mode) == 1:
             message = f"{mode} is fixed at 1, and the tensor maps of matrices have two modes"
             say(message, "static", mode, help=f"leave `{mode}` out of static: any size is taken")
+    _stacked(spec, say)
     for number, target in enumerate(spec.targets):
         if target != TARGET:
             message = f"{target} has no wgmma, which is {TARGET}'s"

@@ -15,6 +15,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     ROWS,
     WARPGROUP,
     accumulators,
+    columns_of,
     contiguous_bytes,
     groups_of,
     is_sound,
@@ -38,7 +39,7 @@ def made(spec: Spec, say: Say) -> None:
     schedule, product = spec.schedule, product_of(spec)
     tiler, warps = schedule.tiler or {}, schedule.warps
     rows, columns, depth = (tiler.get(mode) for mode in (product.m, product.n, product.k))
-    unit = DEPTH_BYTES // product.a.dtype.bytes
+    unit = DEPTH_BYTES // product.dtype.bytes
     if warps.roles == "pingpong" and warps.consumers not in (None, 2):
         message = f"{count(warps.consumers or 0, 'warpgroup')} would take turns with tiles, and pingpong is of two"
         say(message, "schedule", "warps", "consumers", help="write `consumers: 2`, or `roles: cooperative`")
@@ -52,10 +53,13 @@ def made(spec: Spec, say: Say) -> None:
             *("schedule", "tiler", product.m),
             help=lambda: _with(spec, say, "tiler", product.m, (near, ROWS * groups, ROWS)),
         )
-    if columns is not None and (columns % COLUMNS or columns > MOST_COLUMNS):
-        near = min(MOST_COLUMNS, -(-columns // COLUMNS) * COLUMNS)
+    several = len(product.b)
+    if columns is not None and (columns % COLUMNS or columns * several > MOST_COLUMNS):
+        most = MOST_COLUMNS // several // COLUMNS * COLUMNS
+        near, whose = min(most, -(-columns // COLUMNS) * COLUMNS), f" of each of {several} products" * (several > 1)
         say(
-            f"the tile has {columns} columns, and wgmma makes a multiple of {COLUMNS} from {COLUMNS} to {MOST_COLUMNS}",
+            f"the tile has {columns} columns{whose}, and wgmma makes a multiple of {COLUMNS} from {COLUMNS} to "
+            f"{MOST_COLUMNS}{' together' * (several > 1)}",
             *("schedule", "tiler", product.n),
             help=lambda: _with(spec, say, "tiler", product.n, (near, 128)),
         )
@@ -64,7 +68,7 @@ def made(spec: Spec, say: Say) -> None:
         say(message, "schedule", "tiler", product.k, help=lambda: _with(spec, say, "tiler", product.k, (4 * unit,)))
     elif depth is not None and depth % unit:
         say(
-            f"the tile is {depth} deep along {product.k}, and a wgmma of {product.a.dtype.value} is {unit}",
+            f"the tile is {depth} deep along {product.k}, and a wgmma of {product.dtype.value} is {unit}",
             *("schedule", "tiler", product.k),
             help=lambda: _with(spec, say, "tiler", product.k, (-(-depth // unit) * unit, 2 * unit)),
         )
@@ -79,7 +83,7 @@ def _with(spec: Spec, say: Say, field: str, name: str, values: tuple[int, ...]) 
 def swizzled(spec: Spec, say: Say) -> None:
     """The tile of an operand is whole swizzles along the mode in which it is contiguous."""
     schedule, k = spec.schedule, product_of(spec).k
-    if not is_sound(spec) or not all(mode in (schedule.tiler or {}) for mode in product_of(spec)[2:]):
+    if not is_sound(spec) or not all(mode in (schedule.tiler or {}) for mode in product_of(spec).modes):
         return
     for tensor, mode in product_of(spec).sides:
         extent, own = contiguous_bytes(spec, tensor, mode), schedule.smem.get(tensor.name)
@@ -158,7 +162,7 @@ def registers(spec: Spec, say: Say) -> None:
         return
     n, columns = product_of(spec).n, tile_of(spec.schedule, product_of(spec).n)
     for held, room, what in (
-        (columns * ROWS // WARPGROUP, start, "starts with"),
+        (columns_of(spec) * ROWS // WARPGROUP, start, "starts with"),
         (accumulators(spec), consumer, "has"),
     ):
         if held + BESIDE > room:
