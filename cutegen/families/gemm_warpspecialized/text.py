@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
-from cutegen.families.common.pointwise_text import Through, pointwise_context
+from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
 from cutegen.language.model import Tensor
@@ -119,9 +120,22 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     found = pointwise_context(plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n))
-    loaded = [o.tensor.name for o in found["loaded"]]
-    direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
-    return found | {"direct": direct}
+    held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
+    loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
+    read = [o.tensor.name for o in loaded if not o.held]
+    direct = [o for o in found["operands"] if o.tensor.name in read or o.tensor.name not in (*through, *held)]
+    masked = plan.pointwise.masked
+    return found | {
+        "loaded": loaded,
+        "direct": direct,
+        "masked": masked if direct else (),  # what is held has predicates of its own
+        "narrow_widths": narrow_widths(
+            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name not in held], plan.pointwise.vector
+        ),
+        "held": [o for o in loaded if o.held],
+        "rows_masked": plan.m in masked,
+        "row_values": f"((2, 2, BLK_{plan.n.upper()} // 8), {plan.row_blocks}, 1)",
+    }
 
 
 def _parts(plan: WarpspecializedPlan) -> dict[str, str]:
