@@ -9,6 +9,8 @@
 - `make_inputs(**sizes)`: random arguments; `device` and `seed` may be given too.
 - `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
+- `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these; `_fitted(tensors)`
+  has the copies, by the names in `TENSORS`.
 - `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
 """
 
@@ -47,8 +49,16 @@ def compiled_function(module: ModuleType, device: int) -> Callable[..., Any]:
 
 def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence[Any]:
     """What the compiled function takes where the public one takes these arguments."""
+    if copies(module):
+        count = len(module.TENSORS)
+        return *module._fitted(dict(zip(module.TENSORS, arguments, strict=False))), *arguments[count:]
     with_workspaces = getattr(module, "_arguments", None)
     return arguments if with_workspaces is None else tuple(with_workspaces(*arguments))
+
+
+def copies(module: ModuleType) -> bool:
+    """Whether calls copy arguments that do not stand as the kernel takes them."""
+    return hasattr(module, "PADDED")
 
 
 def has_workspaces(module: ModuleType) -> bool:

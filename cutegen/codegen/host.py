@@ -24,7 +24,10 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     spaces = parts.workspaces.each if parts.workspaces else ()
     return {
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
-        "tensor_table": [(f"tensors.{t.name}", _row(t)) for t in spec.tensors],
+        "tensor_table": [(f"tensors.{t.name}", _row(t, _align(t, parts))) for t in spec.tensors],
+        "padded": python_tuple(tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)),
+        "padded_path": next((x.path for x in parts.padded.values()), ""),
+        "padded_outputs": any(t.name in parts.padded for t in spec.outputs),
         "size_tables": _size_tables(spec, parts),
         "limits": parts.limits,
         "host_parameters": [*(f"{t.argument}: torch.Tensor" for t in spec.tensors), *_scalar_parameters(spec)],
@@ -33,16 +36,16 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
         "host_summary": _summary(spec),
         "documentation": [
-            *((f"tensors.{t.name}", _document(spec, t)) for t in spec.tensors),
+            *((f"tensors.{t.name}", _document(spec, t, t.name in parts.padded)) for t in spec.tensors),
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
         "lays_out": any(is_laid_out_by_torch(t) and can_be_made(spec, t) for t in spec.outputs),
         "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t)],
         "scalar_checks": [line for s in spec.scalars for line in _scalar_checks(s)],
-        "unchecked": _unchecked(spec),
+        "unchecked": _unchecked(spec, parts),
         "gradients": _gradients(spec),
-        "refusal": _refusal(spec),
+        "refusal": _refusal(spec, parts),
         "with_workspaces": _tuple_returned([*arguments, *(x.memory for x in spaces)]),
         "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces else arguments,
         "compile_arguments": [
@@ -68,13 +71,16 @@ def _summary(spec: KernelSpec) -> str:
     return said.rstrip(".") + "."
 
 
-def _row(tensor: Tensor) -> str:
+def _align(tensor: Tensor, parts: KernelParts) -> int | None:
+    """The bytes at multiples of which the kernel takes a tensor."""
+    return parts.padded[tensor.name].align if tensor.name in parts.padded else tensor.align
+
+
+def _row(tensor: Tensor, align: int | None) -> str:
     """A tensor's line in the table of arguments."""
     modes = ", ".join(f'"{mode}"' for mode in tensor.shape) + ("," if len(tensor.shape) == 1 else "")
     items = [f"torch.{tensor.dtype.torch}", f"cutlass.{tensor.dtype.cutlass}", f"({modes})"]
-    return display(
-        f'"{tensor.argument}": (', [*items, f'"{tensor.major}"', str(tensor.align), f'"{tensor.role}"'], "),", 4
-    )
+    return display(f'"{tensor.argument}": (', [*items, f'"{tensor.major}"', str(align), f'"{tensor.role}"'], "),", 4)
 
 
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
@@ -184,7 +190,7 @@ def _scalars_of_one(spec: KernelSpec) -> list[str]:
     return [one if count == 1 else f"*[{one}] * {count}" for one, count in runs]
 
 
-def _document(spec: KernelSpec, tensor: Tensor) -> str:
+def _document(spec: KernelSpec, tensor: Tensor, padded: bool) -> str:
     """A tensor's line in the module's documentation, such as `a: [M, K] float32, M contiguous,
     16-byte aligned, read`.
     """
@@ -194,7 +200,8 @@ def _document(spec: KernelSpec, tensor: Tensor) -> str:
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
     made = ", None makes one" if can_be_made(spec, tensor) else ""
-    aligned = "" if spec.schedule.narrows and tensor.align == tensor.dtype.bytes else f"{tensor.align}-byte aligned, "
+    anywhere = padded or spec.schedule.narrows
+    aligned = "" if anywhere and tensor.align == tensor.dtype.bytes else f"{tensor.align}-byte aligned, "
     return f"{text}{tensor.major} contiguous, {aligned}{use}{made}."
 
 
@@ -211,23 +218,36 @@ def _scalar_checks(scalar: Scalar) -> list[str]:
     return lines
 
 
-def _unchecked(spec: KernelSpec) -> list[str]:
+def _ends(spec: KernelSpec, parts: KernelParts) -> list[str]:
+    """The conditions under which what is written of a row of an output ends behind the row."""
+    found = []
+    for tensor in spec.outputs:
+        if tensor.name in parts.padded and tensor.major is not None:
+            unit, mode = parts.padded[tensor.name].align // tensor.dtype.bytes, tensor.major
+            if spec.static.get(mode, spec.divisible.get(mode, 1)) % unit:
+                found.append(f"{tensor.argument}.shape[{tensor.shape.index(mode)}] % {unit}")
+    return found
+
+
+def _unchecked(spec: KernelSpec, parts: KernelParts) -> list[str]:
     """The conditions under which the arguments are wrong, though the compiled function takes them."""
     # It takes signed for unsigned integers and the other way round
     conditions = [f"{t.argument}.dtype is not torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
     # And of a number the low 64 bits
     conditions += [f"not -(2**63) <= {s.argument} < 2**63" for s in spec.scalars if s.dtype is Dtype.i64]
+    conditions += _ends(spec, parts)
     gradient = (
         "(wants_gradient and torch.is_grad_enabled())" if conditions else "wants_gradient and torch.is_grad_enabled()"
     )
     return [*conditions, gradient] if _gradients(spec) else conditions
 
 
-def _refusal(spec: KernelSpec) -> str:
+def _refusal(spec: KernelSpec, parts: KernelParts) -> str:
     """What is wrong where one of those conditions holds."""
     wrong = ["a tensor has another type"] * any(not t.dtype.is_float for t in spec.tensors)
     if any(s.dtype is Dtype.i64 for s in spec.scalars):
         return "an argument does not fit"
+    wrong += ["rows end elsewhere than whole accesses"] * bool(_ends(spec, parts))
     return " or ".join([*wrong, *(["no gradient is computed"] if _gradients(spec) else [])])
 
 

@@ -54,6 +54,13 @@ class Workspaces:
     each: tuple[Workspace, ...]
 
 
+class Padding(NamedTuple):
+    """How a kernel takes a tensor that stands anywhere: calls copy it to memory like this, or from there."""
+
+    align: int  # bytes: of its address and its rows, and of what is written of a row of an output
+    path: str  # the key of the spec, dotted
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelParts:
     """What one module prints that others do not.
@@ -75,6 +82,7 @@ class KernelParts:
     largest: Mapping[str, str] = field(default_factory=dict)  # text of the largest size, by mode, that the grid counts
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None
+    padded: Mapping[str, Padding] = field(default_factory=dict)  # by the name of the tensor
     documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
     nvgpu: tuple[str, ...] = ()  # names that the module imports from `cutlass.cute.nvgpu`, in the order of its linter
     chosen_by_target: tuple[str, str] | None = (

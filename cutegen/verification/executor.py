@@ -156,6 +156,7 @@ class EmulatorExecutor:
         with self._emulating(module, spec) as emulated:
             emulated.orders, emulated.blocks = orders, blocks
             given = [on_device(argument) for argument in args]
+            emulated.given = frozenset(x.untyped_storage().data_ptr() for x in given if hasattr(x, "untyped_storage"))
             outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*given))
             outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
         if len(outcomes) > 1:
@@ -230,11 +231,12 @@ class EmulatorExecutor:
             return expected(*(a.as_subclass(torch.Tensor) if isinstance(a, torch.Tensor) else a for a in arguments))
 
         with (
-            self._emulating(module, spec),
+            self._emulating(module, spec) as emulated,
             mock.patch.object(torch.cuda, "is_available", lambda: True),
             mock.patch.object(module, "make_inputs", made),
             mock.patch.object(module, "expected", wanted),
         ):
+            emulated.given = frozenset()  # `make_inputs` pads the rows of what it makes
             return run_program(module, spec, flags, broken)
 
     @contextmanager
@@ -259,7 +261,7 @@ class EmulatorExecutor:
                 with made_on_device():
                     yield emulated
             finally:
-                emulated.blocks = emulated.targets = None
+                emulated.blocks = emulated.targets = emulated.given = None
                 if emulated.faults:
                     raise emulated.faults[0]
         except (UnsupportedInstruction, UnlikeRounds, PtxSyntaxError) as error:

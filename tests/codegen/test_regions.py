@@ -298,7 +298,7 @@ schedule:
   cluster: {M: 2}
   mma: {atom: wgmma, rows: M}
   warps: {roles: cooperative, consumers: 2, registers: {producer: 40, consumer: 232}}
-  copies: {C: {atom: tma, columns: 64, stages: 2}}
+  copies: {A: {misaligned: workspace}, C: {atom: tma, columns: 64, stages: 2}}
   smem: {A: {swizzle: 128}}
   pipeline: {stages: 2}
   scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
@@ -471,6 +471,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
+    (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned"}),
     (WARPSPECIALIZED, "schedule.copies.C.stages", 3, {"schedule.warps"}),
     (WARPSPECIALIZED, "schedule.scheduler.swizzle", 4, set()),
     (WARPSPECIALIZED, "schedule.scheduler.blocks", 66, set()),

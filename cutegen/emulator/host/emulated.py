@@ -63,7 +63,9 @@ class Emulated:
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
     be changed between calls. `reports` collects what ran, `launches` those of the last call, of each build; with
     `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
-    grid, x fastest, and with `targets` only the builds for those, if there are some. A call raises FaultError for a
+    grid, x fastest, and with `targets` only the builds for those, if there are some. `given` has the addresses of the
+    memory that the caller's tensors have: tensors in other memory were made by host code for the call, and what lies
+    between their elements is nobody's; None: all are the caller's. A call raises FaultError for a
     fault, of which a launch on another stream than the current one is one, and what the host code raises for arguments
     that it refuses. Code that catches a fault and calls again does not undo it: `faults` has all of them.
     """
@@ -86,6 +88,7 @@ class Emulated:
         self.targets: Sequence[str] | None = None
         self.only_launches = False
         self.blocks: Sequence[int] | None = None
+        self.given: frozenset[int] | None = None
         if strange := set(self.roles) - set(self.names):
             raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
 
@@ -110,7 +113,8 @@ class Emulated:
                 as_is.append(argument)
                 continue
             tensor, given = bind_argument(argument, name, self.roles.get(name, "inout"), number)
-            bound.append(tensor)
+            own = self.given is not None and argument.untyped_storage().data_ptr() not in self.given
+            bound.append(replace(tensor, spare=own))
             passed.append(given)
             as_is.append(replace(given, address=argument.data_ptr()))
         # Host code may refuse tensors that share memory; where they are placed they do not

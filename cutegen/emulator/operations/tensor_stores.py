@@ -2,7 +2,8 @@
 
 Elements beyond the tensor's ends are not written, so that shared memory need not hold them. But the hardware writes
 whole 16 bytes: where a row ends within some, what follows it in memory is overwritten (seen on an H100), which is a
-fault. A bulk group of the thread has the copy, which reads its source until the wait for that.
+fault, unless the tensor's rows are padded by bytes that are nobody's. A bulk group of the thread has the copy, which
+reads its source until the wait for that.
 
 PTX lets each thread store; machine code has one store for a warp. So the same store by several threads of a warp, at
 once, is one, which the first of them has made, and different ones are a fault.
@@ -70,7 +71,7 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
     landing: Landing = nothing
     parts = inside.reshape(-1, PIECE // tensor.itemsize)
     cut = parts.any(axis=1) & ~parts.all(axis=1)
-    if cut.any():
+    if cut.any() and not _padded(lanes, tensor):
         beyond = int((~parts[cut]).sum(axis=1).max()) * tensor.itemsize
         text = f"overwrites {beyond} bytes after the end of a row of its tensor: it stores whole {PIECE} bytes"
         raise Stop("tensor-map", text, origin.instruction, lane)
@@ -79,3 +80,12 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
             lanes.access, addresses[inside], tensor.itemsize, packed[inside].reshape(-1), lane, origin.instruction
         )
     begin_copy(lanes, lane, access, landing)
+
+
+def _padded(lanes: Lanes, tensor: TensorMap) -> bool:
+    """Whether nobody has what lies between the elements of the memory that a map describes, and rows end before the
+    next ones begin by whole runs of 16 bytes.
+    """
+    run = -(-tensor.sizes[0] * tensor.itemsize // PIECE) * PIECE
+    apart = all(step >= run for step in tensor.strides[1:])
+    return apart and any(a.low == tensor.address and a.tensor.spare for a in lanes.access.memory.arenas)

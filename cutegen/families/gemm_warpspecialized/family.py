@@ -111,6 +111,11 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
 
         return more_wishes(plan, tiles)
 
+    def variants(self, plan: WarpspecializedPlan) -> tuple[WarpspecializedPlan, ...]:
+        from cutegen.families.gemm_warpspecialized.variants import variants
+
+        return variants(plan)
+
     def accesses(self, plan: WarpspecializedPlan) -> tuple[Access, ...]:
         from cutegen.families.gemm_warpspecialized.accesses import accesses_of
 

@@ -28,6 +28,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     passing,
     product_of,
     smem_bytes,
+    stands_anywhere,
     tile_of,
     vector_of,
 )
@@ -85,21 +86,36 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _infer_alignment(spec: Spec, report: Report) -> Spec:
     """What tensor maps describe stands as they take it, all else as the epilogue's accesses need it."""
-    product, output = product_of(spec), spec.output
+    product, output, copies = product_of(spec), spec.output, dict(spec.schedule.copies)
     copy, paired = spec.schedule.copies.get(output.name), known_divisor(spec, product.n) % 2 == 0
     bits = copy.bits if copy is not None else None
     vector = max(1, bits // output.dtype.bits) if bits else 2 if paired else 1
     vector = vector if output.major in (None, product.n) else 1
     tensors = []
     for tensor in spec.tensors:
+        mapped = tensor in (*product.a, *product.b) or (tensor.writes and not _obstacle(spec, tensor))
+        own = copies.get(tensor.name, Copy())
+        if mapped and own.misaligned is None:
+            own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
+            why = f"{tensor.name} is promised to stand at multiples of {tensor.align} bytes"
+            if own.misaligned == "workspace":
+                why = f"tensor maps take multiples of {ALIGN} bytes; else a call copies it, so that any tensor is taken"
+            report.infer(why, "schedule", "copies", tensor.name, "misaligned")
+            copies[tensor.name] = own
         if tensor.align is None:
-            mapped = tensor in (*product.a, *product.b) or (tensor.writes and not _obstacle(spec, tensor))
             along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
-            why = f"tensor maps take multiples of {ALIGN} bytes" if mapped else f"accesses of {count(along, 'element')}"
-            tensor = replace(tensor, align=ALIGN if mapped else min(ALIGN, along * tensor.dtype.bytes))
+            width = ALIGN // tensor.dtype.bytes if mapped else along
+            width = 1 if own.misaligned == "workspace" else width
+            why = (
+                "any tensor is taken"
+                if own.misaligned == "workspace"
+                else f"tensor maps take multiples of {ALIGN} bytes"
+            )
+            why = why if mapped else f"accesses of {count(width, 'element')}"
+            tensor = replace(tensor, align=min(ALIGN, width * tensor.dtype.bytes))
             report.infer(why, "tensors", tensor.name, "align")
         tensors.append(tensor)
-    return replace(spec, tensors=tuple(tensors))
+    return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
 
 
 def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
@@ -111,11 +127,11 @@ def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
         return "as its accesses are written"
     if tensor.dtype.bits not in PASSING_BITS:
         return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
-    if (tensor.align or ALIGN) % ALIGN:
+    if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
         return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if columns % GRANULE:
         return f"{GRANULE} columns pass shared memory together, and the tile has {columns}"
-    if size is not None and size % unit:
+    if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
         return f"tensor maps store whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
     return None
 
@@ -278,19 +294,21 @@ def _infer_outputs(spec: Spec, report: Report) -> Spec:
                 own = replace(own, columns=written[0] if written else fitting[0])
                 report.infer(f"rows of at most {LINE} bytes, and whole pieces of the tile", *where, "columns")
         copies[tensor.name] = own
+    spec = replace(spec, schedule=replace(spec.schedule, copies=copies))
     lead = copies[spec.output.name]
     if lead.bits is None:
         lead = replace(lead, bits=most_vector(spec) * spec.output.dtype.bits)
         why = f"a thread has pairs of neighbours along {n}, where sizes and alignment let it move them at once"
         report.infer(why, "schedule", "copies", spec.output.name, "bits")
-    copies[spec.output.name] = lead
-    spec = replace(spec, schedule=replace(spec.schedule, copies=copies))
+    spec = replace(spec, schedule=replace(spec.schedule, copies=copies | {spec.output.name: lead}))
     vector, major = vector_of(spec), spec.output.major
     assert major is not None
     what = f"accesses of {vector} elements of {spec.output.name} along {major}"
     spec = require_divisible(spec, report, major, vector, what)
     for tensor in passing(spec):
         assert tensor.major is not None
+        if stands_anywhere(spec, tensor):
+            continue  # rows of the workspace are padded
         why = f"tensor maps store whole {ALIGN} bytes of {tensor.name}"
         spec = require_divisible(spec, report, tensor.major, ALIGN // tensor.dtype.bytes, why)
     return spec

@@ -73,6 +73,7 @@ class WarpspecializedPlan(PointwisePlan):
     consumer_registers: int
     stage_bytes: int  # that a barrier expects of the loads of one tile
     empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
+    padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
 
     @property

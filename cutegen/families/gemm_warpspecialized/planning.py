@@ -18,6 +18,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     shared_by,
     smem_bytes,
     stage_bytes,
+    stands_anywhere,
     swizzle_of,
     threads_of,
     tile_of,
@@ -76,6 +77,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         consumer_registers=warps.registers["consumer"],
         stage_bytes=stage_bytes(spec),
         empty_sum=product.k not in spec.static,
+        padded=tuple(t for t in spec.tensors if stands_anywhere(spec, t)),
         tile_order=tile_order(spec),
     )
 

@@ -115,6 +115,12 @@ def passing(spec: Spec) -> tuple[Tensor, ...]:
     return tuple(t for t in spec.outputs if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
 
 
+def stands_anywhere(spec: Spec, tensor: Tensor) -> bool:
+    """Whether a call brings a tensor to a workspace, or from there, where it does not stand as tensor maps take it."""
+    copy = spec.schedule.copies.get(tensor.name)
+    return copy is not None and copy.misaligned == "workspace"
+
+
 def piece_bytes(spec: Spec, tensor: Tensor) -> int:
     """Bytes of shared memory of what a warpgroup stores at a time of an output."""
     copy = spec.schedule.copies[tensor.name]
@@ -172,10 +178,13 @@ def accumulators(spec: Spec) -> int:
 
 
 def most_vector(spec: Spec) -> int:
-    """Elements of the output that a thread may store at once: it has pairs of neighbours along n."""
+    """Elements of the output that a thread may store at once: it has pairs of neighbours along n.
+
+    One that passes shared memory is not stored by threads, which load other tensors as they would store it.
+    """
     output, n = spec.output, product_of(spec).n
     paired = output.major == n and known_divisor(spec, n) % 2 == 0
-    return min(2, fitting_elements(spec, output)) if paired else 1
+    return (2 if output in passing(spec) else min(2, fitting_elements(spec, output))) if paired else 1
 
 
 def vector_of(spec: Spec) -> int:

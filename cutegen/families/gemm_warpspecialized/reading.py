@@ -99,6 +99,8 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
         ctx.say("CG203", f"`{tensor}` has no copy of its own", *where, key=True, help=help)
         return
     wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != compute.targets[0]))
+    if copy.atom == "universal" and copy.misaligned is not None:
+        ctx.say("CG203", f"`{tensor}` is stored from registers, wherever it stands", *where, "misaligned", key=True)
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
     for word in wrong:
         if getattr(copy, word) is not None:

@@ -20,6 +20,7 @@ CopyAtom = Literal["tma", "universal"]
 Multicast = Literal["cluster", "none"]
 Kind = Literal["grid", "persistent"]
 Launch = Literal["dependent", "serial"]
+Misaligned = Literal["refuse", "workspace"]
 MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
 
 
@@ -78,6 +79,12 @@ class Copy:
     )
     stages: int | None = key(
         Integer(1, 16), "Buffers of each warpgroup, of so many columns: one is written while others are being stored."
+    )
+    misaligned: Misaligned | None = key(
+        Choice(get_args(Misaligned)),
+        "What a call does with a tensor whose address or rows do not stand at multiples of 16 bytes, as tensor maps "
+        "take them: `refuse` it, or copy it to a `workspace` of the call's own, where rows are padded; an output is "
+        "copied from there.",
     )
     bits: int | None = key(Choice(WIDTHS), "Width of one access from registers in bits.")
 

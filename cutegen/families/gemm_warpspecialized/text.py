@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
-from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import DEPTH_BYTES
+from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
 
 
@@ -36,6 +36,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         parameters=tuple(parameters),
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for side in plan.sides for t in side.tensors},
         limits=_limits(plan),
+        padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in plan.passing), "warpgroup"),
     )
 

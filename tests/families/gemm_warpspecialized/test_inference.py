@@ -121,12 +121,15 @@ def test_outputs_pass_shared_memory_where_tensor_maps_can_store_them() -> None:
     assert (pingpong.columns, pingpong.buffers, pingpong.consumer_registers) == (64, 4, 240)
     wide, _ = planned(HEAD.replace("dtype: bf16, role", "dtype: f32, role"))
     assert (wide.columns, wide.passing[0].swizzle) == (32, 128)
-    direct, _ = planned(HEAD.replace("role", "align: 2, role"))
+    direct, _ = planned(HEAD + "  copies: {C: {atom: universal}}\n")
     assert not direct.passing and direct.pointwise.masked == ("M", "N")
     assert not planned(HEAD + "  tiler: {N: 8}\n")[0].passing
     # Tensor maps store whole 16 bytes: sizes of which rows are no multiple go another way
-    assert plan.spec.divisible == {"N": 8} and wide.spec.divisible == {"N": 4}
-    assert not planned(HEAD + "divisible: {N: 2}\n")[0].passing and not planned(HEAD + "static: {N: 100}\n")[0].passing
+    refusing = HEAD.replace("role", "align: 16, role")
+    assert planned(refusing)[0].spec.divisible == {"N": 8} and not plan.spec.divisible
+    assert planned(refusing.replace("dtype: bf16, align", "dtype: f32, align"))[0].spec.divisible == {"N": 4}
+    for sizes in ("divisible: {N: 2}\n", "static: {N: 100}\n"):
+        assert not planned(refusing + sizes)[0].passing and planned(HEAD + sizes)[0].passing
 
 
 def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
@@ -135,8 +138,10 @@ def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
     def alignments(more: str) -> list[int | None]:
         return [tensor.align for tensor in planned(HEAD + more)[0].spec.tensors]
 
-    direct = "  copies: {C: {atom: universal}}\n"
-    assert alignments("") == [16, 16, 16]
+    refused = "A: {misaligned: refuse}, B: {misaligned: refuse}"
+    direct = f"  copies: {{{refused}, C: {{atom: universal}}}}\n"
+    assert alignments("") == [2, 2, 2]  # what stands elsewhere is copied
+    assert alignments(f"  copies: {{{refused}, C: {{misaligned: refuse}}}}\n") == [16, 16, 16]
     assert alignments(direct) == [16, 16, 2]
     assert alignments(direct + "divisible: {N: 2}\n") == [16, 16, 4]
 
@@ -313,12 +318,12 @@ def test_the_names_that_kernels_call_their_own_are_all_known() -> None:
 
 
 def test_each_case_that_a_kernel_is_verified_on_tells_something_of_it() -> None:
-    plan, _ = planned(HEAD)
+    plan, _ = planned(HEAD.replace("bf16", "bf16, align: 16"))
     assert [case.name for case in derive_cases(plan)] == [
         *("tile integers", "all one less", "all one more", "all 1", "primes", "tiles in turn", "K = 0"),
         *("K below a tile", "K 1 tiles", "K 5 tiles and 1", "offset primes", "special values", "M = 0", "N = 0"),
     ]
-    masked, _ = planned(HEAD.replace("role", "align: 2, role"))
+    masked, _ = planned(HEAD + "  copies: {C: {atom: universal}}\n")
     assert {"M one less", "M = 1", "N one more", "offset residue"} <= {case.name for case in derive_cases(masked)}
 
 

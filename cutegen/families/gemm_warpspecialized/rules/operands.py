@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm_warpspecialized.product import ALIGN, product_of
+from cutegen.families.gemm_warpspecialized.product import ALIGN, product_of, stands_anywhere
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.lint.rule import Say
 
@@ -42,10 +42,11 @@ def mapped(spec: Spec, say: Say) -> None:
                 "dtype",
                 help=f"write `dtype: {TYPES[0].value}`, or `mma: {{atom: fma}}`",
             )
-        elif tensor.align is not None and tensor.align % ALIGN:
+        elif tensor.align is not None and tensor.align % ALIGN and not stands_anywhere(spec, tensor):
             message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
             notes = ("its address and the distances of its rows are meant",)
-            say(message, "tensors", tensor.name, "align", notes=notes, help=f"write `align: {ALIGN}`")
+            help = f"write `align: {ALIGN}`, or `misaligned: workspace` in its copy"
+            say(message, "tensors", tensor.name, "align", notes=notes, help=help)
         if tensor.dtype.is_f8 and tensor.major not in (None, k):
             kind = tensor.dtype.value
             message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} takes what is along {k}"

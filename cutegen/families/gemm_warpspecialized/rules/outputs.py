@@ -9,6 +9,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     is_sound,
     passing,
     product_of,
+    stands_anywhere,
     tile_of,
 )
 from cutegen.families.gemm_warpspecialized.schedule import Spec
@@ -31,7 +32,9 @@ def passed(spec: Spec, say: Say) -> None:
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
         if tensor in through:
-            wrong = _refused(tensor, say) or _in_pieces(spec, tensor, say) or _unlike(spec, tensor, through[0], say)
+            wrong = (
+                _refused(spec, tensor, say) or _in_pieces(spec, tensor, say) or _unlike(spec, tensor, through[0], say)
+            )
         else:
             wrong = _without(spec, tensor, say)
         if wrong:
@@ -48,15 +51,16 @@ def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
     return False
 
 
-def _refused(tensor: Tensor, say: Say) -> bool:
+def _refused(spec: Spec, tensor: Tensor, say: Say) -> bool:
     """Says that an output is of a type that does not pass shared memory, or does not stand as tensor maps take it."""
     if tensor.dtype.bits not in PASSING_BITS:
         message = f"`{tensor.name}` is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
         say(message, "schedule", "copies", tensor.name, "atom", help="write `atom: universal`")
         return True
-    if tensor.align is not None and tensor.align % ALIGN:
+    if tensor.align is not None and tensor.align % ALIGN and not stands_anywhere(spec, tensor):
         message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
-        say(message, "tensors", tensor.name, "align", help=f"write `align: {ALIGN}`, or `atom: universal`")
+        help = f"write `align: {ALIGN}`, `misaligned: workspace` or `atom: universal`"
+        say(message, "tensors", tensor.name, "align", help=help)
         return True
     return False
 
