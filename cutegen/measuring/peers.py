@@ -124,7 +124,7 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
 def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Scaled | None:
     """What torch._scaled_mm is asked for, if one call of it computes all of `compute`; None otherwise."""
     matmul, output = spec.compute.matmul, spec.output
-    if matmul is None or len(spec.outputs) > 1 or output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
+    if matmul is None or len(spec.compute.products) > 1 or output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
         return None
     if not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
         return None

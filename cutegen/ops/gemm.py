@@ -156,9 +156,9 @@ targets: [sm_80, sm_90a]
         assert dtype is not None
         factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
-        text = f"{a} @ {b}.T"
         if not widened and factors[0].dtype.is_f8:
             return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
+        text = f"{a} @ {b}.T"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
 
     def expected(self, plan: Plan) -> Expected:

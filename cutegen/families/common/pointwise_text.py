@@ -50,6 +50,7 @@ class OperandText:
     result: str  # what the registers of the result are like
     memory: str  # where the result is copied to
     truth: str  # a bool is a byte in memory: what turns it into a condition
+    held: bool = False  # whether registers have all of it already, of which a slice's part is taken
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from cutegen.analysis.proof import Buffer
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import ROWS, accumulator_layout
+from cutegen.families.gemm_warpspecialized.product import ROWS, accumulator_layout, row_layout
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -25,6 +25,9 @@ def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
 
 def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
     strides = strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))
+    layout = accumulator_layout(plan.groups, plan.tile[plan.n], (strides[0], strides[1]), plan.row_blocks)
+    if plan.held(o):
+        layout = row_layout(plan.groups, strides[0], plan.row_blocks)
     return Access(
         f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
         o.tensor.name,
@@ -32,7 +35,7 @@ def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "writ
         "global",
         kind,
         o.vector,
-        accumulator_layout(plan.groups, plan.tile[plan.n], (strides[0], strides[1]), plan.row_blocks),
+        layout,
         ("schedule", "copies", plan.spec.output.name, "bits"),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutegen.families.common.pointwise import PointwisePlan
+from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS
 from cutegen.language.model import Tensor
 
@@ -119,6 +119,12 @@ class WarpspecializedPlan(PointwisePlan):
     def pieces(self) -> int:
         """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
         return self.row_blocks * (self.tile[self.n] // self.columns) if self.columns else 0
+
+    def held(self, operand: Operand) -> bool:
+        """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""
+        dtype = operand.tensor.dtype
+        whole = dtype.is_float and dtype.bits > 8  # others have registers of their own kind
+        return whole and operand.read and not operand.write and self.n not in operand.tensor.shape
 
     def passes(self, tensor: Tensor) -> bool:
         return any(x.tensor.name == tensor.name for x in self.passing)

@@ -207,6 +207,12 @@ def accumulator_layout(groups: int, columns: int, strides: tuple[int, int], bloc
     return Layout(((4, 8, 4 * groups), (*sizes, *more)), ((2 * n, m, 16 * m), (*steps, *apart)))
 
 
+def row_layout(groups: int, stride: int, blocks: int = 1) -> Layout:
+    """(thread, value) of the same warpgroups to their threads' rows, which are `stride` apart."""
+    rows, apart = ((2, blocks), (8 * stride, ROWS * groups * stride)) if blocks > 1 else ((2,), (8 * stride,))
+    return Layout(((4, 8, 4 * groups), rows), ((0, stride, 16 * stride), apart))
+
+
 def is_sound(spec: Spec) -> bool:
     """Whether the tile is one that warpgroups can make; what is not filled in yet passes."""
     schedule, product = spec.schedule, product_of(spec)

@@ -30,7 +30,24 @@ LOCALS = (
         "tiles_n",
     ),
     *("tile", "step", "turn", "before", "k_tile", "k_tiles", "k_block", "m_tile", "n_tile", "acc", "parts", "part"),
-    *("group", "thr", "peer", "other", "piece", "buffer", "rotation", "row", "column", "op", "part_mma", "tiled_mma"),
+    *(
+        "group",
+        "thr",
+        "peer",
+        "other",
+        "piece",
+        "buffer",
+        "rotation",
+        "row",
+        "column",
+        "op",
+        "rows",
+        "places",
+        "i",
+        "every_column",
+        "part_mma",
+        "tiled_mma",
+    ),
 )
 
 

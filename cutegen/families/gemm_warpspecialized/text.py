@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
-from cutegen.families.common.pointwise_text import Through, pointwise_context
+from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
@@ -120,9 +121,22 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     found = pointwise_context(plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n))
-    loaded = [o.tensor.name for o in found["loaded"]]
-    direct = [o for o in found["operands"] if o.tensor.name in loaded or o.tensor.name not in through]
-    return found | {"direct": direct}
+    held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
+    loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
+    read = [o.tensor.name for o in loaded if not o.held]
+    direct = [o for o in found["operands"] if o.tensor.name in read or o.tensor.name not in (*through, *held)]
+    masked = plan.pointwise.masked
+    return found | {
+        "loaded": loaded,
+        "direct": direct,
+        "masked": masked if direct else (),  # what is held has predicates of its own
+        "narrow_widths": narrow_widths(
+            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name not in held], plan.pointwise.vector
+        ),
+        "held": [o for o in loaded if o.held],
+        "rows_masked": plan.m in masked,
+        "row_values": f"((2, 2, BLK_{plan.n.upper()} // 8), {plan.row_blocks}, 1)",
+    }
 
 
 def _parts(plan: WarpspecializedPlan) -> dict[str, str]:
@@ -181,6 +195,12 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     }
 
 
+def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
+    """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
+    a, b = _type(plan.a.tensor), _type(plan.b.tensor)
+    return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
+
+
 def _stacked(side: Side, blocks: dict[str, str]) -> str:
     """The extent of an operand's tile in shared memory along its mode of the output."""
     return f"PRODUCTS * {blocks[side.mode]}" if len(side.tensors) > 1 else blocks[side.mode]
@@ -213,12 +233,6 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
 
 def _each(plan: WarpspecializedPlan) -> str:
     return " for each product" if plan.products > 1 else ""
-
-
-def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
-    """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
-    a, b = _type(plan.a.tensor), _type(plan.b.tensor)
-    return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
 
 
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
@@ -254,9 +268,9 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
     return {
         "name": name,
+        "type": _type(side.tensor),
         "names": [tensor.name for tensor in side.tensors],
         "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
-        "type": _type(side.tensor),
         "box": box,
         "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, STAGES)",
         "order": str(order),

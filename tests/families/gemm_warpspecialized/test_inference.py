@@ -289,6 +289,10 @@ def test_what_has_no_columns_is_read_by_element() -> None:
     plan, _ = planned(scaled)
     assert [plan.spec.tensor(name).align for name in "ST"] == [4, 8]
     assert {o.tensor.name: o.vector for o in plan.pointwise.operands} == {"S": 1, "T": 2, "C": 2}
+    once, each = FAMILY.accesses(plan)  # C is stored by tensor maps
+    assert (once.tensor, each.tensor) == ("S", "T") and mode_sizes(once.layout) == (256, 2)
+    threads, values = ([*offsets(layout_mode(once.layout, i))] for i in (0, 1))
+    assert [threads[5] + v for v in values] == [1, 9] and threads[130] == 64
 
 
 def test_the_names_that_kernels_call_their_own_are_all_known() -> None:

@@ -171,6 +171,46 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     assert outcomes(made, tmp_path, made.text.replace(old, new), cases)
 
 
+SCALES = """\
+  R: {shape: [M], dtype: f32}
+  V: {shape: [N], dtype: bf16}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compute", "schedule", "more"),
+    [
+        ("(A @ B.T) * R", "", ""),
+        ("(A @ B.T) * R", "  cluster: {M: 1}\n", "divisible: {M: 128}\n"),
+        ("where(coord(M) > 3, A @ B.T, 0) * R + V", "  tiler: {M: 256, N: 32, K: 32}\n", ""),
+        ("(A @ B.T) * V", "  tiler: {M: 32, N: 64, K: 32}\n  mma: {atom: wgmma, rows: N}\n", ""),
+        ("(A @ B.T) * R + V", "  copies: {C: {atom: universal}}\n  warps: {roles: pingpong}\n", ""),
+    ],
+)
+def test_what_is_the_same_along_columns_is_loaded_once(compute: str, schedule: str, more: str, tmp_path: Path) -> None:
+    read = "".join(line + "\n" for line in SCALES.splitlines() if f" {line.strip()[0]}" in compute)
+    tiler = "" if "tiler" in schedule else "  tiler: {M: 128, N: 64, K: 32}\n"
+    mma = "" if "mma" in schedule else "  mma: {atom: wgmma}\n"
+    text = f"""\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: bf16}}
+  B: {{shape: [N, K], dtype: bf16}}
+{read}  C: {{shape: [M, N], dtype: bf16, role: out}}
+compute: C = {compute}
+schedule:
+{tiler}{mma}{schedule}{more}"""
+    made = generate(text, "specs/x.yaml").modules[0]
+    assert made.text.count("rows = cute.make_rmem_tensor") == 1
+    cases = (
+        Case("ragged", "", {"M": 256 if more else 301, "N": 88, "K": 72}, "padded", "integers"),
+        Case("random", "", {"M": 128 if more else 3, "N": 64, "K": 40}, "offset", "random", 1),
+    )
+    assert outcomes(made, tmp_path, cases=cases) == []
+
+
 def of_8_bits(a: str = "f8e4m3", b: str = "f8e4m3", schedule: str = "", c: str = "bf16") -> Module:
     schedule += "" if "mma" in schedule else "  tiler: {M: 128, N: 64, K: 64}\n  mma: {atom: wgmma}\n"
     text = f"""\
@@ -219,7 +259,8 @@ F8_MISTAKES = {
     "all steps multiply the first": ("tCrA[None, None, k_block, stage]", "tCrA[None, None, 0, stage]"),
     "half of the bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 6144"),
     "the last step is left out": ("cute.size(tCrA, mode=[2])", "cute.size(tCrA, mode=[2]) - 1"),
-    "the first row is scaled as all": ("r = tCrR.load().reshape((SLICE,))", "r = tCrR.load().reshape((SLICE,))[0]"),
+    "a scale goes along columns": ("stride=((0, 1, 0), 2, 0)", "stride=((1, 0, 0), 2, 0)"),
+    "scales of rows beyond the end are loaded": ("if places[i][0] < mC.shape[0]:", "if mC.shape[0] > 0:"),
     "a scale is left out": ("                    x0 = product * r * v", "                    x0 = product * r"),
 }
 
