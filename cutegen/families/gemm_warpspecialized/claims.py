@@ -41,7 +41,9 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
 
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     name = plan.spec.output.name
-    direct = [o.tensor.name for o in plan.pointwise.operands if o.read or not plan.passes(o.tensor)]
+    guarded = {o.tensor.name for o in plan.pointwise.operands if plan.held(o) and plan.rows_masked}
+    accessed = [o.tensor for o in plan.pointwise.operands if o.read or not plan.passes(o.tensor)]
+    direct = [tensor.name for tensor in accessed if mode in tensor.shape and tensor.name not in guarded]
     because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
     where = ("schedule", "predication", mode)

@@ -51,6 +51,13 @@ class Passing:
         return self.tensor.dtype.bits == 16
 
 
+def is_held(operand: Operand, n: str) -> bool:
+    """Whether a thread loads what the epilogue reads once for all its columns, along n: it is the same along them."""
+    dtype = operand.tensor.dtype
+    whole = dtype.is_float and dtype.bits > 8  # others have registers of their own kind
+    return whole and operand.read and not operand.write and n not in operand.tensor.shape
+
+
 @dataclass(frozen=True, kw_only=True)
 class WarpspecializedPlan(PointwisePlan):
     """A gemm whose first warpgroup loads and whose others multiply."""
@@ -74,6 +81,7 @@ class WarpspecializedPlan(PointwisePlan):
     stage_bytes: int  # that a barrier expects of the loads of one tile
     empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
     padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
+    rows_masked: bool  # whether what a thread holds of its rows is loaded under predicates of its own
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
 
     @property
@@ -122,9 +130,7 @@ class WarpspecializedPlan(PointwisePlan):
 
     def held(self, operand: Operand) -> bool:
         """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""
-        dtype = operand.tensor.dtype
-        whole = dtype.is_float and dtype.bits > 8  # others have registers of their own kind
-        return whole and operand.read and not operand.write and self.n not in operand.tensor.shape
+        return is_held(operand, self.n)
 
     def passes(self, tensor: Tensor) -> bool:
         return any(x.tensor.name == tensor.name for x in self.passing)

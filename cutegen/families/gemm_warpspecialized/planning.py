@@ -7,7 +7,7 @@ from cutegen.expressions.parsing import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
-from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan, is_held
 from cutegen.families.gemm_warpspecialized.product import (
     GRANULE,
     accumulators,
@@ -39,17 +39,19 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     statements = annotate(spec.compute, types, Dtype.f32)
     read, vector, through = names_read(statements), vector_of(spec), passing(spec)
-    guarded = any(t.name in read for t in spec.tensors) or any(t not in through for t in spec.outputs)
-    masked = tuple(mode for mode in (product.m, product.n) if guarded and schedule.predication[mode] == "mask")
+    moved = (t for t in spec.tensors if t.name in read or t in spec.outputs)
+    operands = tuple(operand(spec, t, vector, t.name in read) for t in moved)
+    direct = [o.tensor for o in operands if not is_held(o, product.n) and (o.read or o.tensor not in through)]
+    guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication[mode] == "mask"}
+    masked = tuple(mode for mode in (product.m, product.n) if mode in guarded)
+    held = any(is_held(o, product.n) for o in operands)
     return WarpspecializedPlan(
         spec=spec,
         threads=threads_of(schedule),
         tile=schedule.tiler,
         statements=statements,
         pointwise=Pointwise(
-            operands=tuple(
-                operand(spec, t, vector, t.name in read) for t in spec.tensors if t.name in read or t in spec.outputs
-            ),
+            operands=operands,
             values=accumulators(spec) // len(product.stacked),
             vector=vector,
             masked=masked,
@@ -78,6 +80,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         stage_bytes=stage_bytes(spec),
         empty_sum=product.k not in spec.static,
         padded=tuple(t for t in spec.tensors if stands_anywhere(spec, t)),
+        rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
     )
 

@@ -125,16 +125,13 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
     read = [o.tensor.name for o in loaded if not o.held]
     direct = [o for o in found["operands"] if o.tensor.name in read or o.tensor.name not in (*through, *held)]
-    masked = plan.pointwise.masked
     return found | {
         "loaded": loaded,
         "direct": direct,
-        "masked": masked if direct else (),  # what is held has predicates of its own
         "narrow_widths": narrow_widths(
             plan.spec, [o for o in plan.pointwise.operands if o.tensor.name not in held], plan.pointwise.vector
         ),
         "held": [o for o in loaded if o.held],
-        "rows_masked": plan.m in masked,
         "row_values": f"((2, 2, BLK_{plan.n.upper()} // 8), {plan.row_blocks}, 1)",
     }
 
