@@ -123,13 +123,31 @@ def _rounds(prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int) -
         order = [*prepared[turn:], *prepared[:turn]]
         for p, us in zip(order, watch.time([p.recording for p in order]), strict=True):
             times[p.name].append(us / p.launches)
-    return {name: summary(values) for name, values in times.items()}
+    return {
+        name: summary(values, [other for key, other in times.items() if key != name]) for name, values in times.items()
+    }
 
 
-def summary(values: Sequence[float]) -> Timing:
-    """The median of a few times, and their spread. Raises ValueError for fewer than two."""
+def summary(values: Sequence[float], others: Sequence[Sequence[float]] = ()) -> Timing:
+    """The median of a few times, and their spread. Raises ValueError for fewer than two.
+
+    `others` are the times of other contenders in the same rounds. What makes all of those slower in a round is the GPU,
+    whose clock falls as it takes more power than it may: where the times over that are steadier, their spread counts.
+    """
     if len(values) < 2:
         raise ValueError("a spread takes at least two rounds")
-    middle = statistics.median(values)
+    spread = _spread(values)
+    if others:
+        usual = [statistics.median(other) for other in others]
+        common = [
+            statistics.geometric_mean(us / most for us, most in zip(turn, usual, strict=True))
+            for turn in zip(*others, strict=True)
+        ]
+        spread = min(spread, _spread([us / factor for us, factor in zip(values, common, strict=True)]))
+    return Timing(statistics.median(values), spread, len(values))
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The distance from the 10th to the 90th percentile, over the median."""
     tenths = statistics.quantiles(values, n=10, method="inclusive")
-    return Timing(middle, (tenths[-1] - tenths[0]) / middle, len(values))
+    return (tenths[-1] - tenths[0]) / statistics.median(values)

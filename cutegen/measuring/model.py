@@ -20,7 +20,8 @@ class Timing:
     """The time of a call.
 
     `us` is the median in microseconds; `spread` is the distance from the 10th to the 90th percentile of the rounds,
-    over the median; `rounds` is how many there were.
+    over the median, of the times or, if that is less, of what they are over those of others in the same round; `rounds`
+    is how many there were.
     """
 
     us: float

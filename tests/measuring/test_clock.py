@@ -100,6 +100,16 @@ def test_a_drift_of_the_clock_hits_all_contenders_alike() -> None:
     assert timings["b"].us / timings["a"].us == pytest.approx(2.0, rel=1e-3)
 
 
+def test_a_clock_that_falls_for_all_alike_is_no_spread() -> None:
+    """Large products take more power than there is: the clock wanders, but what is faster stays so."""
+    clock = [1 + 0.1 * (number % 7) / 7 for number in range(28)]
+    one, other = [100 * x for x in clock], [110 * x for x in clock]
+    assert summary(one).spread > 0.05 and summary(one, [other]).spread == pytest.approx(0, abs=1e-9)
+    noisy = [110 * x * (1 + 0.1 * (number % 3)) for number, x in enumerate(clock)]
+    assert summary(noisy, [one]).spread > 0.15  # of its own
+    assert summary([100.0] * 28, [noisy]).spread == 0
+
+
 def test_a_wide_spread_is_measured_once_more_with_more_rounds() -> None:
     noise = random.Random(1)
     watch = FakeWatch(lambda name, number: noise.uniform(5_000, 20_000) if name == "b" else 10_000)
