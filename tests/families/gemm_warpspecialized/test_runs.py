@@ -129,7 +129,7 @@ MISTAKES = {
     "a product does not wait for its tile": ("                cute.arch.mbarrier_wait(full + stage, turn % 2)\n", ""),
     "fewer bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 8192"),
     "more bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 16384"),
-    "no zeros where there is nothing to sum": ("                acc.fill(0.0)", "                acc.fill(1.0)"),
+    "no zeros where there is nothing to sum": ("acc.fill(0.0)", "acc.fill(1.0)"),
     "the sum of the tile before goes on": ("            tiled_mma.set(warpgroup.Field.ACCUMULATE, False)\n", ""),
     "all steps multiply the first": ("tCrB[None, None, k_block, stage]", "tCrB[None, None, 0, stage]"),
     "both blocks take the tile of one": (
