@@ -103,7 +103,7 @@ def settle(prepared: Sequence[Prepared[R]], watch: Stopwatch[R]) -> float:
 def interleaved(
     prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int = ROUNDS, limit: float = SPREAD_LIMIT
 ) -> dict[str, Timing]:
-    """Times contenders; gives their times by name. In each round all of them run, each time another one first.
+    """Times contenders; gives their times by name. In each round all of them run, in another order (see `balanced`).
 
     Where a spread is above `limit`, everything is measured once more with `MORE` times the rounds, and that counts; the
     caller refuses what is above it still.
@@ -118,14 +118,25 @@ def interleaved(
 
 def _rounds(prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int) -> dict[str, Timing]:
     times: dict[str, list[float]] = {p.name: [] for p in prepared}
+    orders = balanced(len(prepared))
     for number in range(rounds):
-        turn = number % len(prepared)
-        order = [*prepared[turn:], *prepared[:turn]]
+        order = [prepared[i] for i in orders[number % len(orders)]]
         for p, us in zip(order, watch.time([p.recording for p in order]), strict=True):
             times[p.name].append(us / p.launches)
     return {
         name: summary(values, [other for key, other in times.items() if key != name]) for name, values in times.items()
     }
+
+
+def balanced(count: int) -> list[list[int]]:
+    """Orders of so many contenders, of which each has every place, and runs behind each other one, equally often.
+
+    So the clock and the heat that one of them leaves behind are no advantage of another. Source: Williams, Experimental
+    designs balanced for the estimation of residual effects of treatments (1949).
+    """
+    first = [(i + 1) // 2 if i % 2 else (count - i // 2) % count for i in range(count)]
+    orders = [[(i + turn) % count for i in first] for turn in range(count)]
+    return orders + [order[::-1] for order in orders] if count % 2 and count > 1 else orders
 
 
 def summary(values: Sequence[float], others: Sequence[Sequence[float]] = ()) -> Timing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from measuring_kit import FakeWatch, steady
 
 from cutegen.measuring import clock
-from cutegen.measuring.clock import Contender, interleaved, prepare, settle, summary
+from cutegen.measuring.clock import Contender, balanced, interleaved, prepare, settle, summary
 
 
 def contender(name: str, sets: int = 1) -> Contender:
@@ -85,10 +86,21 @@ def test_each_round_has_all_and_another_one_first() -> None:
     before = len(watch.order)
     timings = interleaved(ready, watch, rounds=6)
     rounds = ["".join(watch.order[i : i + 3]) for i in range(len(watch.order) - 18, len(watch.order), 3)]
-    assert rounds == ["abc", "bca", "cab"] * 2
+    assert all(sorted(order) == ["a", "b", "c"] for order in rounds)
+    assert sorted(order[0] for order in rounds) == ["a", "a", "b", "b", "c", "c"]
     assert len(watch.order) - before > 18, "they ran before, to settle the clocks"
     assert {name: t.us for name, t in timings.items()} == dict.fromkeys("abc", pytest.approx(10.0))
     assert all(t.rounds == 6 for t in timings.values())
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_each_contender_runs_in_each_place_and_behind_each_other_one_equally_often(count: int) -> None:
+    orders = balanced(count)
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    places = Counter((place, one) for order in orders for place, one in enumerate(order))
+    behind = Counter(pair for order in orders for pair in zip(order, order[1:], strict=False))
+    assert len(set(places.values())) == 1 and len(places) == count * count
+    assert len(set(behind.values())) <= 1 and len(behind) == count * (count - 1)
 
 
 def test_a_drift_of_the_clock_hits_all_contenders_alike() -> None:
