@@ -64,7 +64,7 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
         if not lanes.clean([pointer.slot for pointer in pointers], here):
             return np.zeros_like(here)
         first = by_warp(lanes, here).argmax(axis=1)
-        alike = by_warp(lanes, here)
+        alike = by_warp(lanes, here).copy()
         for get in (*box.coordinates, *(pointer.base for pointer in pointers)):
             values = by_warp(lanes, get(lanes))
             alike &= values == values[np.arange(len(values)), first][:, None]
