@@ -11,7 +11,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import WARP, Mask, first_lane
+from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
@@ -24,7 +24,7 @@ def by_warp(lanes: Lanes, value: Array) -> Array:
     Threads that the last warp of a block lacks hold zeros.
     """
     threads, blocks = lanes.shape
-    value = np.broadcast_to(value, lanes.shape)
+    value = spread(value, lanes.shape)
     warps = -(-threads // WARP)
     if threads % WARP:
         value = np.concatenate([value, np.zeros((warps * WARP - threads, blocks), value.dtype)])

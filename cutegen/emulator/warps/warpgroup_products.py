@@ -402,4 +402,4 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
     with np.errstate(all="ignore"):
         total = (start + parts).astype(np.float32)
     products.held[rows, warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
-    lanes.lose([slot for slot, some in zip(form.slots, resting, strict=True) if some.any()], mask)
+    lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
