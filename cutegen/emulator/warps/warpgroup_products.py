@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.arithmetic.formats import NAN32, widen_bf16
+from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.clocks import Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.poison import poisoned_lanes
@@ -37,7 +37,7 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, taking_part
-from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
+from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of, widened
 
 _MOST_GROUPS = 7
 """That a wait may leave."""
@@ -360,16 +360,7 @@ def _read_matrix(lanes: Lanes, places: Places, form: _Form, lane: tuple[int, int
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
     held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
     raw = held.reshape(-1).view({2: np.uint16, 4: np.uint32}[form.itemsize])[places.where // form.itemsize]
-    return _Matrix(places, rows, _widened(raw, form.kind))
-
-
-def _widened(raw: Array, kind: str) -> Array:
-    """The bits of elements as float64."""
-    if kind == "tf32":
-        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-    if kind == "bf16":
-        return widen_bf16(raw).astype(np.float64)
-    return raw.view(np.float16).astype(np.float64)
+    return _Matrix(places, rows, widened(raw, form.kind))
 
 
 def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
