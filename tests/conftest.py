@@ -5,6 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from compiling_kit import Compiler
 
 # Tests run side by side, a process a core: threads of torch would only wait for each other there.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,3 +28,17 @@ def pytest_collection_finish() -> None:
     a tenth of the time in which a kernel compiles, most of which stays."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
+    """What compiles jobs as `compile_all` does, for tests of what comes out: in one process, which waits from one test
+    for the next, and each job once in the whole run."""
+    from cutegen.compiling import Cache, compile_all
+    from cutegen.compiling.pool import TIMEOUT, worker_setup
+    from cutegen.workers import Crew
+
+    folder = tmp_path_factory.getbasetemp()
+    cache = Cache(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+    with Crew(worker_setup(TIMEOUT)) as crew:
+        yield lambda jobs: compile_all(jobs, cache=cache, crew=crew)

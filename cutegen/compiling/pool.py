@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from cutegen.compiling.artefact import Artefact
 from cutegen.compiling.cache import Cache
@@ -24,12 +25,13 @@ def compile_all(
     cache: Cache | None = None,
     on_done: Callable[[Job, Outcome], None] | None = None,
     timeout: float = TIMEOUT,
+    crew: Crew | None = None,
 ) -> list[Outcome]:
     """Compiles every job; the outcomes come in the order of the jobs.
 
     Everything else is as `compile_until` has it.
     """
-    outcomes = compile_until(jobs, workers=workers, cache=cache, on_done=on_done, timeout=timeout)
+    outcomes = compile_until(jobs, workers=workers, cache=cache, on_done=on_done, timeout=timeout, crew=crew)
     return [outcome for outcome in outcomes if outcome is not None]  # without an end of time, every one
 
 
@@ -41,6 +43,7 @@ def compile_until(
     cache: Cache | None = None,
     on_done: Callable[[Job, Outcome], None] | None = None,
     timeout: float = TIMEOUT,
+    crew: Crew | None = None,
 ) -> list[Outcome | None]:
     """Compiles jobs, the first ones first, until a time by `time.monotonic` (None: all of them).
 
@@ -48,7 +51,8 @@ def compile_until(
 
     There are `workers` processes at most (None: one a processor), never more than jobs that the cache does not answer,
     and none at all if it answers them all. `on_done` is called in the calling thread as each job ends. `timeout` is in
-    seconds for one job.
+    seconds for one job. A `crew` of workers that compile, which stays after that, does the jobs in the place of others,
+    with its own number of workers and timeout.
 
     What goes wrong in a job is its outcome. An exception of `on_done`, KeyboardInterrupt and what keeps a process from
     being started at all, or from writing its temporary files (OSError), are raised, after every worker was killed.
@@ -74,8 +78,9 @@ def compile_until(
             waiting.append(index)
     if waiting:
         try:
-            with Crew(worker_setup(timeout), min(workers or processors(), len(waiting))) as crew:
-                for number, ending in crew.run([jobs[index] for index in waiting], until):
+            most = min(workers or processors(), len(waiting))
+            with Crew(worker_setup(timeout), most) if crew is None else nullcontext(crew) as busy:
+                for number, ending in busy.run([jobs[index] for index in waiting], until):
                     index = waiting[number]
                     outcome = _outcome(jobs[index], ending)
                     if cache is not None and isinstance(outcome, Compiled):

@@ -39,7 +39,13 @@ def first_lane(bad: Array, shape: tuple[int, int]) -> tuple[int, int]:
 
 def value_at(value: Array, lane: tuple[int, int], shape: tuple[int, int]) -> int:
     """The value that a lane (thread, block) has, as a whole number. `shape` is that of all lanes."""
-    return int(np.broadcast_to(value, shape)[lane])
+    value = np.asarray(value)
+    if not value.ndim:
+        return int(value)
+    if value.ndim == 1:
+        return int(np.broadcast_to(value, shape)[lane])
+    threads, blocks = value.shape
+    return int(value[lane[0] if threads > 1 else 0, lane[1] if blocks > 1 else 0])
 
 
 def spread(value: Array, shape: tuple[int, ...]) -> Array:

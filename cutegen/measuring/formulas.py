@@ -62,7 +62,7 @@ class Recognised:
 _CROSS_ENTROPY = ("z = X - max(X, N)", "e = exp(z)", "s = sum(e, N)", "hit = coord(N) == target")
 _GATED_BWD = {"dY": "MN", "G": "MN", "U": "MN"}, {"dG": "MN", "dU": "MN"}
 FORMULAS = (
-    Formula("gemm", {"A": "MK", "B": "NK"}, {"C": "MN"}, ("C = A @ B.T",)),
+    Formula("matrix_product", {"A": "MK", "B": "NK"}, {"C": "MN"}, ("C = A @ B.T",)),
     Formula("softmax", {"X": "MN"}, {"Y": "MN"}, ("e = exp(X - max(X, N))", "Y = e / sum(e, N)")),
     Formula(
         "softmax_bwd",

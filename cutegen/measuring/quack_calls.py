@@ -105,7 +105,7 @@ def _gemm(x: Given) -> Call:
 
 
 MADE: Mapping[str, Callable[[Given], Call]] = {
-    "gemm": _gemm,
+    "matrix_product": _gemm,
     "softmax": _softmax,
     "softmax_bwd": _softmax_bwd,
     "rms_norm": _rms_norm,

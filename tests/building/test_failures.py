@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from building_kit import project, spec_text, units_of
 from click.testing import CliRunner
+from compiling_kit import Compiler
 
 from cutegen.building.failures import compile_failures
 from cutegen.cli import cli
@@ -185,7 +186,7 @@ def test_without_a_line_the_target_is_named(tmp_path: Path) -> None:
     assert render_text(found, GEMM).split("\n")[1] == "2 | kernel: tiny"
 
 
-def test_numbers_and_scalars_alone_compile() -> None:
+def test_numbers_and_scalars_alone_compile(compiler: Compiler) -> None:
     """Parts of an expression without a tensor in them are numbers of Python's, or of the DSL's, or were spread out."""
     expressions = (
         "A - (1 - 3) * B + alpha",
@@ -195,7 +196,7 @@ def test_numbers_and_scalars_alone_compile() -> None:
     )
     specs = [ADD.replace("compute: C = A + B", f"scalars: {{alpha: f32}}\ncompute: C = {e}") for e in expressions]
     texts = [generate(spec, "specs/add.yaml").modules[0].text for spec in specs]
-    for expression, outcome in zip(expressions, compile_all([Job(t, "add", "sm_80") for t in texts]), strict=True):
+    for expression, outcome in zip(expressions, compiler([Job(t, "add", "sm_80") for t in texts]), strict=True):
         assert isinstance(outcome, Compiled), f"{expression}: {outcome}"
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from building_kit import project, put, snapshot, spec_text
 from click.testing import CliRunner
+from compiling_kit import Compiler
 
 from cutegen import exits
 from cutegen.cli import cli
 from cutegen.codegen import generate
-from cutegen.compiling import Compiled, Job, Resources, compile_all
+from cutegen.compiling import Compiled, Job, Resources
 from cutegen.errors import CutegenError
 from cutegen.project.starter import starter_text
 from cutegen.registry import ops
@@ -282,10 +283,10 @@ def test_a_real_run_on_the_emulator_through_the_command_line(tmp_path: Path) -> 
     assert "ok tiny on cpu (emulator)" in result.stderr and (tmp_path / "generated/tiny.py").is_file()
 
 
-def test_the_starters_do_not_spill(tmp_path: Path) -> None:
+def test_the_starters_do_not_spill(compiler: Compiler) -> None:
     modules = [generate(starter_text("mine", op.name), "specs/mine.yaml").modules[0] for op in ops()]
     jobs = [Job(m.text, "mine", target) for m in modules for target in m.spec.targets]
-    outcomes = compile_all(jobs)
+    outcomes = compiler(jobs)
     found = [o.artefact.resources if isinstance(o, Compiled) else o for o in outcomes]
     assert [(r.spill_stores, r.spill_loads) for r in found if isinstance(r, Resources)] == [(0, 0)] * len(jobs), found
 

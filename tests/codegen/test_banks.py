@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from compiling_kit import Compiler
+
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Compiled, Job, bank_clashes, compile_all
+from cutegen.compiling import Compiled, Job, bank_clashes
 
 SPECS = Path(__file__).parents[2] / "specs"
 
@@ -15,13 +17,13 @@ def spec_of(name: str, kernel: str) -> Module:
     return next(module for module in modules if module.spec.kernel == kernel)
 
 
-def test_no_multiply_add_reads_three_registers_of_one_bank() -> None:
+def test_no_multiply_add_reads_three_registers_of_one_bank(compiler: Compiler) -> None:
     kernels = [("sgemm_mmajor", "sgemm_mmajor"), ("gemm_f32_fma", "gemm_f32_fma_mnn"), ("sgemm", "sgemm_mnm")]
     texts = [(kernel, spec_of(name, kernel).text) for name, kernel in kernels]
     bare = [(kernel, text.replace(" * one", "")) for kernel, text in texts if "* one" in text]
     assert bare, "what the multiplication is there for"
     found = []
-    for outcome in compile_all([Job(text, kernel, "sm_90a") for kernel, text in texts + bare], workers=1):
+    for outcome in compiler([Job(text, kernel, "sm_90a") for kernel, text in texts + bare]):
         assert isinstance(outcome, Compiled) and outcome.artefact.sass is not None
         found.append(bank_clashes(outcome.artefact.sass))
     assert all(some.ffma >= 512 and some.clashes == 0 for some in found[: len(texts)])

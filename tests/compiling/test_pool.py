@@ -19,8 +19,9 @@ from workers_kit import Counted, count_workers, script
 from cutegen.compiling import Cache, Compiled, Failed, Job, compile_all
 from cutegen.compiling import pool as pool_module
 from cutegen.compiling.environment import clean_environment
+from cutegen.compiling.pool import worker_setup
 from cutegen.compiling.worker import tried
-from cutegen.workers import Refused, Setup
+from cutegen.workers import Crew, Refused, Setup
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +56,17 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Counted]]:
     counted = count_workers(monkeypatch)
     yield counted
     assert counted.alive == set()
+
+
+def test_a_crew_stays_for_the_next_jobs(workers: type[Counted], tmp_path: Path) -> None:
+    jobs = [Job("ok", f"k{i}", "sm_80") for i in range(3)]
+    with Crew(worker_setup(60.0)) as crew:
+        for some in (jobs[:1], jobs[1:]):
+            found = compile_all(some, workers=2, crew=crew)
+            assert [outcome.artefact.kernel for outcome in found if isinstance(outcome, Compiled)] == [
+                job.kernel for job in some
+            ]
+        assert len(workers.alive) == 1
 
 
 def test_outcomes_come_in_the_order_of_the_jobs(workers: type[Counted]) -> None:

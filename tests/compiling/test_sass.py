@@ -6,11 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from compiling_kit import Compiler
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Artefact, Compiled, Job, compile_all, mnemonics
+from cutegen.compiling import Artefact, Compiled, Job, mnemonics
 from cutegen.compiling import sass as sass_module
 from cutegen.compiling.sass import KINDS, OTHER, Function, histogram, kind_of, loops, parse
 from cutegen.families.gemm_multistage.plan import GemmPlan
@@ -165,7 +166,7 @@ KERNELS = ("sgemm_mmajor", "sgemm_axpby", "copy_tv", "add_naive")
 
 
 @pytest.fixture(scope="module")
-def compiled() -> list[tuple[Module, Artefact]]:
+def compiled(compiler: Compiler) -> list[tuple[Module, Artefact]]:
     pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
     modules = [
         generate((ROOT / f"specs/{name}.yaml").read_text(encoding="utf-8"), f"specs/{name}.yaml").modules[0]
@@ -173,7 +174,7 @@ def compiled() -> list[tuple[Module, Artefact]]:
     ]
     pairs = [(module, Job(module.text, module.spec.kernel, t)) for module in modules for t in module.spec.targets]
     found = []
-    for (module, _), outcome in zip(pairs, compile_all([job for _, job in pairs], workers=1), strict=True):
+    for (module, _), outcome in zip(pairs, compiler([job for _, job in pairs]), strict=True):
         assert isinstance(outcome, Compiled), outcome
         found.append((module, outcome.artefact))
     return found

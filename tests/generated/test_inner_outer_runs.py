@@ -12,8 +12,9 @@ from planning_specs import document
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
 
+from compiling_kit import Compiler
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Compiled, Job, compile_all
+from cutegen.compiling import Compiled, Job
 from cutegen.compiling.artefact import mnemonics
 from cutegen.families.elementwise.plan import (ElementwisePlan)
 from cutegen.verification.cases import derive_cases
@@ -85,9 +86,9 @@ def module_of(name: str) -> Module:
     return generate(KERNELS[name][0], "specs/trial.yaml").modules[0]
 
 
-def test_threads_make_the_accesses_that_bits_asks_for() -> None:
+def test_threads_make_the_accesses_that_bits_asks_for(compiler: Compiler) -> None:
     jobs = [Job(module_of(name).text, "trial", "sm_80") for name in KERNELS]
-    for (name, (_, expected)), found in zip(KERNELS.items(), compile_all(jobs, workers=1), strict=True):
+    for (name, (_, expected)), found in zip(KERNELS.items(), compiler(jobs), strict=True):
         assert isinstance(found, Compiled), found
         assert found.artefact.sass is not None
         counts = mnemonics(found.artefact.sass)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compiling_kit import Compiler
 from planning_specs import document
 
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
 
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Compiled, Job, Resources, compile_all
+from cutegen.compiling import Compiled, Job, Resources
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -154,15 +155,15 @@ def test_values_of_a_thread_that_four_does_not_divide(majors: str, m: int, n: in
     verified(module_of(product(majors, {"tiler": {"M": m, "N": n, "K": 16}}, "C = A @ B.T + C")), tmp_path)
 
 
-def compiled(texts: list[str]) -> Iterator[tuple[str, Resources]]:
+def compiled(texts: list[str], compiler: Compiler) -> Iterator[tuple[str, Resources]]:
     """Each spec's text, and what its kernel takes on sm_90a."""
     jobs = [Job((module := module_of(text)).text, module.spec.kernel, "sm_90a") for text in texts]
-    for text, outcome in zip(texts, compile_all(jobs, workers=1), strict=True):
+    for text, outcome in zip(texts, compiler(jobs), strict=True):
         assert isinstance(outcome, Compiled), text
         yield text, outcome.artefact.resources
 
 
-def test_inferred_schedules_of_products_have_registers_enough() -> None:
+def test_inferred_schedules_of_products_have_registers_enough(compiler: Compiler) -> None:
     """Whatever a part of the schedule says, none spills; of those whose operands are both contiguous along m and n, two
     blocks of 256 threads fit the 65536 registers of a multiprocessor, however deep the inferred tile is."""
     parts: list[dict[str, Any]] = [
@@ -189,7 +190,7 @@ def test_inferred_schedules_of_products_have_registers_enough() -> None:
     ]
     two = {product("MNN", schedule, **more) for schedule, more in ends}
     two |= {product("MNM", {})}
-    for text, resources in compiled([*texts, *sorted(two)]):
+    for text, resources in compiled([*texts, *sorted(two)], compiler):
         assert resources.spill_stores == 0, text
         assert text not in two or 2 * 256 * resources.registers <= 65536, text
 
@@ -219,14 +220,14 @@ def test_what_is_masked_off_is_cleared_where_it_meets_other_values(compute: str,
     assert isinstance(exact, GemmPlan) and not exact.pointwise.clear, "nothing is masked off"
 
 
-def test_epilogues_that_read_leave_room_for_two_blocks() -> None:
+def test_epilogues_that_read_leave_room_for_two_blocks(compiler: Compiler) -> None:
     """However C comes in: 256 threads, twice, have the 65536 registers of a multiprocessor."""
     computes = ["A @ B.T + C", "C - A @ B.T", "relu(A @ B.T + C)", "A @ B.T - 1.0 * C", "2.0 * (A @ B.T) + C * C"]
-    for text, resources in compiled([product("MNM", {}, f"C = {compute}") for compute in computes]):
+    for text, resources in compiled([product("MNM", {}, f"C = {c}") for c in computes], compiler):
         assert resources.spill_stores == 0 and 2 * 256 * resources.registers <= 65536, text
 
 
-def test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks() -> None:
+def test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks(compiler: Compiler) -> None:
     """A mainloop that runs as often as the compiler knows is given registers in another way; one tile has no loop."""
     fixed = [
         ("MNM", {"N": 1000, "K": 1024}, 256),
@@ -235,7 +236,7 @@ def test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks() -
         ("KKN", {"K": 1024}, 128),
     ]
     texts = [product(majors, {}, static=sizes) for majors, sizes, _ in fixed]
-    for (*_, threads), (text, resources) in zip(fixed, compiled(texts), strict=True):
+    for (*_, threads), (text, resources) in zip(fixed, compiled(texts, compiler), strict=True):
         assert resources.spill_stores == 0 and 2 * threads * resources.registers <= 65536, text
 
 

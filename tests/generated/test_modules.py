@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from building_kit import states_of
 
+from compiling_kit import Compiler
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
-from cutegen.compiling import Compiled, Job, check, compile_all
+from cutegen.compiling import Compiled, Job, check
 from cutegen.codegen.formatting import WIDTH
 from cutegen.language.model import Expect
 
@@ -59,12 +60,12 @@ def test_generated_is_what_the_specs_stand_for() -> None:
     assert set(states) == {unit.module.name for unit in UNITS.values()}
 
 
-def test_expectations_are_met_on_every_target() -> None:
+def test_expectations_are_met_on_every_target(compiler: Compiler) -> None:
     """That the others compile too is for `cutegen verify` to see."""
     specs = {kernel: unit.module.spec for kernel, unit in UNITS.items() if unit.module.spec.expect != Expect()}
     jobs = [Job(UNITS[kernel].module.text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
     assert len(jobs) > 20
-    for job, outcome in zip(jobs, compile_all(jobs, workers=1), strict=True):
+    for job, outcome in zip(jobs, compiler(jobs), strict=True):
         assert isinstance(outcome, Compiled), f"{job.kernel} for {job.target}: {outcome}"
         assert f".target {job.target}" in outcome.artefact.ptx
         assert not check(UNITS[job.kernel].module.spec.expect, outcome.artefact)

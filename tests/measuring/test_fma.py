@@ -6,9 +6,10 @@ import struct
 from pathlib import Path
 
 import pytest
+from compiling_kit import Compiler
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.compiling import Compiled, Job, compile_all
+from cutegen.compiling import Compiled, Job
 from cutegen.compiling.sass import histogram, loops, parse
 from cutegen.measuring.machine import ARCHITECTURES
 
@@ -22,10 +23,10 @@ def test_there_is_an_architecture_for_every_target() -> None:
         assert target.removeprefix("sm_").rstrip("a") == capability.replace(".", "")
 
 
-def test_the_loop_is_multiply_adds() -> None:
+def test_the_loop_is_multiply_adds(compiler: Compiler) -> None:
     from cutegen.measuring import fma
 
-    outcomes = compile_all([Job(SOURCE.read_text(), "fma_kernel", target) for target in ("sm_80", "sm_90a")])
+    outcomes = compiler([Job(SOURCE.read_text(), "fma_kernel", target) for target in ("sm_80", "sm_90a")])
     for outcome in outcomes:
         assert isinstance(outcome, Compiled), outcome
         resources = outcome.artefact.resources
@@ -42,14 +43,14 @@ def test_the_loop_is_multiply_adds() -> None:
         assert len(loop.instructions) - counts["FFMA"] <= 4, "a counter, its comparison and a branch"
 
 
-def test_it_computes_what_its_reference_says() -> None:
+def test_it_computes_what_its_reference_says(compiler: Compiler) -> None:
     """On the emulator, with the PTX that is compiled for Hopper."""
     torch = pytest.importorskip("torch")
     from cutegen.emulator import bind, launch, place
     from cutegen.measuring import fma
     from cutegen.measuring.limits import TURN
 
-    (outcome,) = compile_all([Job(SOURCE.read_text(), "fma_kernel", "sm_90a")])
+    (outcome,) = compiler([Job(SOURCE.read_text(), "fma_kernel", "sm_90a")])
     assert isinstance(outcome, Compiled)
     x = torch.randn(2 * fma.THREADS, generator=torch.Generator().manual_seed(0))
     for passes in (0, 1, 2):

@@ -57,6 +57,11 @@ def _slow_f32(a: Array, b: Array, c: Array, s: Array, r: Array, doubled: Array) 
     `s` is the sum in float64, and `doubled` twice the bits of `r`.
     """
     suspect = (((np.asarray(s).view(np.uint64) << _U64_35).view(np.int64) == _LOWEST) | (doubled < _TINY)) & (s != 0)
+    product = np.multiply(a, b, dtype=np.float64)
+    after = s - product
+    suspect &= (product - (s - after)) + (c - after) != 0  # as in `two_sum`: where s is exact, r is rounded once
+    if not suspect.any():
+        return r
     shape = suspect.shape
     where = np.nonzero(suspect.reshape(-1))[0]
     a, b, c = (np.broadcast_to(x, shape).reshape(-1)[where].astype(np.float64) for x in (a, b, c))

@@ -192,7 +192,7 @@ class Clocks:
     def covered(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether a proxy fence covers what `others` wrote at those times, and is before what members do now."""
         if self._proxy is None:
-            return np.asarray(np.broadcast_to(others < 0, np.broadcast_shapes(others.shape, times.shape)))
+            return spread(others < 0, np.broadcast_shapes(others.shape, times.shape))
         return np.asarray((self._proxy[clusters, members, others.clip(max=self.members - 1)] > times) | (others < 0))
 
     def bits_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:

@@ -201,6 +201,11 @@ def _store(width: int, given: Type) -> Callable[[Array], Bits] | None:
     return None if storage == given.dtype else lambda value: value.view(storage)
 
 
+def _as_it_is(value: Array) -> Array:
+    """The value itself."""
+    return value
+
+
 def _on_bits(
     function: Function,
     views: Sequence[Callable[[Bits], Array] | None],
@@ -213,15 +218,14 @@ def _on_bits(
     `negate` are predicates that are inverted first.
     """
     if len(stores) == 1 and not negate:
-        store = stores[0]
-
-        def single(sources: Sequence[Bits]) -> list[Bits]:
-            result = function(
-                *[bits if view is None else view(bits) for bits, view in zip(sources, views, strict=True)]
-            )
-            return [result if store is None else store(result)]
-
-        return single
+        store, typed = stores[0] or _as_it_is, tuple(view or _as_it_is for view in views)
+        if len(typed) == 1:
+            (only,) = typed
+            return lambda sources: [store(function(only(sources[0])))]
+        if len(typed) == 2:
+            one, other = typed
+            return lambda sources: [store(function(one(sources[0]), other(sources[1])))]
+        return lambda sources: [store(function(*[view(bits) for view, bits in zip(typed, sources, strict=True)]))]
 
     def general(sources: Sequence[Bits]) -> list[Bits]:
         arguments = [bits if view is None else view(bits) for bits, view in zip(sources, views, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,6 +62,7 @@ class TensorMap:
         return at.reshape(-1), np.broadcast_to(inside, at.shape).reshape(-1)
 
 
+@lru_cache(maxsize=64)
 def read_tensor_map(raw: bytes) -> TensorMap:
     """The tensor map that some bytes are. Raises TensorMapError for what is not known, or that no unit takes."""
     if len(raw) < ALIGN:

@@ -219,11 +219,20 @@ class Lanes:
 
     def spoil(self, slots: Sequence[int], mask: Array, predicate: int) -> None:
         """Makes every bit of these registers poison in the lanes of the mask, because the predicate's is."""
-        for slot in slots:
-            value, width = self.get(slot), self.widths[slot]
-            self.put(slot, value, mask, poison_whole(mask, width))
+        self.lose(slots, mask)
         if self.origins is not None:
             self.origins.spoil(slots, predicate, mask)
+
+    def lose(self, slots: Sequence[int], mask: Array) -> None:
+        """Makes every bit of these registers poison in the lanes of the mask; many then have one array."""
+        made: dict[tuple[int, int], tuple[Poison, Array]] = {}
+        for slot in slots:
+            self.bits[slot], self.wide[slot] = self.get(slot), None
+            before, width = self.poison.get(slot), self.widths[slot]
+            if (id(before), width) not in made:
+                lost = poison_whole(mask, width)
+                made[id(before), width] = before, lost if before is None else np.where(mask, lost, before)
+            self.poison[slot] = made[id(before), width][1]
 
     def refuse(self, poison: Array, mask: Mask, what: str, instruction: Instruction) -> None:
         """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""

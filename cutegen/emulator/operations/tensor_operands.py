@@ -10,7 +10,7 @@ import numpy as np
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, value_at
 from cutegen.emulator.memory.placement import BASE, PARAMETERS
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.tensor_maps import ALIGN, BYTES, TensorMap, TensorMapError, read_tensor_map
@@ -55,8 +55,8 @@ class BoxOperand:
             size = tensor.box[0] * tensor.itemsize
             text = f"a box of {size} bytes along its innermost mode, no multiple of {PIECE}"
             raise Stop("tensor-map", text, self.instruction, lane)
-        found = (np.broadcast_to(get(lanes), lanes.shape)[lane] for get in self.coordinates)
-        return tensor, tuple(int(one.astype(np.int32)) for one in found)
+        found = [value_at(get(lanes).view(np.int32), lane, lanes.shape) for get in self.coordinates]
+        return tensor, tuple(found)
 
 
 def read_rank(reader: InstructionReader) -> int:
@@ -80,7 +80,7 @@ def read_box(
 def tensor_map_of(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instruction) -> TensorMap:
     """The tensor map that a lane points to. Raises Stop unless there is one."""
     base = pointer.known_base(lanes, single(lane, lanes.shape), instruction)
-    start = int(np.broadcast_to(base, lanes.shape)[lane]) + pointer.offset - PARAMETERS
+    start = value_at(base, lane, lanes.shape) + pointer.offset - PARAMETERS
     if start % ALIGN or not 0 <= start <= len(lanes.parameters) - BYTES:
         text = "its tensor map is not among the kernel's parameters, at a multiple of 64 bytes"
         raise Stop("tensor-map", text, instruction, lane)
@@ -92,7 +92,7 @@ def tensor_map_of(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instr
 
 def shared_start(lanes: Lanes, access: SharedAccess, lane: Lane) -> int:
     """The shared address from which on a lane's access is, in the block that has it."""
-    return int(np.broadcast_to(access.rows, lanes.shape)[lane]) * lanes.shared.unit + BASE
+    return value_at(access.rows, lane, lanes.shape) * lanes.shared.unit + BASE
 
 
 def nothing() -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -28,6 +29,7 @@ from cutegen.emulator.operations.operands import Operation, Places
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_operands import BOX, nothing, read_box, shared_start
 from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.warps.by_warp import by_thread, by_warp
 
 
 def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[str, int], places: Places) -> Operation:
@@ -47,7 +49,7 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
         asked: dict[tuple[int, int], tuple[TensorMap, tuple[int, ...], int]] = {}
-        for thread, block in zip(*np.nonzero(here), strict=True):
+        for thread, block in zip(*np.nonzero(here & ~_repeated(lanes, here)), strict=True):
             lane = int(thread), int(block)
             one = *box.at(lanes, lane), shared_start(lanes, origin.access(lanes, single(lane, lanes.shape))[0], lane)
             first = asked.setdefault((lane[0] // WARP, lane[1]), one)
@@ -56,6 +58,19 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
             elif first != one:
                 text = "threads of a warp store different boxes at once, of which machine code makes one store"
                 raise Stop("tensor-map", text, instruction, lane)
+
+    def _repeated(lanes: Lanes, here: Array) -> Array:
+        """The lanes of a mask whose operands are all those of the first one of their warp."""
+        pointers = (box.pointer, origin.pointer)
+        if not lanes.clean([pointer.slot for pointer in pointers], here):
+            return np.zeros_like(here)
+        first = by_warp(lanes, here).argmax(axis=1)
+        alike = by_warp(lanes, here).copy()
+        for get in (*box.coordinates, *(pointer.base for pointer in pointers)):
+            values = by_warp(lanes, get(lanes))
+            alike &= values == values[np.arange(len(values)), first][:, None]
+        alike[np.arange(len(alike)), first] = False
+        return by_thread(lanes, alike)
 
     return store
 

@@ -39,48 +39,48 @@ class _Warp:
         return len(self.groups) - 1
 
 
-@dataclass
-class Accumulator:
-    """What the register of one slot is as an accumulator, in each of the warps of a batch: bits of shape (warps, 32).
-
-    Where products in flight, whose number is `flying`, shape (warps,), write it, it holds `held`. `seen` is what it
-    held at the warp's last wgmma.fence, or when a wait has put that there.
-    """
-
-    held: Array
-    seen: Array
-    flying: Array
-
-
 class ProductGroups:
     """The products in flight of the warps of a batch of `shape` = (threads, blocks).
 
     Warp w of block b has the number w * blocks + b. `fenced` are the warps that had a wgmma.fence.
+
+    `slots` are those of the registers that are accumulators, each of which has a row in what is known of them: where
+    products in flight, whose number is `flying`, shape (rows, warps), write one, it holds the bits `held`, shape (rows,
+    warps, 32); `seen` is what it held at the warp's last wgmma.fence, or when a wait has put that there.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.blocks = shape[1]
         self.count = -(-shape[0] // WARP) * shape[1]
-        self.accumulators: dict[int, Accumulator] = {}
+        self.slots: list[int] = []
+        self.held: Array = np.zeros((0, self.count, WARP), np.uint32)
+        self.seen: Array = np.zeros((0, self.count, WARP), np.uint32)
+        self.flying: Array = np.zeros((0, self.count), np.int32)
+        self._rows: dict[tuple[int, ...], Array] = {}
         self.fenced = np.zeros(self.count, np.bool_)
         self._warps: dict[int, _Warp] = {}
 
-    def accumulator(self, slot: int, now: Array) -> Accumulator:
-        """That of a slot. `now` is what the register holds, which counts as seen where it is asked for first."""
-        if slot not in self.accumulators:
-            held, flying = np.zeros((self.count, WARP), np.uint32), np.zeros(self.count, np.int32)
-            self.accumulators[slot] = Accumulator(held, now.copy(), flying)
-        return self.accumulators[slot]
+    def add(self, slots: Sequence[int], now: Array) -> None:
+        """Makes accumulators of some slots. `now` is what the registers hold, shape (slots, warps, 32), and is seen."""
+        self.slots += slots
+        self.seen = np.concatenate([self.seen, now])
+        self.held = np.concatenate([self.held, np.zeros_like(now)])
+        self.flying = np.concatenate([self.flying, np.zeros(now.shape[:2], np.int32)])
+
+    def rows(self, slots: tuple[int, ...]) -> Array:
+        """The rows of the accumulators in some slots, shape (slots, 1)."""
+        if slots not in self._rows:
+            self._rows[slots] = np.asarray([[self.slots.index(slot)] for slot in slots])
+        return self._rows[slots]
 
     @property
     def in_flight(self) -> bool:
         """Whether some product has not been waited for."""
-        return any(accumulator.flying.any() for accumulator in self.accumulators.values())
+        return bool(self.flying.any())
 
     def begin(self, warps: Array, slots: tuple[int, ...], reads: Sequence[Callable[[], None]]) -> None:
         """Adds a product of each of some warps to its open group; `reads` has an entry for each."""
-        for slot in slots:
-            self.accumulators[slot].flying[warps] += 1
+        self.flying[self.rows(slots), warps] += 1
         for warp, has_read in zip(warps.tolist(), reads, strict=True):
             self._of(warp).groups[-1].append(Product(slots, has_read))
 
@@ -107,9 +107,9 @@ class ProductGroups:
         wanted = self._of(warp).committed - left
         return next(other for other in self.siblings(warp) if self._of(other).committed < wanted)
 
-    def wait(self, left: int, warps: Iterable[int]) -> dict[int, Array]:
-        """Ends the groups of warps but for the last `left`: in which warps no product in flight writes an accumulator
-        any more, by its slot.
+    def wait(self, left: int, warps: Iterable[int]) -> list[tuple[tuple[int, ...], Array]]:
+        """Ends the groups of warps but for the last `left`: the slots of accumulators, and in which warps no product in
+        flight writes these any more.
         """
         ended: Counter[tuple[int, tuple[int, ...]]] = Counter()
         for warp in warps:
@@ -125,14 +125,16 @@ class ProductGroups:
         alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for (warp, slots), number in ended.items():
             alike.setdefault((number, slots), []).append(warp)
-        landed: dict[int, list[Array]] = {}
+        landed: list[tuple[tuple[int, ...], Array]] = []
         for (number, slots), some in alike.items():
-            for slot in slots:
-                flying = self.accumulators[slot].flying
-                flying[some] -= number
-                if (done := np.asarray(some)[flying[some] == 0]).size:
-                    landed.setdefault(slot, []).append(done)
-        return {slot: np.concatenate(parts) for slot, parts in landed.items()}
+            rows, those = self.rows(slots), np.asarray(some)
+            self.flying[rows, those] -= number
+            done = self.flying[rows, those] == 0
+            if (done == done[0]).all():
+                landed.append((slots, those[done[0]]))
+            else:
+                landed += [((slot,), those[own]) for slot, own in zip(slots, done, strict=True)]
+        return [(slots, some) for slots, some in landed if some.size]
 
     def _of(self, warp: int) -> _Warp:
         return self._warps.setdefault(warp, _Warp())

@@ -5,11 +5,13 @@ The warps of one block do not lie next to each other: warp w of block b is row w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import WARP, Mask, first_lane
+from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
@@ -22,11 +24,21 @@ def by_warp(lanes: Lanes, value: Array) -> Array:
     Threads that the last warp of a block lacks hold zeros.
     """
     threads, blocks = lanes.shape
-    value = np.broadcast_to(value, lanes.shape)
+    value = spread(value, lanes.shape)
     warps = -(-threads // WARP)
     if threads % WARP:
         value = np.concatenate([value, np.zeros((warps * WARP - threads, blocks), value.dtype)])
     return np.ascontiguousarray(value.reshape(warps, WARP, blocks).swapaxes(1, 2)).reshape(warps * blocks, WARP)
+
+
+def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
+    """What registers of 32 bits hold, as `by_warp` has one of them, shape (slots, warps of all blocks, 32)."""
+    threads, blocks = lanes.shape
+    warps = -(-threads // WARP)
+    held = np.zeros((len(slots), warps * WARP, blocks), np.uint32)
+    for one, slot in zip(held, slots, strict=True):
+        one[:threads] = lanes.get(slot)
+    return held.reshape(-1, warps, WARP, blocks).swapaxes(2, 3).reshape(-1, warps * blocks, WARP)
 
 
 def by_thread(lanes: Lanes, value: Array) -> Array:

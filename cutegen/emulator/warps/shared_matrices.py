@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.formats import widen_bf16
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.tensor_maps import swizzled
@@ -77,3 +78,12 @@ def places_of(
     pieces = np.unique(offsets // PIECE)
     where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
     return Places(int(offsets.min()), int(offsets.max()) + itemsize, pieces, where)
+
+
+def widened(raw: Array, kind: str) -> Array:
+    """The bits of elements as float64; `kind` is their type, of bf16, f16 and tf32."""
+    if kind == "tf32":
+        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    if kind == "bf16":
+        return widen_bf16(raw).astype(np.float64)
+    return raw.view(np.float16).astype(np.float64)

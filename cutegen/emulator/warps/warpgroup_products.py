@@ -16,7 +16,7 @@ zeros: compilers move those of a sum's start from before the fence to behind it,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.clocks import Told
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
+from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.checks.shared_history import SharedHistory, Touches
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
@@ -39,7 +39,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
-from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, taking_part
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, taking_part
 from cutegen.emulator.warps.product_types import KINDS, cut, widened
 from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
 
@@ -147,8 +147,7 @@ def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
 def _fence(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
     products, warps = lanes.team.products, _warps(lanes, mask, instruction)
     products.fenced[warps] = True
-    for slot, accumulator in products.accumulators.items():
-        accumulator.seen[warps] = by_warp(lanes, lanes.get(slot))[warps]
+    products.seen[:, warps] = registers_by_warp(lanes, products.slots)[:, warps]
 
 
 def _commit(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
@@ -201,18 +200,22 @@ def read_product_wait(reader: InstructionReader) -> ProductWait:
     return ProductWait(left.bits, reader.instruction)
 
 
-def _end(lanes: Lanes, landed: Mapping[int, Array], instruction: Instruction) -> None:
+def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruction: Instruction) -> None:
     """Puts into the registers what accumulators hold, in the warps where no product writes them any more."""
-    for slot, warps in landed.items():
-        unknown = by_warp(lanes, lanes.poison.get(slot, np.zeros((), np.uint32)))[warps]
-        touched = (unknown != np.uint32(0xFFFFFFFF)).any(axis=1)
-        if touched.any():
-            warp = int(warps[int(touched.argmax())])
-            text = "a register of an accumulator was written while a product that this waits for writes it, too"
-            raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-        accumulator = lanes.team.products.accumulators[slot]
-        lanes.put(slot, by_thread(lanes, accumulator.held), _threads(lanes, warps))
-        accumulator.seen[warps] = accumulator.held[warps]
+    products = lanes.team.products
+    for slots, warps in landed:
+        for unknown in {id(one): one for one in map(lanes.poison.get, slots)}.values():
+            bits = by_warp(lanes, np.zeros((), np.uint32) if unknown is None else unknown)[warps]
+            touched = (bits != np.uint32(0xFFFFFFFF)).any(axis=1)
+            if touched.any():
+                warp = int(warps[int(touched.argmax())])
+                text = "a register of an accumulator was written while a product that this waits for writes it, too"
+                raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+        rows, mask = products.rows(slots), _threads(lanes, warps)
+        held = products.held[rows, np.arange(products.count)]
+        for slot, bits in zip(slots, held, strict=True):
+            lanes.put(slot, by_thread(lanes, bits), mask)
+        products.seen[rows, warps] = held[:, warps]
 
 
 def _learn(lanes: Lanes, warps: Array) -> None:
@@ -248,10 +251,11 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
         lanes.get(slot)
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
-    resting = _check_fenced(form, lanes, warps)
+    resting, now = _check_fenced(form, lanes, warps)
     found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
     sums = np.zeros((len(warps), _ROWS, form.columns))
     ends = []
+    known: dict[tuple[int, str, int], _Matrix] = {}
     for i, (warp, a, b) in enumerate(zip(warps.tolist(), found[0].tolist(), found[1].tolist(), strict=True)):
         first = _ROWS * (warp // lanes.shape[1] % WARPS)
         sides: list[Array] = []
@@ -265,13 +269,13 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
                 text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
             places = places_of(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
-            values, touched = _gather(lanes, places, form, kind, warp)
+            values, touched = _gather(lanes, places, form, kind, warp, known)
             sides.append(values)
             reads.append(touched)
         sums[i] = sides[0] @ sides[1].T
         ends.append(partial(_end_reads, lanes, instruction, reads, _agent(lanes, warp)))
     products.begin(warps, form.slots, ends)
-    _accumulate(form, lanes, warps, sums * (form.signs[0] * form.signs[1]), found[2] != 0, resting)
+    _accumulate(form, lanes, warps, sums * (form.signs[0] * form.signs[1]), found[2] != 0, resting, now)
 
 
 def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
@@ -284,8 +288,9 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     return np.asarray(values[:, 0])
 
 
-def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
-    """In which warps no product in flight writes each of the accumulators.
+def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> tuple[Array, Array]:
+    """In which warps no product in flight writes each of the accumulators, shape (slots, warps), and what the registers
+    hold where there are such, shape (slots, warps, 32).
 
     Raises Stop unless what these hold has been there since the warp's last fence, or is zero.
     """
@@ -293,25 +298,53 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> list[Array]:
     if not products.fenced[warps].all():
         warp = int(warps[int(products.fenced[warps].argmin())])
         raise Stop("wgmma", "no wgmma.fence comes before the warp's first product", instruction, _lane(lanes, warp))
-    found = []
-    for slot in form.slots:
-        now = by_warp(lanes, lanes.get(slot))
-        accumulator = products.accumulator(slot, now)
-        resting = accumulator.flying[warps] == 0
-        changed = resting & (now[warps] != accumulator.seen[warps]).any(axis=1) & now[warps].any(axis=1)
-        if changed.any():
-            warp = int(warps[int(changed.argmax())])
-            text = "an accumulator was written since the warp's last wgmma.fence, which must come between"
-            raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-        found.append(resting)
-    return found
+    if new := [slot for slot in dict.fromkeys(form.slots) if slot not in products.slots]:
+        products.add(new, registers_by_warp(lanes, new))
+    rows = products.rows(form.slots)
+    resting = products.flying[rows, warps] == 0
+    if not resting.any():
+        return resting, np.zeros((*resting.shape, WARP), np.uint32)
+    now = registers_by_warp(lanes, form.slots)[:, warps]
+    changed = resting & (now != products.seen[rows, warps]).any(axis=2) & now.any(axis=2)
+    if changed.any():
+        warp = int(warps[int(changed.argmax()) % len(warps)])
+        text = "an accumulator was written since the warp's last wgmma.fence, which must come between"
+        raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+    return resting, now
 
 
-def _gather(lanes: Lanes, places: Places, form: _Form, kind: str, warp: int) -> tuple[Array, Touches]:
-    """The elements at some places as float64, and what notes that they were read. Raises Stop for a fault."""
-    memory, instruction = lanes.shared, form.instruction
+@dataclass(frozen=True)
+class _Matrix:
+    """The elements at some `places` in shared memory as float64, and the `rows` of the units in which they lie."""
+
+    places: Places
+    rows: Array
+    values: Array
+
+
+def _gather(
+    lanes: Lanes, places: Places, form: _Form, kind: str, warp: int, known: dict[tuple[int, str, int], _Matrix]
+) -> tuple[Array, Touches]:
+    """The elements at some places as float64, and what notes that a warp has read them. Raises Stop for a fault.
+
+    `known` has what was found for other warps of this instruction, as the four that share a matrix find the same.
+    """
     lane = _lane(lanes, warp)
-    column = lane[1]
+    key = id(places), kind, lane[1]
+    if key not in known:
+        known[key] = _read_matrix(lanes, places, form, kind, lane)
+    rows, log = known[key].rows, lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    each = len(rows) // len(places.pieces)
+    touches = log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
+    log.begin_gather(form.instruction, touches)
+    log.check_fence(form.instruction, touches)
+    return known[key].values, touches
+
+
+def _read_matrix(lanes: Lanes, places: Places, form: _Form, kind: str, lane: tuple[int, int]) -> _Matrix:
+    """What lies at some places in the shared memory of a lane's block. Raises Stop for a fault."""
+    memory, instruction, column = lanes.shared, form.instruction, lane[1]
     low, high, pieces = places.low, places.high, places.pieces
     if low < 0 or high > memory.size:
         text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
@@ -327,15 +360,9 @@ def _gather(lanes: Lanes, places: Places, form: _Form, kind: str, warp: int) -> 
             raise Stop("never-written", text, instruction, lane, address=byte)
         text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
-    log = memory.log
-    assert isinstance(log, SharedHistory)
-    threads = lane[0] + np.repeat(np.arange(len(pieces)) % WARP, each)
-    touches = log.gathered(rows, column, threads)
-    log.begin_gather(instruction, touches)
-    log.check_fence(instruction, touches)
     held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
     raw = held.reshape(-1).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[form.itemsize])
-    return widened(raw[places.where // form.itemsize], kind), touches
+    return _Matrix(places, rows, widened(raw[places.where // form.itemsize], kind))
 
 
 def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
@@ -346,32 +373,26 @@ def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches],
         log.end_gather(instruction, touches, agent)
 
 
-def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Array, resting: Sequence[Array]) -> None:
+def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Array, resting: Array, now: Array) -> None:
     """Adds to the accumulators, or where it does not keep them starts them, and leaves their registers without meaning.
 
-    `sums` are the products, shape (warps, 16, columns); `resting` is what `_check_fenced` found.
+    `sums` are the products, shape (warps, 16, columns); `resting` and `now` are what `_check_fenced` found.
     """
     products = lanes.team.products
     lane, index = np.arange(WARP)[:, None], np.arange(form.columns // 2)[None, :]
     row, column = lane // 4 + 8 * (index // 2 % 2), 8 * (index // 4) + 2 * (lane % 4) + index % 2
-    parts = sums[:, row, column]
-    mask = _threads(lanes, warps)
-    lost = poison_whole(mask, 32)
-    for i, (slot, rests) in enumerate(zip(form.slots, resting, strict=True)):
-        accumulator = products.accumulators[slot]
-        bits = accumulator.held[warps]
-        if rests.any():
-            bits = np.where(rests[:, None], by_warp(lanes, lanes.get(slot))[warps], bits)
-            if (read := keeps & rests).any() and slot in lanes.poison:
-                bad = read & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps].any(axis=1)
-                if bad.any():
-                    text = "wgmma adds to an accumulator that was never written"
-                    raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
-        start = np.where(keeps[:, None], np.ascontiguousarray(bits).view(np.float32).astype(np.float64), 0.0)
-        with np.errstate(all="ignore"):
-            total = (start + parts[:, :, i]).astype(np.float32)
-            if form.kinds[0] in F8_FORMATS:
-                total = cut(start + parts[:, :, i])
-        accumulator.held[warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
-        if rests.any():
-            lanes.put(slot, lanes.get(slot), mask, lost)
+    parts = np.moveaxis(sums[:, row, column], 2, 0)
+    rows, mask = products.rows(form.slots), _threads(lanes, warps)
+    bits = np.where(resting[:, :, None], now, products.held[rows, warps])
+    read = keeps & resting
+    for slot, some in zip(form.slots, read, strict=True) if read.any() else ():
+        if slot in lanes.poison:
+            bad = some & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps].any(axis=1)
+            if bad.any():
+                text = "wgmma adds to an accumulator that was never written"
+                raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
+    start = np.where(keeps[:, None], bits.view(np.float32).astype(np.float64), 0.0)
+    with np.errstate(all="ignore"):
+        total = cut(start + parts) if form.kinds[0] in F8_FORMATS else (start + parts).astype(np.float32)
+    products.held[rows, warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
+    lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)

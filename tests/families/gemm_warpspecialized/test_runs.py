@@ -133,8 +133,8 @@ MISTAKES = {
     "the sum of the tile before goes on": ("            tiled_mma.set(warpgroup.Field.ACCUMULATE, False)\n", ""),
     "all steps multiply the first": ("tCrB[None, None, k_block, stage]", "tCrB[None, None, 0, stage]"),
     "both blocks take the tile of one": (
-        "CLUSTER_M + x, n_tile * CLUSTER_N + y\n            gC",
-        "CLUSTER_M, n_tile * CLUSTER_N + y\n            gC",
+        "CLUSTER_M + x, n_tile * CLUSTER_N + y\n            tiled_mma",
+        "CLUSTER_M, n_tile * CLUSTER_N + y\n            tiled_mma",
     ),
     "the other half of a shared tile": (
         "                x,\n                cute.make_layout(CLUSTER_M)",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from compiling_kit import Compiler
 
 from cutegen.codegen import generate
-from cutegen.compiling import Compiled, Job, compile_all
+from cutegen.compiling import Compiled, Job
 
 pytest.importorskip("cutlass")
 
@@ -26,10 +27,10 @@ targets: [sm_80]
 
 
 @pytest.mark.parametrize("size", [768, 1024])
-def test_no_value_is_touched_before_its_row(size: int) -> None:
+def test_no_value_is_touched_before_its_row(size: int, compiler: Compiler) -> None:
     """With 24 values of a thread the compiler would split each word where it is loaded; with 32 it does not."""
     (module,) = generate(SPEC.replace("SIZE", str(size)), "x.yaml").modules
-    (made,) = compile_all([Job(module.text, "ahead", "sm_80")])
+    (made,) = compiler([Job(module.text, "ahead", "sm_80")])
     assert isinstance(made, Compiled), made
     (wide,) = (k for k in made.artefact.ptx.split(".visible .entry")[1:] if "ld.global.v4.b32" in k)
     lines = [line.strip() for line in wide.splitlines()]
