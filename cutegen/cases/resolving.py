@@ -22,7 +22,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     What a case needs of its callers beyond its own conditions, a size's divisor or an alignment, the host asks of all
     calls, since which case is taken is not what a caller should have to know.
     """
-    spec = _known_targets(infer_targets(spec, report)) if not spec.targets else spec
+    spec = _known_targets(infer_targets(_only_targets(spec, report), report)) if not spec.targets else spec
     check_cases(spec, report)
     if report.failed:
         return spec
@@ -43,6 +43,15 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not report.failed:
         check_largest(resolved, report)
     return resolved
+
+
+def _only_targets(spec: Spec, report: Report) -> Spec:
+    """The spec for the targets of its cases' family, where all are of one that has no others; else as it is."""
+    families = {of_case(spec, number).family.only_targets for number in range(len(spec.schedule.cases))}
+    if len(families) != 1 or not (targets := families.pop()):
+        return spec
+    report.infer("no case is for others", "targets")
+    return replace(spec, targets=targets)
 
 
 def _known_targets(spec: Spec) -> Spec:

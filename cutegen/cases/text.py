@@ -9,7 +9,7 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.cases.splitting import inside
 from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced, replaced_later
 from cutegen.codegen.merging import Definition, combined, definitions, numbered_names
-from cutegen.codegen.parts import Constant, KernelParts, Limit, Workspaces
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.render import kernel_text, workspaces_text
 from cutegen.codegen.variables import Variables
 from cutegen.language.cases import Conditions
@@ -75,6 +75,11 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     limits = [
         limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
+    padded: dict[str, Padding] = {}  # a call copies what one of its cases may need a copy of
+    for kernel in kernels:
+        for name, one in kernel.parts.padded.items():
+            least = padded[name].align if name in padded else 1
+            padded[name] = Padding(max(one.align, least), inside_text(one.path, kernel.number))
     documentation = [(inside_text(path, k.number), said) for k in kernels for path, said in k.parts.documentation]
     return KernelParts(
         template="cases.py.j2",
@@ -87,6 +92,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
             "workspace_functions": [text for texts in of_host for text in texts],
         },
         workspaces=_workspaces(kernels, names),
+        padded=padded,
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
         nvgpu=tuple(

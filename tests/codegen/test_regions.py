@@ -343,7 +343,7 @@ PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a mult
 TILE = {"schedule.tiler", "schedule.pipeline.stages"}
 EXCHANGED = TILE | {"kernel", "schedule.cluster", "schedule.smem", "schedule.smem.B.swizzle", "schedule.scheduler"}
 EXCHANGED |= {f"schedule.copies.{name}" for name in "ABC"} | {f"schedule.tiler.{mode}" for mode in "MNK"}
-ALONE = TILE | {"schedule.copies.B", "schedule.copies.C", "schedule.pipeline", "schedule.scheduler"}
+ALONE = TILE | {"schedule.copies.B", "schedule.pipeline", "schedule.scheduler"}
 TURNS = TILE | {
     "schedule.copies.C",
     "schedule.mma",

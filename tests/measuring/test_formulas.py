@@ -15,6 +15,12 @@ from cutegen.measuring.normal_form import Forms, NoForm
 
 SPECS = Path(__file__).parents[2] / "specs"
 OF_OURS = {  # specs of this repository, and what of them is a known formula
+    **dict.fromkeys(("gemm_bf16_kkn", "gemm_bf16_odd", "gemm_bf16_pingpong", "gemm_f16_pingpong"), "matrix_product"),
+    **dict.fromkeys((f"gemm_bf16_{rows}_rows" for rows in (16, 64, 128)), "matrix_product"),
+    **dict.fromkeys(
+        ("hgemm_bf16", "gemm_f32_fma_kkn", "gemm_f32_fma_ragged", "gemm_f32_fma_workspace_kkn"),
+        "matrix_product",
+    ),
     "softmax": "softmax",
     "softmax_cluster": "softmax",
     "softmax_bwd": "softmax_bwd",
@@ -66,6 +72,7 @@ SMOOTH = "{off: i64, a: f32, f: f32}"
 SOFTMAX = "z = x - max(x, J); e = exp(z); s = sum(e, J); h = coord(J) == y"
 SMOOTHED = f"{SOFTMAX}; o = log(s) - sum(where(h, z, 0), J); r = where(a > 0, a * (log(s) - mean(z, J)), 0)"
 RENAMED = {  # other names, other orders, other ways to write the same
+    "matrix_product": ("gemm", "v:JK o:IJ> u:IK", "o = u @ v.T"),
     "softmax": (ROWS, "p:IJ> q:IJ", "t = q - max(q, J); p = exp(t) / sum(exp(t), J)"),
     "softmax_bwd": (ROWS, "out:IJ g:IJ dq:IJ>", "d = sum(g * out, J); dq = g * out - d * out"),
     "rms_norm": (ROWS, "w:J x:IJ o:IJ>", "o = w * (x / sqrt(tiny + mean(x ** 2, J)))", EPS),
@@ -152,7 +159,8 @@ RENAMED = {  # other names, other orders, other ways to write the same
         "q = s * a + c * b; p = c * a - s * b",
     ),
 }
-OTHERS = {  # near to a formula, and none
+OTHERS = {
+    "matrix_product scaled": ("gemm", "v:JK o:IJ> u:IK", "o = 2 * (u @ v.T)"),  # near to a formula, and none
     "softmax with a temperature": (ROWS, "x:IJ o:IJ>", "e = exp((x - max(x, J)) * t); o = e / sum(e, J)", "{t: f32}"),
     "softmax at half of the temperature": (ROWS, "x:IJ o:IJ>", "e = exp(2 * (x - max(x, J))); o = e / sum(e, J)"),
     "softmax that may overflow": (ROWS, "x:IJ o:IJ>", "e = exp(x); o = e / sum(e, J)"),

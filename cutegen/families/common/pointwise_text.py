@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -99,6 +99,7 @@ def pointwise_context(
     through: Mapping[str, Through] = NOTHING_THROUGH,
     deeper: int = 0,
     modes: Sequence[str] = (),
+    taken: Collection[str] = (),
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
@@ -106,16 +107,16 @@ def pointwise_context(
     each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
     do at all. `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many
     columns than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the
-    spec's.
+    spec's. No variable of a tensor's values has a name of those that are `taken`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
-    operands = [_operand(plan, o) for o in point.operands]
+    operands = [_operand(plan, o, taken) for o in point.operands]
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
-    taken, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
+    length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec)
     coordinates = _coordinates(plan, variables, modes or spec.output.shape)
-    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
+    names = {t.name: _variable(t, taken) for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     products = variables.products() if accumulators else {}
     printer = KernelPrinter(
         names,
@@ -141,8 +142,8 @@ def pointwise_context(
         "outputs": outputs,
         "V": width,
         "narrow_widths": narrow_widths(spec, point.operands, point.vector),
-        "taken": taken,
-        "accesses": f"{taken} // {width}",
+        "taken": length,
+        "accesses": f"{length} // {width}",
         "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else f"vector * {width}]"),
         "coordinates": coordinates,
         "value_coordinate": f"t{name}c{name}[value_idx{', part' if point.sliced else ''}]",
@@ -153,11 +154,16 @@ def pointwise_context(
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
         "guard_tiles": guard_tiles,
         "accumulators": [f"{products[name]} = {text}" for name, text in accumulators.items()],
-        "reshape": f".reshape(({taken},))" if point.reshape else "",
+        "reshape": f".reshape(({length},))" if point.reshape else "",
     }
 
 
-def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
+def _variable(tensor: Tensor, taken: Collection[str]) -> str:
+    """The variable of a tensor's values."""
+    return f"{tensor.argument}_" if tensor.argument in taken else tensor.argument
+
+
+def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> OperandText:
     spec, name = plan.spec, plan.spec.output.name
     narrow = o.vector != plan.pointwise.vector
     masked = bool(plan.pointwise.masked)
@@ -171,7 +177,7 @@ def _operand(plan: PointwisePlan, o: Operand) -> OperandText:
     copied = len(plan.statements) == 1 and isinstance(plan.statements[0].stored, Name)
     return OperandText(
         tensor=o.tensor,
-        variable=o.tensor.argument,
+        variable=_variable(o.tensor, taken),
         vector_text=vector_text(spec, o.vector, plan.pointwise.vector),
         predicate=predicate,
         clear=_clear(plan, o) if masked else "",

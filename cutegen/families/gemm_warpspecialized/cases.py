@@ -44,10 +44,21 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
         return
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    several = 2 if plan.pingpong else 1  # whole tiles and a part of one, so that each warpgroup has another
-    steps = (plan.stages or 1) // (several + 1) + 1  # along the sum: together more than stages
-    sizes = {along: several * extent[along] + 1, across: tiles[across] // 2 + 1, plan.k: steps * plan.tile[plan.k] - 1}
-    why = "one cluster walks all tiles: stages, barriers and accumulators are used from tile to tile"
+    taking = 2 if plan.pingpong else 1  # warpgroups that have tiles in turn
+    stages, pieces = plan.stages or 1, max(1, plan.pieces)
+    again = (
+        plan.buffers // pieces + 1 if plan.passing else 2
+    )  # tiles of a warpgroup, the last of which waits for buffers
+    several = max(2, again) * taking - (taking - 1)
+    # Along the sum: the last stage of the first tile is used again, and tiles end in different stages
+    steps = max(2, -(-stages // (several - 1)))
+    steps += steps % stages == 0
+    sizes = {
+        along: (several - 1) * extent[along] + 1,
+        across: tiles[across] // 2 + 1,
+        plan.k: steps * plan.tile[plan.k] - 1,
+    }
+    why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"
     yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
 
 

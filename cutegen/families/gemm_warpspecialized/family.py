@@ -37,6 +37,7 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
     op = GEMM
     schedule = WarpspecializedSchedule
     atoms = OWN_ATOMS
+    only_targets = ("sm_90a",)
 
     def check_schedule(
         self,

@@ -5,50 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
+from cutegen.families.gemm_warpspecialized.names import CONSTANTS, LOCALS, TAKEN, made_of
 from cutegen.families.gemm_warpspecialized.product import ROLES
 from cutegen.families.gemm_warpspecialized.schedule import Copy, WarpspecializedSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
-
-# Tensors whose names would make the kernel's own: smem, stage, slices
-TAKEN = ("mem", "tage", "lices")
-# What the kernel calls its own, where scalars keep their names
-LOCALS = (
-    *(
-        "warp",
-        "x",
-        "y",
-        "first",
-        "clusters",
-        "warp_idx",
-        "full",
-        "empty",
-        "stage",
-        "stages",
-        "tiles",
-        "tiles_m",
-        "tiles_n",
-    ),
-    *("tile", "step", "turn", "before", "k_tile", "k_tiles", "k_block", "m_tile", "n_tile", "acc", "parts", "part"),
-    *(
-        "group",
-        "thr",
-        "peer",
-        "other",
-        "piece",
-        "buffer",
-        "rotation",
-        "row",
-        "column",
-        "op",
-        "rows",
-        "places",
-        "i",
-        "every_column",
-        "part_mma",
-        "tiled_mma",
-    ),
-)
 
 
 def check_schedule(
@@ -63,9 +24,14 @@ def check_schedule(
     for name in TAKEN:
         if name in tensors:
             ctx.say("CG113", f"the tensor name `{name}` makes names that the kernel has", "tensors", name, key=True)
-    for name in LOCALS:
-        if name in (ctx.data.get("scalars") or {}):
-            ctx.say("CG113", f"the scalar name `{name}` is the kernel's own", "scalars", name, key=True)
+    own = {*LOCALS, *CONSTANTS, *made_of(tensors), "_".join(operands[1:] if operands else ())}
+    for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
+        message = f"the scalar name `{scalar}` is the kernel's own"
+        ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")
+    for one in tensors:
+        if any(made in made_of([other]) for other in tensors if other != one for made in made_of([one])):
+            message = f"the tensor name `{one}` makes names that the kernel has for another tensor"
+            ctx.say("CG113", message, "tensors", one, key=True, help="give the tensor another name")
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes and modes[:2], "schedule", "predication")
     walked = ((schedule.scheduler.raster, ("scheduler", "raster")), (schedule.mma.rows, ("mma", "rows")))

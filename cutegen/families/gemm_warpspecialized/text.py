@@ -11,6 +11,7 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
+from cutegen.families.gemm_warpspecialized.names import LOCALS
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
@@ -120,7 +121,9 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in _parts(plan).items()}
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
-    found = pointwise_context(plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n))
+    found = pointwise_context(
+        plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n), taken=LOCALS
+    )
     held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
     loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
     read = [o.tensor.name for o in loaded if not o.held]

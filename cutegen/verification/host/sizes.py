@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from cutegen.contract import copies
@@ -139,7 +139,7 @@ def _limits(host: Host) -> Iterator[Check]:
     spec = host.spec
     covered = spec.family.covered(host.plan)
     free = [mode for mode in spec.lead.shape if mode not in spec.static]
-    least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+    least = {m: spec.static.get(m, max(1, _uncopied(host).divisible.get(m, 1))) for m in spec.modes}
 
     def rounded(mode: str, size: int) -> int:
         return -(-size // least[mode]) * least[mode]
@@ -158,6 +158,17 @@ def _limits(host: Host) -> Iterator[Check]:
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
         sizes = {**least, free[0]: rounded(free[0], 1 << 16), free[1]: rounded(free[1], 3 << 14)}
         yield from _far(host, sizes, f"{spec.output.argument} of more than 2^31 elements")
+
+
+def _uncopied(host: Host) -> KernelSpec:
+    """The spec with the promises under which a call copies nothing: there is no memory for more of what is large."""
+    spec = host.spec
+    if not copies(host.module):
+        return spec
+    usual = [kernel.spec.family.variants(kernel)[0].spec for kernel in host.plan.kernels]
+    aligned = tuple(replace(t, align=max(one.tensor(t.name).align or 1 for one in usual)) for t in spec.tensors)
+    divisible = {mode: lcm(*(one.divisible.get(mode, 1) for one in usual)) for mode in spec.modes}
+    return replace(spec, tensors=aligned, divisible=divisible)
 
 
 def _far_apart(host: Host) -> Iterator[Check]:
@@ -204,7 +215,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     if sum(scratch.bytes(accepted) for scratch in host.scratch) > _SCRATCH:
         return
     made = {}
-    for tensor in spec.tensors:
+    for tensor in _uncopied(host).tensors:
         shape, strides = tuple(accepted[m] for m in tensor.shape), strides_for(tensor, accepted, "padded")
         untouched = host.executor.untouched(tensor, shape, strides)
         if untouched is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -12,9 +13,10 @@ from cutegen.atoms.gpus import TENSOR_8
 from cutegen.atoms.mma import HOPPER_F8
 from cutegen.codegen import generate
 from cutegen.families.gemm_warpspecialized import FAMILY
+from cutegen.families.gemm_warpspecialized.names import LOCALS
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import accumulator_layout
-from cutegen.families.gemm_warpspecialized.reading import LOCALS
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import RESERVED_ARGUMENTS
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
@@ -223,7 +225,6 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> Non
     ],
 )
 def test_what_is_refused(old: str, new: str, code: str) -> None:
-    from cutegen.language.diagnostics import SpecError
 
     assert old in HEAD
     try:
@@ -333,3 +334,50 @@ def test_what_is_measured_beside_it_multiplies_operands_as_they_are() -> None:
     operation = plan.spec.operation
     assert operation.eager(plan).statements[0] == "product = (a @ b.T).to(torch.float32)"
     assert operation.reference(plan).statements[0] == "product = a.to(torch.float32) @ b.to(torch.float32).T"
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "",
+        "  warps: {roles: pingpong}\n",
+        "  warps: {roles: pingpong}\n  tiler: {N: 64}\n",
+        "  mma: {atom: wgmma, rows: N}\n  tiler: {M: 16}\n",
+        "  pipeline: {stages: 1}\n",
+        "  tiler: {N: 32}\n  pipeline: {stages: 7}\n  copies: {C: {columns: 32, stages: 9}}\n",
+    ],
+)
+def test_tiles_in_turn_use_the_last_stage_of_the_first_and_each_buffer_again(schedule: str) -> None:
+    """Else nothing tells whether they wait until that is free."""
+    head = HEAD.replace("  mma: {atom: wgmma}\n", "") if "mma" in schedule else HEAD
+    plan, _ = planned(head.replace("bf16", "bf16, align: 16") + schedule)
+    case = next(case for case in derive_cases(plan) if case.name == "tiles in turn")
+    extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents.items())
+    steps = -(-case.sizes["K"] // plan.tile["K"])
+    assert plan.stages and (tiles - 1) * steps >= plan.stages and case.blocks == plan.cluster_size
+    assert -(-tiles // (2 if plan.pingpong else 1)) * plan.pieces > plan.buffers
+    assert plan.stages == 1 or steps % plan.stages
+
+
+@pytest.mark.parametrize("name", ["X", "Step", "First", "Tile_M"])
+def test_what_the_epilogue_reads_may_be_called_as_a_variable_of_the_kernel(name: str) -> None:
+    text = HEAD.replace("  C:", f"  {name}: {{shape: [M, N], dtype: bf16}}\n  C:").replace("B.T", f"B.T + {name}")
+    (module,) = generate(text, "specs/x.yaml").modules
+    kernel = module.text[module.text.index("def product_kernel(") :]
+    own = name.lower() + "_" * (name.lower() in LOCALS)
+    assert f" {own} = tCr{name}.load()" in kernel
+
+
+@pytest.mark.parametrize("name", ["tma_A", "from_sC", "thr_store_C", "PIECES", "x"])
+def test_scalars_are_not_called_as_what_the_kernel_makes(name: str) -> None:
+    with pytest.raises(SpecError, match="CG113"):
+        generate(HEAD.replace("A @ B.T", f"{name} * (A @ B.T)") + f"scalars: {{{name}: f32}}\n", "specs/x.yaml")
+
+
+def test_cases_of_hopper_alone_are_for_hopper_and_copy_what_one_of_them_needs() -> None:
+    cases = "  - for: {M: '<= 64'}\n    mma: {atom: wgmma, rows: N}\n  - mma: {atom: wgmma}\n"
+    text = HEAD.replace("  mma: {atom: wgmma}\n", cases)
+    (module,) = generate(text, "specs/x.yaml").modules
+    assert module.spec.targets == ("sm_90a",) and 'PADDED = ("a", "b", "c")' in module.text
+    assert module.text.count('"K", 16, "in"') == 2

@@ -1,0 +1,86 @@
+"""Names that the kernel of a gemm whose warps have roles has already, besides what every kernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+TAKEN = ("mem", "tage", "lices")
+"""Tensors whose names would make the kernel's own with a letter before: smem, stage, slices."""
+
+LOCALS = frozenset(
+    {
+        "acc",
+        "before",
+        "buffer",
+        "clusters",
+        "column",
+        "empty",
+        "every_column",
+        "first",
+        "full",
+        "group",
+        "i",
+        "k_block",
+        "k_tile",
+        "k_tiles",
+        "m_tile",
+        "n_tile",
+        "op",
+        "other",
+        "part",
+        "part_mma",
+        "parts",
+        "peer",
+        "piece",
+        "places",
+        "rotation",
+        "row",
+        "rows",
+        "stage",
+        "stages",
+        "step",
+        "thr",
+        "thr_mma",
+        "thr_tile",
+        "tidx",
+        "tile",
+        "tile_coordinate",
+        "tile_mma",
+        "tiled_mma",
+        "tiles",
+        "tiles_m",
+        "tiles_n",
+        "turn",
+        "warp",
+        "warp_idx",
+        "x",
+        "y",
+    }
+)
+"""Variables of the kernel, which no scalar may be called, as it keeps its name there."""
+
+CONSTANTS = frozenset(
+    {
+        "BAND",
+        "BLOCKS",
+        "BUFFERS",
+        "COLUMNS",
+        "CONSUMERS",
+        "MOST_TILES",
+        "PARTS",
+        "PIECES",
+        "PRODUCTS",
+        "STAGE_BYTES",
+    }
+)
+"""Constants of the module besides those that every kernel has."""
+
+_OF_TENSORS = (
+    *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
+    *("thr_store_{}", "tiled_store_{}"),
+)
+
+
+def made_of(tensors: Iterable[str]) -> Iterator[str]:
+    """What the kernel calls what it makes of tensors with these names."""
+    return (pattern.format(name) for name in tensors for pattern in _OF_TENSORS)
