@@ -77,7 +77,7 @@ targets: [sm_80, sm_90a]
                     message,
                     0,
                     product.a_place,
-                    f"write `{first.a} @ {product.b}.T`, or a kernel for each",
+                    "write a kernel for each",
                 )
             elif not scalar:
                 self._check_product(ctx, tensors[product.a], tensors[product.b], output)

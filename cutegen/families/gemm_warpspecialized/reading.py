@@ -70,7 +70,8 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
     for word in wrong:
         if getattr(copy, word) is not None:
-            what = "brought to shared memory by a tensor map" if tensor in operands else "moved as the first output"
+            what = "stored" if tensor == compute.targets[0] else "moved as the first output"
+            what = "brought to shared memory by a tensor map" if tensor in operands else what
             ctx.say("CG203", f"`{tensor}` is {what}: it has no `{word}`", *where, word, key=True)
     atoms = ("tma",) if tensor in operands else ("tma", "universal")
     if copy.atom is not None and copy.atom not in atoms:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
+from cutegen.families.gemm_warpspecialized.product import COLUMNS as UNIT
 from cutegen.families.gemm_warpspecialized.product import product_of
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 
@@ -28,6 +29,7 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
     choices: list[Choice] = []
     for roles, tiles in (("cooperative", COOPERATIVE), ("pingpong", PINGPONG)):
         for m, n in tiles:
+            n = n // len(chosen.b) // UNIT * UNIT  # of each of several products
             warps: dict[str, object] = {"roles": roles}
             if roles == "cooperative":
                 warps["consumers"] = min(2, m // 64)

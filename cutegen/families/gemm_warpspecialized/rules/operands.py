@@ -40,7 +40,7 @@ def mapped(spec: Spec, say: Say) -> None:
                 "tensors",
                 tensor.name,
                 "dtype",
-                help=f"write `dtype: {TYPES[0].value}`, or `mma: {{atom: fma}}`",
+                help=f"write `dtype: {TYPES[0].value}`, or `mma: {{atom: mma_sync}}` or `fma` for f32",
             )
         elif tensor.align is not None and tensor.align % ALIGN and not stands_anywhere(spec, tensor):
             message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"

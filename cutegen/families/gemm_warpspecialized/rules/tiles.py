@@ -46,10 +46,10 @@ def made(spec: Spec, say: Say) -> None:
         return
     groups = groups_of(schedule)
     if rows is not None and rows % (ROWS * groups):
-        whose = "a warpgroup" if groups == 1 else f"{groups} warpgroups that share them"
+        whose = f"{ROWS}" if groups == 1 else f"{ROWS * groups}, {ROWS} for each of {groups} warpgroups"
         near = max(1, rows // (ROWS * groups)) * ROWS * groups
         say(
-            f"the tile has {rows} rows, and they are multiples of {ROWS} for {whose}",
+            f"the tile has {rows} rows, and they are multiples of {whose}",
             *("schedule", "tiler", product.m),
             help=lambda: _with(spec, say, "tiler", product.m, (near, ROWS * groups, ROWS)),
         )
