@@ -26,7 +26,7 @@ class Formula:
     `inputs` and `outputs` have the modes of each tensor, a letter each, by its name; `spare` are outputs that a spec
     need not ask for. `scalars` are numbers, which a spec may have as scalars or write out; `size_N` in a statement is
     the size of mode N. `meanings` are those of inputs that are not any floats, and `at` has the scalars that must have
-    one value for other functions to compute the same.
+    one value for other functions to compute the same. Where there is a function for some types only, these have `bits`.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Formula:
     spare: frozenset[str] = frozenset()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     at: Mapping[str, float] = field(default_factory=dict)
+    bits: int | None = None
 
     @cached_property
     def compute(self) -> Compute:
@@ -62,7 +63,7 @@ class Recognised:
 _CROSS_ENTROPY = ("z = X - max(X, N)", "e = exp(z)", "s = sum(e, N)", "hit = coord(N) == target")
 _GATED_BWD = {"dY": "MN", "G": "MN", "U": "MN"}, {"dG": "MN", "dU": "MN"}
 FORMULAS = (
-    Formula("matrix_product", {"A": "MK", "B": "NK"}, {"C": "MN"}, ("C = A @ B.T",)),
+    Formula("matrix_product", {"A": "MK", "B": "NK"}, {"C": "MN"}, ("C = A @ B.T",), bits=16),
     Formula("softmax", {"X": "MN"}, {"Y": "MN"}, ("e = exp(X - max(X, N))", "Y = e / sum(e, N)")),
     Formula(
         "softmax_bwd",
@@ -216,6 +217,8 @@ def _readings(formula: Formula, spec: KernelSpec, forms: Forms, wanted: Mapping[
     """The ways in which a spec computes a formula; `wanted` is what its targets hold."""
     read = [tensor for tensor in spec.tensors if tensor.reads]
     most = len(formula.outputs)
+    if formula.bits is not None and any(tensor.dtype.bits != formula.bits for tensor in spec.tensors):
+        return
     if len(read) != len(formula.inputs) or not most - len(formula.spare) <= len(spec.outputs) <= most:
         return
     for chosen in permutations(read):

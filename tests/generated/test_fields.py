@@ -287,6 +287,10 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (HOPPER, "schedule.copies.A.multicast", "cluster", REFUSED),  # no other block multiplies it
     ],
     "gemm_warpspecialized_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
+    "gemm_warpspecialized_schedule.copies.misaligned": [
+        (HOPPER, "schedule.copies.A.misaligned", "workspace", TEXT),
+        (HOPPER, "schedule.copies.C.misaligned", "workspace", TEXT),
+    ],
     "gemm_warpspecialized_schedule.copies.columns": [
         (HOPPER, "schedule.copies.C.columns", 32, TEXT),
         (HOPPER, "schedule.copies.C.columns", 48, REFUSED),

@@ -17,10 +17,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 OF_OURS = {  # specs of this repository, and what of them is a known formula
     **dict.fromkeys(("gemm_bf16_kkn", "gemm_bf16_odd", "gemm_bf16_pingpong", "gemm_f16_pingpong"), "matrix_product"),
     **dict.fromkeys((f"gemm_bf16_{rows}_rows" for rows in (16, 64, 128)), "matrix_product"),
-    **dict.fromkeys(
-        ("hgemm_bf16", "gemm_f32_fma_kkn", "gemm_f32_fma_ragged", "gemm_f32_fma_workspace_kkn"),
-        "matrix_product",
-    ),
+    "hgemm_bf16": "matrix_product",
     "softmax": "softmax",
     "softmax_cluster": "softmax",
     "softmax_bwd": "softmax_bwd",

@@ -63,6 +63,7 @@ WRITTEN = '{thread_layout: "(32,8):(1,32)", value_layout: "(4,1)"}'
 BOTH = LOOSE.replace("  smem: {A: {pad: 0}}\n", f"  copies:\n    A: {WRITTEN}\n    B: {WRITTEN}\n")
 A_BITS, C_BITS = "    A:\n      bits: 128", "    C:\n      bits: 128"
 INFERENCE: set[str] = set()  # what inference says
+ELSEWHERE = {"CG266"}  # of operands of 8 bits, which are wgmma's, whose tests have its cases
 FREE_HELP = {"CG243", "CG253", "CG264"}  # says what to remove
 
 
@@ -173,7 +174,7 @@ def test_every_rule_says_where_and_why_and_what_works(
 
 def test_every_rule_has_a_case() -> None:
     said = {case[2] for case in CASES}
-    assert {rule.code for rule in FAMILY.rules()} | INFERENCE == said
+    assert {rule.code for rule in FAMILY.rules()} | INFERENCE == said | ELSEWHERE
     assert [rule.code for rule in FAMILY.rules()] == sorted(rule.code for rule in FAMILY.rules())
 
 
