@@ -79,9 +79,8 @@ targets: [sm_80, sm_90a]
                     product.a_place,
                     "write a kernel for each",
                 )
-            elif not scalar:
+            elif not scalar and self._is_alike(ctx, tensors.get(first.b), tensors[product.b]):
                 self._check_product(ctx, tensors[product.a], tensors[product.b], output)
-                self._check_alike(ctx, tensors.get(first.b), tensors[product.b])
             sound = sound and not scalar
         if sound:
             for coord in coords(assignment.value):
@@ -114,18 +113,20 @@ targets: [sm_80, sm_90a]
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
 
-    def _check_alike(self, ctx: Context, first: Tensor | None, other: Tensor) -> None:
-        """Says that a right side is of another type than that of the first product: they are multiplied as one."""
-        if first is not None and other.dtype is not first.dtype and {first.dtype, other.dtype} <= set(self.dtypes):
+    def _is_alike(self, ctx: Context, first: Tensor | None, other: Tensor) -> bool:
+        """Whether a right side is like that of the first product, as all are multiplied as one; says how it is not."""
+        if first is None or first is other:
+            return True
+        if other.dtype is not first.dtype and {first.dtype, other.dtype} <= set(self.dtypes):
             types = f"`{first.name}` is {first.dtype.value} and `{other.name}` is {other.dtype.value}"
-            ctx.say(
-                "CG118",
-                f"{types}; both must be the same",
-                "tensors",
-                other.name,
-                "dtype",
-                help=f"write `dtype: {first.dtype.value}`",
-            )
+            help = f"write `dtype: {first.dtype.value}`"
+            ctx.say("CG118", f"{types}; both must be the same", "tensors", other.name, "dtype", help=help)
+        if other.shape != first.shape:
+            modes = f"[{', '.join(first.shape)}]"
+            message = f"`{first.name}` is {modes} and `{other.name}` is [{', '.join(other.shape)}]"
+            help = f"write `shape: {modes}`, or a kernel for each"
+            ctx.say("CG130", f"{message}; products in one kernel are alike", "tensors", other.name, "shape", help=help)
+        return other.shape == first.shape
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         product = compute.matmul

@@ -89,6 +89,7 @@ def test_a_product_that_is_written_twice_is_made_once() -> None:
         (spec().replace("U: {shape: [N, K], dtype: bf16, major: K", "U: {shape: [N, K], dtype: bf16, major: N"),
          "CG306", "lie in memory alike"),
         (spec().replace("U: {shape: [N, K], dtype: bf16", "U: {shape: [N, K], dtype: f16"), "CG118", "the same"),
+        (spec().replace("U: {shape: [N, K]", "U: {shape: [L, K]"), "CG130", "products in one kernel are alike"),
         (spec(schedule="  tiler: {N: 136}\n"), "CG302", "136 columns of each of 2 products"),
         (spec().replace("wgmma", "mma_sync"), "CG127", "one matrix product"),
         (spec().replace("wgmma", "fma").replace("bf16", "f32"), "CG127", "one matrix product"),

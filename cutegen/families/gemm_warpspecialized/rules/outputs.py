@@ -32,9 +32,8 @@ def passed(spec: Spec, say: Say) -> None:
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
         if tensor in through:
-            wrong = (
-                _refused(spec, tensor, say) or _in_pieces(spec, tensor, say) or _unlike(spec, tensor, through[0], say)
-            )
+            wrong = _of_another_type(tensor, say) or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
+            wrong = wrong or _unlike(spec, tensor, through[0], say)
         else:
             wrong = _without(spec, tensor, say)
         if wrong:
@@ -51,12 +50,17 @@ def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
     return False
 
 
-def _refused(spec: Spec, tensor: Tensor, say: Say) -> bool:
-    """Says that an output is of a type that does not pass shared memory, or does not stand as tensor maps take it."""
+def _of_another_type(tensor: Tensor, say: Say) -> bool:
+    """Says that an output is of a type that does not pass shared memory."""
     if tensor.dtype.bits not in PASSING_BITS:
         message = f"`{tensor.name}` is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
         say(message, "schedule", "copies", tensor.name, "atom", help="write `atom: universal`")
         return True
+    return False
+
+
+def _misaligned(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that an output does not stand as tensor maps take it."""
     if tensor.align is not None and tensor.align % ALIGN and not stands_anywhere(spec, tensor):
         message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
         help = f"write `align: {ALIGN}`, `misaligned: workspace` or `atom: universal`"
