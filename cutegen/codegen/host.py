@@ -22,10 +22,11 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     spec = plan.spec
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     spaces = parts.workspaces.each if parts.workspaces else ()
+    padded = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
     return {
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
         "tensor_table": [(f"tensors.{t.name}", _row(t, _align(t, parts))) for t in spec.tensors],
-        "padded": python_tuple(tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)),
+        "padded": python_tuple(padded) if padded else "",
         "padded_path": next((x.path for x in parts.padded.values()), ""),
         "padded_outputs": any(t.name in parts.padded for t in spec.outputs),
         "size_tables": _size_tables(spec, parts),
@@ -200,8 +201,8 @@ def _document(spec: KernelSpec, tensor: Tensor, padded: bool) -> str:
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
     made = ", None makes one" if can_be_made(spec, tensor) else ""
-    anywhere = padded or spec.schedule.narrows
-    aligned = "" if anywhere and tensor.align == tensor.dtype.bytes else f"{tensor.align}-byte aligned, "
+    anywhere = padded or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
+    aligned = "" if anywhere else f"{tensor.align}-byte aligned, "
     return f"{text}{tensor.major} contiguous, {aligned}{use}{made}."
 
 

@@ -108,7 +108,7 @@ class Forms:
             case Cast():
                 return self._factor("cast", node.dtype, form(node.x))
             case MatMul():
-                a, b = (known.get(name) or self.name(name) for name in (node.a, node.b))
+                a, b = (known[name] if name in known else self.name(name) for name in (node.a, node.b))
                 return self._factor("matmul", a, b)
             case Unary() | Binary():
                 return self._factor(node.op, *map(form, node.children))

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from cutegen.families.gemm_warpspecialized.product import COLUMNS as UNIT
-from cutegen.families.gemm_warpspecialized.product import product_of
+from cutegen.families.gemm_warpspecialized.product import COLUMNS, product_of
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ COOPERATIVE = ((128, 256), (256, 128), (256, 192), (128, 192), (128, 128), (64, 
 PINGPONG = ((128, 192), (128, 128), (128, 160), (64, 256), (64, 128))
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))  # blocks along m and n
 BANDS = (1, 4, 8, 16)  # tiles
-COLUMNS = (32, 64)  # stored at a time
+STORED = (32, 64)  # columns at a time
 
 
 def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
@@ -29,7 +28,7 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
     choices: list[Choice] = []
     for roles, tiles in (("cooperative", COOPERATIVE), ("pingpong", PINGPONG)):
         for m, n in tiles:
-            n = n // len(chosen.b) // UNIT * UNIT  # of each of several products
+            n = n // len(chosen.b) // COLUMNS * COLUMNS  # of each of several products
             warps: dict[str, object] = {"roles": roles}
             if roles == "cooperative":
                 warps["consumers"] = min(2, m // 64)
@@ -43,7 +42,7 @@ def refinements(spec: Spec) -> Iterator[Choice]:
     stages = spec.schedule.pipeline.stages or 1
     for fewer in range(max(1, stages - 2), stages):
         yield {("pipeline", "stages"): fewer}
-    for columns in COLUMNS:
+    for columns in STORED:
         yield {("copies", spec.output.name): {"atom": "tma", "columns": columns}}
     for raster, band in product(spec.output.shape, BANDS):
         yield {("scheduler",): {"raster": raster, "swizzle": band}}

@@ -225,7 +225,6 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> Non
     ],
 )
 def test_what_is_refused(old: str, new: str, code: str) -> None:
-
     assert old in HEAD
     try:
         spec = read_specs(HEAD.replace(old, new), "x.yaml")[0]
