@@ -10,7 +10,7 @@ from cutegen.analysis.proof import Buffer
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import ROWS, accumulator_layout, row_layout
+from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout, row_layout
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -25,7 +25,7 @@ def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
 
 def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
     strides = strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))
-    layout = accumulator_layout(plan.groups, plan.tile[plan.n], (strides[0], strides[1]), plan.row_blocks)
+    layout = accumulator_layout(plan.groups, plan.own_columns, (strides[0], strides[1]), plan.row_blocks)
     if plan.held(o):
         layout = row_layout(plan.groups, strides[0], plan.row_blocks)
     return Access(
@@ -52,4 +52,11 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
         rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
         yield Buffer(passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece")
+    if plan.split > 1:
+        threads = plan.consumers * WARPGROUP
+        sums = plan.pointwise.values * plan.products
+        senders = plan.split - 1
+        yield Buffer("sums that others send", threads, threads, sums, senders, plan.sent_bytes, "of a thread")
+        more = 2 if plan.blocks is not None else 1
+        yield Buffer("barriers of these", more, more, 1, 1, more * MBARRIER, "of a kind")
     yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * MBARRIER, "of a kind")

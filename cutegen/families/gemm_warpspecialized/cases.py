@@ -39,8 +39,15 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
 
 
 def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before."""
+    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before.
+
+    Where clusters have one tile each, stages are used again within it.
+    """
     if plan.blocks is None:
+        if plan.split > 1:
+            why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
+            depth = (plan.split * ((plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
+            yield Wish("stages of parts", why, {plan.k: depth}, "padded", "integers")
         return
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
@@ -55,7 +62,7 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
     sizes = {
         along: (several - 1) * extent[along] + 1,
         across: tiles[across] // 2 + 1,
-        plan.k: steps * plan.tile[plan.k] - 1,
+        plan.k: steps * plan.split * plan.tile[plan.k] - 1,
     }
     why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"
     yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)

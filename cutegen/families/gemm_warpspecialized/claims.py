@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.dtypes import Dtype
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.gemm_warpspecialized.pictures import walk_of
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
@@ -20,10 +21,13 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     """
     if plan.way:
         return
-    shape = (plan.tile[plan.m], plan.tile[plan.n])
+    shape = (plan.tile[plan.m], plan.own_columns)
     layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]
     wrong = (*miscounted(plan, layout), *not_stored(plan, plan.spec.output))
     what = f"the accumulators of the warpgroups that multiply are each element of its tile ({plan.m}, {plan.n}) once"
+    if plan.split > 1:
+        what = f"the sums that a block stores are each element of its part of the tile ({plan.m}, {plan.n}) once"
+        yield from _split(plan)
     yield covered_once(what, layout, shape, ("schedule", "warps"), plan.groups * WARPGROUP, wrong)
     yield _rows(plan)
     yield _bytes(plan)
@@ -83,6 +87,28 @@ def _bytes(plan: WarpspecializedPlan) -> Claim:
     text = "a stage's barrier expects the bytes that the loads of its tile bring"
     because = (*because, f"{total} bytes come, and {plan.stage_bytes} are expected")
     return Claim("coverage", text, because, total == plan.stage_bytes, ("schedule", "tiler"))
+
+
+def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:
+    """That the blocks of a cluster along k have every tile of the sum once, and every column of the result."""
+    split, n, where = plan.split, plan.n, ("schedule", "cluster", plan.k)
+    most = 4 * split
+    wrong = sum(
+        [k for share in range(split) for k in range(k_tiles * share // split, k_tiles * (share + 1) // split)]
+        != list(range(k_tiles))
+        for k_tiles in range(most)
+    )
+    text = f"the {split} blocks that have a tile together multiply each of its tiles along {plan.k} once"
+    tried = f"tried of 0 to {most - 1} tiles: wrong of {wrong} numbers"
+    yield Claim("coverage", text, (tried,), wrong == 0, where)
+    text = "these blocks store each column of the tile once, and each is sent the others' sums of its own"
+    columns, results = plan.own_columns * split, plan.pointwise.values * plan.products * WARPGROUP * plan.consumers
+    sent = (split - 1) * results * Dtype.f32.bytes
+    because = (
+        f"{split} * {plan.own_columns} = {columns}, and the tile has {plan.tile[n]} along {n}",
+        f"{split - 1} * {results} results of 4 bytes = {sent} bytes come, and {plan.sent_bytes} are expected",
+    )
+    yield Claim("coverage", text, because, columns == plan.tile[n] and sent == plan.sent_bytes, where)
 
 
 def _summed(plan: WarpspecializedPlan) -> Claim:

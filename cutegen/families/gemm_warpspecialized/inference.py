@@ -9,6 +9,7 @@ from typing import TypeVar
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.gemm_warpspecialized.blocks import infer_cluster, infer_scheduler
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     COLUMNS,
@@ -25,9 +26,11 @@ from cutegen.families.gemm_warpspecialized.product import (
     is_sound,
     lacked,
     most_vector,
+    own_columns,
     passing,
     product_of,
     smem_bytes,
+    split_of,
     stands_anywhere,
     tile_of,
     vector_of,
@@ -54,6 +57,7 @@ W = TypeVar("W")
 TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
 FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
+FEW_STAGES = 2  # of which one is waited for: the other is free as soon as it has been multiplied
 STAGES = 8  # at most: more tiles on their way than hide the memory's latency gain nothing
 FEW_COLUMNS, MORE_STAGES = 64, 16  # of a product whose rows are columns of the output: memory is what it waits for
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
@@ -61,8 +65,6 @@ MANY = 128  # accumulators of a thread, beyond which two warpgroups take what pr
 MOST_REGISTERS = (24, 240)
 PIECES = (64, 32, 16)  # columns that are stored at a time: multiples of what one stmatrix writes
 BUFFERS = (2, 4)  # of each warpgroup: at least, and at most
-SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
-BAND = 8  # tiles of a cluster
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -76,12 +78,12 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
-    spec = _infer_loads(_infer_cluster(spec, report), report)
+    spec = _infer_loads(infer_cluster(spec, report), report)
     spec = _infer_outputs(spec, report)
-    spec = _infer_buffers(_infer_stages(spec, report), report)
+    spec = _infer_in_flight(_infer_buffers(_infer_stages(spec, report), report), report)
     if not is_finished(spec):
         return spec
-    return _infer_predication(_infer_scheduler(spec, report), report)
+    return _infer_predication(infer_scheduler(spec, report), report)
 
 
 def _infer_alignment(spec: Spec, report: Report) -> Spec:
@@ -119,7 +121,8 @@ def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
     """Why an output cannot pass shared memory to be stored by a tensor map, as far as its own words say."""
     copy = spec.schedule.copies.get(tensor.name, Copy())
     product, major, unit = product_of(spec), tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
-    columns, size = (spec.schedule.tiler or {}).get(product.n, GRANULE), spec.static.get(major) or promised(spec, major)
+    columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
+    size = spec.static.get(major) or promised(spec, major)
     if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):
         return "as its accesses are written"
     if tensor.dtype.bits not in PASSING_BITS:
@@ -127,7 +130,7 @@ def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
     if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
         return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if columns % GRANULE:
-        return f"{GRANULE} columns pass shared memory together, and the tile has {columns}"
+        return f"{GRANULE} columns pass shared memory together, and a block stores {columns}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
         return f"tensor maps store whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
     return None
@@ -184,7 +187,7 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         most = max(COLUMNS, most // len(product.b) // COLUMNS * COLUMNS)
         most = most // GRANULE * GRANULE or most
         columns = spec.static.get(product.n, FEW_COLUMNS if few else most)
-        unit = GRANULE if columns > COLUMNS else COLUMNS
+        unit = split_of(spec) * (GRANULE if columns > COLUMNS else COLUMNS)
         tiler[product.n] = min(most, -(-columns // unit) * unit)
         whose = f", of {len(product.b)} products" * (len(product.b) > 1)
         full = most * len(product.b) == MOST_COLUMNS
@@ -238,20 +241,6 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=with_value(spec.schedule, ("warps", "registers"), ordered))
 
 
-def _infer_cluster(spec: Spec, report: Report) -> Spec:
-    """Two blocks with neighbouring rows share what they load of B, where there is more than one tile of rows."""
-    product, cluster = product_of(spec), dict(spec.schedule.cluster)
-    several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m) and not exchanged(spec)
-    for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
-        if mode not in cluster:
-            cluster[mode] = blocks
-            names = " and ".join(tensor.name for tensor in product.b)
-            why = f"two blocks share what they load of {names}" if blocks > 1 else "no more blocks share loads"
-            report.infer(why, "schedule", "cluster", mode)
-    ordered = {mode: cluster[mode] for mode in (product.m, product.n)}
-    return replace(spec, schedule=replace(spec.schedule, cluster=ordered))
-
-
 def _infer_loads(spec: Spec, report: Report) -> Spec:
     """A load of A or B serves all blocks of the cluster that multiply it."""
     copies, product = dict(spec.schedule.copies), product_of(spec)
@@ -275,7 +264,7 @@ def _infer_outputs(spec: Spec, report: Report) -> Spec:
     sure = [t for t in spec.outputs if not _obstacle(spec, t)]
     width = max((t.dtype.bytes for t in sure), default=1)
     written = [c.columns for t in sure if (c := copies.get(t.name)) and c.columns]
-    fitting = [c for c in PIECES if c * width <= LINE and tile_of(spec.schedule, n) % c == 0]
+    fitting = [c for c in PIECES if c * width <= LINE and own_columns(spec) % c == 0]
     for tensor in spec.outputs:
         own = copies.get(tensor.name, Copy())
         where = ("schedule", "copies", tensor.name)
@@ -327,6 +316,19 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
 
 
+def _infer_in_flight(spec: Spec, report: Report) -> Spec:
+    """Products of one tile are under way while the next one is waited for, unless that is what takes the time."""
+    if spec.schedule.mma.in_flight is not None:
+        return spec
+    in_flight, why = 1, "the tensor cores are busy while the next tile is waited for"
+    if spec.schedule.pipeline.stages == 1:
+        in_flight, why = 0, "the only stage is free once it has been multiplied"
+    elif spec.schedule.pipeline.stages == FEW_STAGES:
+        in_flight, why = 0, "of two stages the one that has been multiplied is loaded again at once"
+    report.infer(why, "schedule", "mma", "in_flight")
+    return replace(spec, schedule=with_value(spec.schedule, ("mma", "in_flight"), in_flight))
+
+
 def _infer_buffers(spec: Spec, report: Report) -> Spec:
     """As many buffers of outputs as fit beside the stages: stores are under way while others are written."""
     stages, copies = spec.schedule.pipeline.stages, dict(spec.schedule.copies)
@@ -354,27 +356,6 @@ def _smem(spec: Spec, stages: int, buffers: int) -> int:
     }
     schedule = replace(spec.schedule, copies=copies)
     return smem_bytes(replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages)))
-
-
-def _infer_scheduler(spec: Spec, report: Report) -> Spec:
-    walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
-    if walk.kind is None:
-        walk = replace(walk, kind="persistent")
-        report.infer("loads of the next tile are under way while one is stored", *where, "kind")
-    if walk.raster is None:
-        walk = replace(walk, raster=product_of(spec).m)
-        report.infer("as CUTLASS numbers blocks", *where, "raster")
-    if walk.swizzle is None:
-        walk = replace(walk, swizzle=BAND)
-        report.infer("blocks that run at the same time share operands in L2", *where, "swizzle")
-    if walk.blocks is None and walk.kind == "persistent":
-        m, n = cluster_of(spec)
-        walk = replace(walk, blocks=max(1, SMS // (m * n)) * m * n)
-        report.infer(f"as many as run at once on {SMS} multiprocessors", *where, "blocks")
-    if walk.launch is None:
-        walk = replace(walk, launch="dependent")
-        report.infer("barriers and tensor maps are ready when the kernel before ends", *where, "launch")
-    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))
 
 
 def _infer_predication(spec: Spec, report: Report) -> Spec:

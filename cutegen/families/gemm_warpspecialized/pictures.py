@@ -29,7 +29,8 @@ def figures(plan: WarpspecializedPlan) -> tuple[Figure, ...]:
 
 def walk_of(plan: WarpspecializedPlan) -> Walk:
     """How clusters walk the output's tiles, in bands; a cluster of one block is that block."""
-    takers = f"cluster of {plan.cluster[0]} x {plan.cluster[1]} blocks" if plan.cluster_size > 1 else "block"
+    shape = " x ".join(map(str, (*plan.cluster, *[plan.split] * (plan.split > 1))))
+    takers = f"cluster of {shape} blocks" if plan.cluster_size > 1 else "block"
     most = None if plan.blocks is None else plan.blocks // plan.cluster_size
     extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     tile = tuple(extents[mode] for mode in plan.spec.output.shape)

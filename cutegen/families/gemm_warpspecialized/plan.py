@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP
 from cutegen.language.model import Tensor
 
 
@@ -70,6 +71,7 @@ class WarpspecializedPlan(PointwisePlan):
     consumers: int  # warpgroups that multiply
     pingpong: bool  # whether these have tiles in turn, not parts of one
     cluster: tuple[int, int]  # blocks along m and n
+    split: int  # blocks along k
     passing: tuple[Passing, ...]  # outputs that pass shared memory
     columns: int  # of the tile that are stored at a time, of those outputs
     buffers: int  # of each warpgroup for that
@@ -78,6 +80,7 @@ class WarpspecializedPlan(PointwisePlan):
     band: int  # tiles of a cluster across the raster that are walked together
     producer_registers: int  # of a thread
     consumer_registers: int
+    in_flight: int  # tiles along k whose products are under way when the next one is waited for
     stage_bytes: int  # that a barrier expects of the loads of one tile
     empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
     padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
@@ -111,7 +114,18 @@ class WarpspecializedPlan(PointwisePlan):
 
     @property
     def cluster_size(self) -> int:
-        return self.cluster[0] * self.cluster[1]
+        return self.cluster[0] * self.cluster[1] * self.split
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that the other blocks of a cluster along k send to one, of each tile."""
+        sums = self.pointwise.values * self.products * WARPGROUP * self.consumers
+        return (self.split - 1) * sums * Dtype.f32.bytes
+
+    @property
+    def own_columns(self) -> int:
+        """Columns of the tile that a block stores: all, unless others of its cluster have a part of its sum."""
+        return self.tile[self.n] // self.split
 
     @property
     def peers(self) -> int:
@@ -126,7 +140,7 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def pieces(self) -> int:
         """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
-        return self.row_blocks * (self.tile[self.n] // self.columns) if self.columns else 0
+        return self.row_blocks * (self.own_columns // self.columns) if self.columns else 0
 
     def held(self, operand: Operand) -> bool:
         """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""

@@ -17,6 +17,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     product_of,
     shared_by,
     smem_bytes,
+    split_of,
     stage_bytes,
     stands_anywhere,
     swizzle_of,
@@ -35,7 +36,12 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     """The plan of a resolved spec that passed its checks."""
     schedule, product = spec.schedule, product_of(spec)
     warps, walk, stages = schedule.warps, schedule.scheduler, schedule.pipeline.stages
-    assert warps.consumers is not None and schedule.tiler is not None and walk.swizzle is not None
+    assert (
+        warps.consumers is not None
+        and schedule.mma.in_flight is not None
+        and schedule.tiler is not None
+        and walk.swizzle is not None
+    )
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     statements = annotate(spec.compute, types, Dtype.f32)
     read, vector, through = names_read(statements), vector_of(spec), passing(spec)
@@ -52,7 +58,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         statements=statements,
         pointwise=Pointwise(
             operands=operands,
-            values=accumulators(spec) // len(product.stacked),
+            values=accumulators(spec) // len(product.stacked) // split_of(spec),
             vector=vector,
             masked=masked,
             clear=bool(masked) and may_branch(statements),
@@ -69,6 +75,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         consumers=warps.consumers,
         pingpong=warps.roles == "pingpong",
         cluster=cluster_of(spec),
+        split=split_of(spec),
         passing=tuple(_passing(spec, tensor) for tensor in through),
         columns=max((schedule.copies[t.name].columns or 0 for t in through), default=0),
         buffers=max((schedule.copies[t.name].stages or 0 for t in through), default=0),
@@ -77,8 +84,9 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         band=walk.swizzle,
         producer_registers=warps.registers["producer"],
         consumer_registers=warps.registers["consumer"],
+        in_flight=schedule.mma.in_flight,
         stage_bytes=stage_bytes(spec),
-        empty_sum=product.k not in spec.static,
+        empty_sum=_may_be_empty(spec),
         padded=tuple(t for t in spec.tensors if stands_anywhere(spec, t)),
         rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
@@ -90,6 +98,12 @@ def _side(spec: Spec, tensors: tuple[Tensor, ...], letter: str, mode: str) -> Si
     k_major = tensor.major == product_of(spec).k
     block, swizzle = tile_of(spec.schedule, mode), swizzle_of(spec.schedule, tensor)
     return Side(tensors, letter, mode, block, k_major, swizzle, shared_by(spec, tensor))
+
+
+def _may_be_empty(spec: Spec) -> bool:
+    """Whether a block may have nothing to sum: no tile along k, or fewer than blocks of the cluster along it."""
+    k = product_of(spec).k
+    return k not in spec.static or -(-spec.static[k] // tile_of(spec.schedule, k)) < split_of(spec)
 
 
 def _passing(spec: Spec, tensor: Tensor) -> Passing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from tensor_layouts import Layout
@@ -97,6 +98,21 @@ def cluster_of(spec: Spec) -> tuple[int, int]:
     return cluster.get(product.m, 1), cluster.get(product.n, 1)
 
 
+def split_of(spec: Spec) -> int:
+    """Blocks of a cluster along k: each has a part of the sum of one tile, and stores a part of its columns."""
+    return spec.schedule.cluster.get(product_of(spec).k, 1)
+
+
+def size_of(spec: Spec) -> int:
+    """Blocks of a cluster."""
+    return prod(cluster_of(spec)) * split_of(spec)
+
+
+def own_columns(spec: Spec) -> int:
+    """Columns of the output's tile that a block stores: all, unless others of its cluster have a part of the sum."""
+    return tile_of(spec.schedule, product_of(spec).n) // split_of(spec)
+
+
 def lacked(spec: Spec, tensor: Tensor) -> str:
     """The mode of the output that an operand lacks: blocks of a cluster along it multiply the same of the operand."""
     product = product_of(spec)
@@ -166,10 +182,18 @@ def output_bytes(spec: Spec) -> int:
 
 
 def smem_bytes(spec: Spec) -> int:
-    """Bytes of shared memory of a block: the stages, two barriers for each, and buffers of outputs."""
+    """Bytes of shared memory of a block: stages with two barriers each, buffers of outputs, and what others send."""
     stages = spec.schedule.pipeline.stages
     assert stages is not None
-    return stages * (stage_bytes(spec) + 2 * MBARRIER) + output_bytes(spec)
+    return stages * (stage_bytes(spec) + 2 * MBARRIER) + output_bytes(spec) + sent_bytes(spec)
+
+
+def sent_bytes(spec: Spec) -> int:
+    """Bytes of shared memory for what the other blocks of a cluster along k send to one, with the barriers for it."""
+    split, consumers = split_of(spec), spec.schedule.warps.consumers or 1
+    barriers = 2 if spec.schedule.scheduler.kind != "grid" else 1
+    each = accumulators(spec) // split * WARPGROUP * consumers * Dtype.f32.bytes
+    return (split - 1) * each + barriers * MBARRIER if split > 1 else 0
 
 
 def accumulators(spec: Spec) -> int:
@@ -222,7 +246,7 @@ def is_sound(spec: Spec) -> bool:
     m, n, k = (tiler.get(mode) for mode in (product.m, product.n, product.k))
     unit = DEPTH_BYTES // product.dtype.bytes
     fits_m = m is None or m % (ROWS * groups_of(schedule)) == 0
-    fits_n = n is None or (n % COLUMNS == 0 and n * len(product.b) <= MOST_COLUMNS)
+    fits_n = n is None or (n % (COLUMNS * split_of(spec)) == 0 and n * len(product.b) <= MOST_COLUMNS)
     paired = schedule.warps.roles != "pingpong" or consumers in (None, 2)
     return fits_m and fits_n and paired and (k is None or k % unit == 0)
 
@@ -237,5 +261,5 @@ def is_finished(spec: Spec) -> bool:
 def pieces_fit(spec: Spec) -> bool:
     """Whether the tile is whole pieces of the outputs that pass shared memory, all of as many columns."""
     columns = {spec.schedule.copies[t.name].columns for t in passing(spec)}
-    tile = tile_of(spec.schedule, product_of(spec).n)
+    tile = own_columns(spec)
     return len(columns) < 2 and all(c and c % GRANULE == 0 and tile % c == 0 for c in columns)

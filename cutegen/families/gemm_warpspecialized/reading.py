@@ -42,7 +42,7 @@ def check_schedule(
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)
             ctx.say("CG203", f"`{role}` is no role", *where, key=True, help=f"roles: {', '.join(ROLES)}")
-    ctx.known_modes(schedule.cluster, modes and modes[:2], "schedule", "cluster")
+    ctx.known_modes(schedule.cluster, modes, "schedule", "cluster")
     for tensor in (*schedule.copies, *schedule.smem):
         field = "copies" if tensor in schedule.copies else "smem"
         if tensor not in tensors:

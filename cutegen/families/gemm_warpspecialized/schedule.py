@@ -36,6 +36,11 @@ class Mma:
         "The mode of the output, M or N, along which one product has its 64 rows; along the other it has 8 to 256 "
         "columns. N exchanges A and B, for an output with few rows.",
     )
+    in_flight: int | None = key(
+        Integer(0, 1),
+        "Tiles along K whose products may be under way when the next tile is waited for: 1 keeps the tensor cores "
+        "busy; 0 frees a stage as soon as it has been multiplied, where there are few of them.",
+    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,9 @@ class WarpspecializedSchedule(Schedule):
     )
     cluster: Mapping[str, int] = key(
         ByName(Integer(1, MOST_CLUSTER), "Blocks along this mode."),
-        "Blocks of a cluster along M and N: neighbours along N share what they load of A, and along M of B.",
+        "Blocks of a cluster along M, N and K: neighbours along N share what they load of A, and along M of B. Those "
+        "along K have a tile together, each a part of its sum, and each stores a part of its columns, of which the "
+        "others send it their sums: for products of fewer tiles than multiprocessors.",
         factory=dict,
     )
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warpgroup.", factory=Mma, block=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
@@ -11,6 +12,7 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
+from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
 from cutegen.families.gemm_warpspecialized.names import LOCALS
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
@@ -49,10 +51,11 @@ def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
 
 
 def _has_tile_mma(plan: WarpspecializedPlan) -> bool:
-    """Whether threads find their places in the tile of one product, which is narrower than what wgmma makes."""
+    """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
     direct = any(o.read or not plan.passes(o.tensor) for o in plan.pointwise.operands)
     read = any(True for typed in plan.statements for _ in coords(typed.value))
-    return len(plan.b.tensors) > 1 and (direct or read or bool(plan.pointwise.masked))
+    narrower = len(plan.b.tensors) * plan.split > 1
+    return narrower and (direct or read or bool(plan.pointwise.masked))
 
 
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
@@ -73,7 +76,7 @@ def _counted(plan: WarpspecializedPlan) -> bool:
 
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
-    copies, walk = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler"
+    copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
     return (
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
@@ -85,14 +88,29 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
                 Constant("CLUSTER_M", str(plan.cluster[0]), "blocks of a cluster", "schedule.cluster"),
                 Constant("CLUSTER_N", str(plan.cluster[1]), "", "schedule.cluster"),
             )
-            if plan.cluster_size > 1
+            if prod(plan.cluster) > 1
             else ()
         ),
-        *([Constant("MOST_TILES", "2**31 - 2**16", "", tiler)] if _counted(plan) else []),
+        *(
+            (
+                Constant("CLUSTER_K", str(plan.split), "blocks that have a tile together", "schedule.cluster"),
+                Constant(
+                    own, f"{blocks[plan.n]} // CLUSTER_K", "of a tile, that one of them stores", "schedule.cluster"
+                ),
+            )
+            if plan.split > 1
+            else ()
+        ),
+        *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
         *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
-        Constant("VALUES", str(plan.pointwise.values), f"accumulators of a thread{_each(plan)}", tiler),
+        *(
+            [Constant("SENT_BYTES", str(plan.sent_bytes), "that the other blocks send", tiler)]
+            if plan.split > 1
+            else ()
+        ),
+        Constant("VALUES", str(plan.pointwise.values), f"{_values(plan)} of a thread{_each(plan)}", tiler),
         Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {plan.spec.output.name}", copies),
         Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
         *(
@@ -135,7 +153,7 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
             plan.spec, [o for o in plan.pointwise.operands if o.tensor.name not in held], plan.pointwise.vector
         ),
         "held": [o for o in loaded if o.held],
-        "row_values": f"((2, 2, BLK_{plan.n.upper()} // 8), {plan.row_blocks}, 1)",
+        "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
     }
 
 
@@ -151,14 +169,16 @@ def _type(tensor: Tensor) -> str:
 
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    clustered, several = plan.cluster_size > 1, plan.consumers > 1
+    clustered, several = prod(plan.cluster) > 1, plan.consumers > 1
     passing = [_passing(x) for x in plan.passing]
     group = "group" if several else "0"
     users = "CONSUMERS" if plan.groups > 1 else ""
     row = "row" if plan.groups == 1 else "row * CONSUMERS + group"
-    cluster = "CLUSTER_M * CLUSTER_N" if clustered else ""
-    across = f"BLOCKS // ({cluster})" if clustered else "BLOCKS"
-    options = [*["cluster=[CLUSTER_M, CLUSTER_N, 1]"] * clustered, *["use_pdl=True"] * plan.dependent]
+    freed = "before" if plan.in_flight else "stage"
+    cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
+    across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
+    shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
+    options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
     return _walk(plan) | {
         "A": stack_name(plan, plan.a),
         "B": stack_name(plan, plan.b),
@@ -177,17 +197,22 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "product_op": _product_op(plan),
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
         "clustered": clustered,
-        "place_names": "x, y, first" if clustered else "_, _, first",
+        "place_names": places(plan),
+        "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
+        "own_n": own_columns(plan),
+        "own_tile": "n_tile * CLUSTER_K + share" if plan.split > 1 else "n_tile",
+        "base": "share * CLUSTER_M * CLUSTER_N" if clustered and plan.split > 1 else "",
+        "shares": shares(plan) if plan.split > 1 else None,
         "users": " * ".join([*[users] * bool(users), *[str(plan.peers)] * (plan.peers > 1)]) or "1",
         "uses_group": several and (plan.pingpong or bool(passing)),
         "releasing": f"thr < {plan.peers}" if plan.peers > 1 else "thr == 0",
-        "release": f"cute.arch.mbarrier_arrive(empty + before{', peer' if plan.peers > 1 else ''})",
+        "release": f"cute.arch.mbarrier_arrive(empty + {freed}{', peer' if plan.peers > 1 else ''})",
         "rotates": bool(passing) and plan.pieces % plan.buffers > 0,
         "own_barrier": f"3 + {group}" if several else "3",
         "row_block": row,
         "cluster_tile": f"({_times(blocks[plan.m], 'CLUSTER_M', plan)}, {_times(blocks[plan.n], 'CLUSTER_N', plan)})",
         "clusters": f"cutlass.min(tiles_m * tiles_n, {across})" if plan.blocks is not None else "tiles_m * tiles_n",
-        "grid": "CLUSTER_M, CLUSTER_N, clusters" if clustered else "1, 1, clusters",
+        "grid": grid(plan),
         "launch_options": options,
         "row_first": False,
         "exchanged": plan.exchanged,
@@ -214,7 +239,9 @@ def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[st
     yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
     if _has_tile_mma(plan):
         says = "The accumulators of one product, as they lie in its tile"
-        yield {"name": "tile_mma", "columns": blocks[plan.n], "groups": f", {groups}", "says": says}
+        if plan.split > 1:
+            says = "The results that a block stores, as they lie in its part of the tile"
+        yield {"name": "tile_mma", "columns": own_columns(plan), "groups": f", {groups}", "says": says}
     if plan.passing:
         says = "The accumulators of 16 columns, as they go to shared memory"
         yield {"name": "part_mma", "columns": "16", "groups": "", "says": says}
@@ -224,6 +251,9 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
     """The accumulators of several products: their variable, and what takes them from all; none of one product."""
     if plan.products == 1:
         return []
+    if plan.split > 1:
+        names = enumerate(_parts(plan).values())
+        return [{"name": name, "of": ("cute.local_tile(", ["own", "(VALUES,)", f"({i},)"], ")")} for i, name in names]
     tiler, along = f"({blocks[plan.n]} // 2, {plan.row_blocks}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
     return [
         {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
@@ -231,12 +261,16 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
     ]
 
 
+def _values(plan: WarpspecializedPlan) -> str:
+    return "results" if plan.split > 1 else "accumulators"
+
+
 def _each(plan: WarpspecializedPlan) -> str:
     return " for each product" if plan.products > 1 else ""
 
 
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
-    return f"{block} * {cluster}" if plan.cluster_size > 1 else block
+    return f"{block} * {cluster}" if prod(plan.cluster) > 1 else block
 
 
 def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
@@ -266,6 +300,8 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     m, n = plan.cluster
     # Blocks of a cluster are numbered along m first: those with the same rows are m apart
     mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
+    place = "x" if is_a else "y * CLUSTER_M"
+    place = f"{place} + share * CLUSTER_M * CLUSTER_N" if plan.split > 1 else place
     return {
         "name": name,
         "type": _type(side.tensor),
@@ -281,7 +317,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
         "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
         "rank": ("y" if is_a else "x") if shares else "0",
         "mask_name": f"mask_{name}",
-        "mask": f"cutlass.Int16({mask}) << ({'x' if is_a else 'y * CLUSTER_M'})" if shares else "",
+        "mask": f"cutlass.Int16({mask}) << ({place})" if shares else "",
         "masking": [f"mcast_mask=mask_{name}"] * shares,
         "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
         "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Tiles along m and n that keep the tensor cores busy, with the warpgroups that have them
 COOPERATIVE = ((128, 256), (256, 128), (256, 192), (128, 192), (128, 128), (64, 256), (64, 128), (64, 64))
 PINGPONG = ((128, 192), (128, 128), (128, 160), (64, 256), (64, 128))
-CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))  # blocks along m and n
+CLUSTERS = ((2, 1, 1), (1, 2, 1), (1, 1, 1), (2, 2, 1), (1, 1, 2))  # blocks along m, n and k
 BANDS = (1, 4, 8, 16)  # tiles
 STORED = (32, 64)  # columns at a time
 
@@ -34,7 +34,7 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
                 warps["consumers"] = min(2, m // 64)
             choices.append({("tiler",): {chosen.m: m, chosen.n: n}, ("warps",): warps})
     yield "tiler", choices
-    yield "cluster", [{("cluster",): {chosen.m: m, chosen.n: n}} for m, n in CLUSTERS]
+    yield "cluster", [{("cluster",): dict(zip(chosen.modes, blocks, strict=True))} for blocks in CLUSTERS]
 
 
 def refinements(spec: Spec) -> Iterator[Choice]:

@@ -110,7 +110,7 @@ def test_two_blocks_share_loads_of_b_unless_there_is_one_tile_of_rows() -> None:
     assert (plan.cluster, plan.a.shared_by, plan.b.shared_by, plan.peers, plan.blocks) == ((2, 1), 1, 2, 2, 132)
     assert planned(HEAD + "static: {M: 128}\n")[0].cluster == (1, 1)
     both, _ = planned(HEAD + "  cluster: {M: 3, N: 2}\n")
-    assert (both.a.shared_by, both.b.shared_by, both.peers, both.blocks) == (2, 3, 4, 132)
+    assert (both.a.shared_by, both.b.shared_by, both.peers, both.blocks) == (2, 3, 4, 120)
     alone, _ = planned(HEAD + "  cluster: {M: 2}\n  copies: {B: {multicast: none}}\n")
     assert (alone.cluster_size, alone.peers) == (2, 1)
 
@@ -212,7 +212,7 @@ def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> Non
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {atom: universal, stages: 2}}\n", "CG308"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {multicast: cluster}}\n", "CG203"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {A: {atom: universal}}\n", "CG203"),
-        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  cluster: {K: 2}\n", "CG116"),
+        ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  cluster: {L: 2}\n", "CG116"),
         ("A @ B.T\n", "A @ B.T * warp\nscalars: {warp: f32}\n", "CG113"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 64}}\ndivisible: {N: 4}\n", "CG237"),
         ("  mma: {atom: wgmma}\n", "  mma: {atom: wgmma}\n  copies: {C: {bits: 8}}\n", "CG236"),

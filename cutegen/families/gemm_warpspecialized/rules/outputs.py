@@ -7,10 +7,11 @@ from cutegen.families.gemm_warpspecialized.product import (
     GRANULE,
     PASSING_BITS,
     is_sound,
+    own_columns,
     passing,
     product_of,
+    split_of,
     stands_anywhere,
-    tile_of,
 )
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.model import Tensor
@@ -72,16 +73,18 @@ def _misaligned(spec: Spec, tensor: Tensor, say: Say) -> bool:
 def _in_pieces(spec: Spec, tensor: Tensor, say: Say) -> bool:
     """Says that the tile is no whole number of pieces."""
     copy, n, where = spec.schedule.copies[tensor.name], product_of(spec).n, ("schedule", "copies", tensor.name)
-    tile = tile_of(spec.schedule, n)
+    tile, split = own_columns(spec), split_of(spec)
     if copy.columns is not None and copy.columns % GRANULE == 0 and tile % copy.columns == 0:
         return False
     found = f"{copy.columns} columns" if copy.columns else f"no multiple of {GRANULE} columns"
+    larger = -(-tile // GRANULE) * GRANULE * split
+    whole = f"the {tile} that a block stores" if split > 1 else f"a tile of {tile}"
     fitting = [columns for columns in (64, 48, 32, 16) if tile % columns == 0]
     say(
-        f"{found} of a tile of {tile} are stored at a time, and pieces of the tile are multiples of {GRANULE}",
+        f"{found} of {whole} are stored at a time, and pieces of the tile are multiples of {GRANULE}",
         *where,
         "columns" if copy.columns else "atom",
-        help=f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {-(-tile // 16) * 16}` in the tiler",
+        help=f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {larger}` in the tiler",
     )
     return True
 

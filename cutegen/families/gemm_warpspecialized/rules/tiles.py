@@ -22,6 +22,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     output_bytes,
     product_of,
     smem_bytes,
+    split_of,
     threads_of,
     tile_of,
 )
@@ -53,8 +54,16 @@ def made(spec: Spec, say: Say) -> None:
             *("schedule", "tiler", product.m),
             help=lambda: _with(spec, say, "tiler", product.m, (near, ROWS * groups, ROWS)),
         )
-    several = len(product.b)
-    if columns is not None and (columns % COLUMNS or columns * several > MOST_COLUMNS):
+    several, split = len(product.b), split_of(spec)
+    if columns is not None and columns % COLUMNS == 0 and columns % (COLUMNS * split):
+        near = -(-columns // (COLUMNS * split)) * COLUMNS * split
+        say(
+            f"the tile has {columns} columns, of which each of {split} blocks of a cluster stores a part: multiples of "
+            f"{COLUMNS} each",
+            *("schedule", "tiler", product.n),
+            help=lambda: _with(spec, say, "tiler", product.n, (near, COLUMNS * split, 128)),
+        )
+    elif columns is not None and (columns % COLUMNS or columns * several > MOST_COLUMNS):
         most = MOST_COLUMNS // several // COLUMNS * COLUMNS
         near, whose = min(most, -(-columns // COLUMNS) * COLUMNS), f" of each of {several} products" * (several > 1)
         say(
