@@ -48,7 +48,7 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         size = x.extent * depth * x.tensor.dtype.bytes * plan.stages
         along, other = (depth, x.extent) if x.k_major else (x.extent, depth)
         yield Buffer(" and ".join(t.name for t in x.tensors), along, along, other, plan.stages, size)
-    for passing in plan.passing:
+    for passing in plan.passing if not plan.shares_buffers else ():
         size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
         rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
         yield Buffer(passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece")

@@ -60,8 +60,10 @@ def _has_few_tiles(spec: Spec) -> bool:
 def infer_scheduler(spec: Spec, report: Report) -> Spec:
     walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
     if walk.kind is None:
-        walk = replace(walk, kind="persistent")
-        report.infer("loads of the next tile are under way while one is stored", *where, "kind")
+        few = split_of(spec) > 1
+        walk = replace(walk, kind="grid" if few else "persistent")
+        why = "there are few tiles, one for each cluster" if few else "loads of the next tile are under way"
+        report.infer(why + " while one is stored" * (not few), *where, "kind")
     if walk.raster is None:
         walk = replace(walk, raster=product_of(spec).m)
         report.infer("as CUTLASS numbers blocks", *where, "raster")

@@ -29,6 +29,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     own_columns,
     passing,
     product_of,
+    shared_buffers,
     smem_bytes,
     split_of,
     stands_anywhere,
@@ -80,10 +81,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = _infer_registers(_infer_swizzles(spec, report), report)
     spec = _infer_loads(infer_cluster(spec, report), report)
     spec = _infer_outputs(spec, report)
+    spec = infer_scheduler(spec, report)
     spec = _infer_in_flight(_infer_buffers(_infer_stages(spec, report), report), report)
-    if not is_finished(spec):
-        return spec
-    return _infer_predication(infer_scheduler(spec, report), report)
+    return _infer_predication(spec, report) if is_finished(spec) else spec
 
 
 def _infer_alignment(spec: Spec, report: Report) -> Spec:
@@ -307,10 +307,11 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     stages, why = STAGES, "loads are under way while a tile is multiplied"
     if exchanged(spec):
         stages = MORE_STAGES
-    tiles = -(-spec.static.get(k, MAX_EXTENT) // tile_of(schedule, k))
+    tiles = -(-spec.static.get(k, MAX_EXTENT) // (tile_of(schedule, k) * split_of(spec)))
     if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
-        stages, why = max(1, tiles), f"{k} has {tiles} tile{'s' * (tiles != 1)}"
-    while stages > 1 and _smem(spec, stages, BUFFERS[0]) > _room(spec):
+        whose = "a block has" if split_of(spec) > 1 else f"{k} has"
+        stages, why = max(1, tiles), f"{whose} {count(tiles, 'tile')}"
+    while stages > 1 and _smem(spec, stages, shared_buffers(spec) or BUFFERS[0]) > _room(spec):
         stages, why = stages - 1, "as many as fit shared memory"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
@@ -334,12 +335,16 @@ def _infer_buffers(spec: Spec, report: Report) -> Spec:
     stages, copies = spec.schedule.pipeline.stages, dict(spec.schedule.copies)
     assert stages is not None
     buffers, most = BUFFERS
+    why = "stores are under way while others are written"
+    if (shared := shared_buffers(spec)) is not None:
+        buffers = most = shared
+        why = "they lie where what other blocks sent was, once that is added"
     while buffers < most and _smem(spec, stages, buffers + 1) <= _room(spec):
         buffers += 1
     for tensor in passing(spec):
         if copies[tensor.name].stages is None:
             copies[tensor.name] = replace(copies[tensor.name], stages=buffers)
-            report.infer("stores are under way while others are written", "schedule", "copies", tensor.name, "stages")
+            report.infer(why, "schedule", "copies", tensor.name, "stages")
     return replace(spec, schedule=replace(spec.schedule, copies=copies))
 
 

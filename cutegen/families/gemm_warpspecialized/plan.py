@@ -75,6 +75,7 @@ class WarpspecializedPlan(PointwisePlan):
     passing: tuple[Passing, ...]  # outputs that pass shared memory
     columns: int  # of the tile that are stored at a time, of those outputs
     buffers: int  # of each warpgroup for that
+    shares_buffers: bool  # whether these lie where a warpgroup had what other blocks of a cluster along k sent it
     blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
     dependent: bool  # whether blocks start before the kernel before them in the stream has ended
     band: int  # tiles of a cluster across the raster that are walked together

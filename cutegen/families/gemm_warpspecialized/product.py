@@ -185,15 +185,34 @@ def smem_bytes(spec: Spec) -> int:
     """Bytes of shared memory of a block: stages with two barriers each, buffers of outputs, and what others send."""
     stages = spec.schedule.pipeline.stages
     assert stages is not None
-    return stages * (stage_bytes(spec) + 2 * MBARRIER) + output_bytes(spec) + sent_bytes(spec)
+    outputs, barriers = 0 if shares_buffers(spec) else output_bytes(spec), 0
+    if split_of(spec) > 1:
+        barriers = 1 if spec.schedule.scheduler.kind == "grid" else 2
+    return stages * (stage_bytes(spec) + 2 * MBARRIER) + outputs + sent_bytes(spec) + barriers * MBARRIER
 
 
 def sent_bytes(spec: Spec) -> int:
-    """Bytes of shared memory for what the other blocks of a cluster along k send to one, with the barriers for it."""
+    """Bytes of shared memory for what the other blocks of a cluster along k send to one."""
     split, consumers = split_of(spec), spec.schedule.warps.consumers or 1
-    barriers = 2 if spec.schedule.scheduler.kind != "grid" else 1
-    each = accumulators(spec) // split * WARPGROUP * consumers * Dtype.f32.bytes
-    return (split - 1) * each + barriers * MBARRIER if split > 1 else 0
+    return (split - 1) * accumulators(spec) // split * WARPGROUP * consumers * Dtype.f32.bytes
+
+
+def shared_buffers(spec: Spec) -> int | None:
+    """Buffers of an output that lie where a warpgroup had what other blocks sent it; None where they cannot.
+
+    A cluster that takes one tile needs that no more once it is added; one that takes another is sent the next.
+    """
+    through, consumers = passing(spec), spec.schedule.warps.consumers or 1
+    if split_of(spec) == 1 or len(through) != 1 or spec.schedule.scheduler.kind != "grid":
+        return None
+    piece = piece_bytes(spec, through[0])
+    return sent_bytes(spec) // consumers // piece if piece and sent_bytes(spec) // consumers % piece == 0 else None
+
+
+def shares_buffers(spec: Spec) -> bool:
+    """Whether buffers of the output lie where what other blocks sent was: all of these, in each warpgroup's part."""
+    buffers = shared_buffers(spec)
+    return buffers is not None and spec.schedule.copies[passing(spec)[0].name].stages == buffers
 
 
 def accumulators(spec: Spec) -> int:

@@ -204,7 +204,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "base": "share * CLUSTER_M * CLUSTER_N" if clustered and plan.split > 1 else "",
         "shares": shares(plan) if plan.split > 1 else None,
         "users": " * ".join([*[users] * bool(users), *[str(plan.peers)] * (plan.peers > 1)]) or "1",
-        "uses_group": several and (plan.pingpong or bool(passing)),
+        "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
         "releasing": f"thr < {plan.peers}" if plan.peers > 1 else "thr == 0",
         "release": f"cute.arch.mbarrier_arrive(empty + {freed}{', peer' if plan.peers > 1 else ''})",
         "rotates": bool(passing) and plan.pieces % plan.buffers > 0,
