@@ -13,6 +13,7 @@ from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.project.sources import Unit
+    from cutegen.tuning.by_size import BySize
     from cutegen.tuning.result import Result
 
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--only", metavar="KERNEL", help="Time only this one of the spec's kernels; the others still must build.")
 @click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be given repeatedly.")
+@click.option(
+    "--cases",
+    "mode",
+    metavar="MODE",
+    help="Search at each size that the shapes have of this mode; write a case for each winner.",
+)
 @click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
 @click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
 @click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS",
@@ -41,6 +48,7 @@ def tune(
     spec: Path,
     only: str | None,
     sizes: tuple[str, ...],
+    mode: str | None,
     log_file: Path | None,
     fresh: bool,
     budget: float | None,
@@ -69,6 +77,10 @@ def tune(
     search has timed some. What is best of them is timed to the end, and the winner compiled for all targets, also
     after the budget.
 
+    With --cases M there is a search for each size of M, smallest first, and the schedule becomes a list of cases: what
+    won at the smallest sizes, up to the largest of them, and so on; the last case is for all else. What won at the size
+    before stays where nothing is surely faster. A budget is that of each search.
+
     A dry run times nothing. Half of its budget goes at most to looking at schedules, the rest to compiling what lint
     accepts, the most promising first; it counts what it did not look at, and lists what it did not compile.
 
@@ -78,15 +90,18 @@ def tune(
     Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
 
     JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates,
-    uncompiled, ranking, incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; of a
-    spec with errors {verb, ok, exit_code, diagnostics}.
+    uncompiled, ranking, incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; with
+    --cases {verb, ok, exit_code, spec, log, mode, cases: [{sizes, candidate, schedule}], searches: [{size, ...}],
+    notices, diff, written}; of a spec with errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.console import make_progress, print_diagnostics
     from cutegen.measuring.shapes import ShapeError
-    from cutegen.tuning import output
+    from cutegen.tuning import by_size_output, output
     from cutegen.tuning.preparing import log_path, prepare, write_winner
     from cutegen.tuning.result import Options
 
+    if mode is not None and dry_run:
+        raise click.UsageError("--cases compares times, and --dry-run takes none")
     if target is not None and not dry_run:
         raise click.UsageError("--target is for --dry-run; a GPU is its own target")
     if spec.is_dir():
@@ -101,28 +116,39 @@ def tune(
     except ShapeError as error:
         raise Refusal(f"--sizes: {error}", error.help) from None
     path = log_file or log_path(prepared)
+    by_size: BySize | None = None
     try:
-        result = prepared.run(path, fresh, make_progress(), dry_run)
+        if mode is None:
+            results = [prepared.run(path, fresh, make_progress(), dry_run)]
+            changed = results[0].text
+        else:
+            by_size = prepared.run_by(mode, path, fresh, make_progress())
+            results, changed = [one.result for one in by_size.found], by_size.text
     except KeyboardInterrupt:
         if not dry_run:
             click.echo(f"{path} has what was found; the same command goes on from there", err=True)
         raise
-    changed = result.text
-    diff = "" if changed is None else output.diff(prepared.text, changed, gathered.units[0].source.shown)
+    shown = gathered.units[0].source.shown
+    diff = "" if changed is None else output.diff(prepared.text, changed, shown)
     written = bool(diff) and not no_write
     if written:
         assert changed is not None
         write_winner(prepared, changed)
-    code = FINDINGS if result.wrong else BROKEN if result.stopped else OK
+    stopped = by_size is not None and by_size.failed
+    wrong, broken = (any(result.wrong for result in results), stopped or any(result.stopped for result in results))
+    code = FINDINGS if wrong else BROKEN if broken else OK
     if form == "json":
-        told = {"spec": gathered.units[0].source.shown, "log": str(path), **output.as_json(result)}
-        print_json({"verb": "tune", **told, "diff": diff or None, "written": written}, code)
+        told = output.as_json(results[0]) if by_size is None else by_size_output.as_json(by_size)
+        told = {"verb": "tune", "spec": shown, "log": str(path), **told}
+        print_json({**told, "diff": diff or None, "written": written}, code)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
-        _print(result, dry_run)
+        if by_size is None:
+            _print(results[0], dry_run)
+        else:
+            _print_by_size(by_size)
         click.echo(diff, nl=False)
         if written:
-            shown = gathered.units[0].source.shown
             click.echo(f"wrote {shown}\nnext: cutegen build {shown}")
     click.get_current_context().exit(code)
 
@@ -160,3 +186,16 @@ def _print(result: Result, dry: bool) -> None:
     if result.ranking:
         print_table(output.COLUMNS, output.rows(result))
     click.echo(output.verdict(result))
+
+
+def _print_by_size(told: BySize) -> None:
+    from cutegen.console import print_table
+    from cutegen.tuning import by_size_output
+
+    for one in told.found:
+        click.echo(f"{told.mode} = {one.size}")
+        _print(one.result, dry=False)
+        click.echo()
+    for notice in told.notices:
+        click.echo(f"note: {notice}", err=True)
+    print_table(by_size_output.COLUMNS, by_size_output.rows(told))

@@ -73,6 +73,20 @@ class Sheet:
             raise EditError("the edited text would say something else")
         return self._mark + edited
 
+    def with_cases(self, cases: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+        """The text with a schedule of cases: what each is `for`, which says nothing of the rest, and its schedule.
+
+        They are written anew, in the place of the schedule, each on lines of its own; `tune`, which is for a spec with
+        one schedule, is taken out. Raises EditError where that cannot be done without touching the rest.
+        """
+        listed = [({"for": dict(conditions)} if conditions else {}) | dict(own) for conditions, own in cases]
+        wanted = {key: value for key, value in self.data.items() if key != "tune"} | {"schedule": listed}
+        edited = apply_edits(self._body, list(self._editor.cases(self._root, listed)))
+        at = self._document
+        if not same_value(_data(edited), [*self._data[:at], wanted, *self._data[at + 1 :]]):
+            raise EditError("the edited text would say something else")
+        return self._mark + edited
+
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """The text after all edits, which do not overlap. Of several edits at one place, the first one comes first."""
@@ -139,6 +153,25 @@ class _Editor:
                 yield from self.value(entry, piece.flow, data[key], wanted[key], _inner(node, key))
         new = {key: wanted[key] for key in wanted if key not in data}
         yield from self.inserted(piece, {key: entries[key] for key in kept}, new, list(node.get("properties", {})))
+
+    def cases(self, root: Piece, cases: Sequence[Mapping[str, Any]]) -> Iterator[Edit]:
+        """The edits that give a document's root a schedule of cases, where it has one or behind its last line."""
+        if not isinstance(root, MapPiece) or root.flow:
+            raise EditError("the document is no block of keys")
+        step, lines = " " * self.indentation(), ["schedule:"]
+        for case in cases:
+            keys = [f"{scalar(key, False)}: {self.shown(value, False, None)}" for key, value in case.items()]
+            lines += [f"{step}{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(keys or ["{}"])]
+        text = "".join(line + self.newline for line in lines)
+        named = root.entry("tune")
+        if named is not None:
+            yield Edit(self.line_start(named[0].start), self.line_end(named[1].end), "")
+        entry = root.entry("schedule")
+        if entry is not None:
+            yield Edit(self.line_start(entry[0].start), self.line_end(entry[1].end), text)
+            return
+        at = self.line_end(root.entries[-1][1].end)
+        yield Edit(at, at, text if self.text[at - 1] in "\r\n" else self.newline + text)
 
     def value(
         self, entry: tuple[Piece, Piece], flow: bool, old: Any, new: Any, node: Mapping[str, Any]

@@ -49,10 +49,12 @@ class Tuning:
         log: Log,
         progress: Progress,
         compile: Compile = compile_until,
+        *,
+        also: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Prepares a search over a spec that has no errors."""
+        """Prepares a search over a spec that has no errors; it tries some schedules before the rest."""
         self.sieve, self.shapes, self.options, self.log, self.progress = sieve, shapes, options, log, progress
-        self.compile = compile
+        self.compile, self.also = compile, also
         self.cache = Cache() if options.cache else None
         incumbent = sieve.incumbent()
         self.result = Result(make_space(sieve.sheet.data, _specs(incumbent)), incumbent)
@@ -97,6 +99,7 @@ class Tuning:
     def _schedules(self) -> Iterable[Mapping[str, Any]]:
         """Yields the whole space, and then what is around the spec itself, which may be a good one."""
         result = self.result
+        yield from self.also
         yield from result.space.schedules(self.options.seed)
         yield from neighbours(result.space, result.incumbent.schedule, _specs(result.incumbent)[0])
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cutegen import __version__
 from cutegen.console import Progress
@@ -18,6 +20,7 @@ from cutegen.measuring.shapes import parse_sizes, shapes_of
 from cutegen.project.selection import SpecFile
 from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
+from cutegen.tuning.by_size import BySize, groups_of, search_by
 from cutegen.tuning.editing import Sheet
 from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import FOLDER, Log
@@ -52,11 +55,42 @@ class Prepared:
 
         Raises OSError for what the disk does, and where no worker process can be started.
         """
+        with self._opened(log_file, fresh) as log:
+            if dry:
+                return self._tuning(self.shapes, log, progress).dry()
+            with closing_all(make_timers()) as timers:
+                return self._tuning(self.shapes, log, progress).run(timers)
+
+    def run_by(self, mode: str, log_file: Path, fresh: bool, progress: Progress) -> BySize:
+        """Runs a search for each size that the shapes have of a mode, and makes cases of the winners.
+
+        Raises NoCases where they have one size only, and OSError as `run` does.
+        """
+        groups_of(self.shapes, mode)
+        with self._opened(log_file, fresh) as log, closing_all(make_timers()) as timers:
+
+            def search(shapes: Mapping[str, tuple[Shape, ...]], also: Sequence[Mapping[str, Any]]) -> Result:
+                return self._tuning(shapes, log, progress, also).run(timers)
+
+            return search_by(mode, self.shapes, self.sheet, self.source.name, search)
+
+    def _tuning(
+        self,
+        shapes: Mapping[str, tuple[Shape, ...]],
+        log: Log,
+        progress: Progress,
+        also: Sequence[Mapping[str, Any]] = (),
+    ) -> Tuning:
+        sieve = Sieve(self.sheet, self.source.name, self.kernels)
+        return Tuning(sieve, shapes, self.options, log, progress, also=also)
+
+    @contextmanager
+    def _opened(self, log_file: Path, fresh: bool) -> Iterator[Log]:
+        """The log, in which this run is noted."""
         log = Log(log_file, fresh)
         ignore = log_file.with_name(".gitignore")
         if log_file.parent.name == FOLDER and not ignore.exists():
             ignore.write_text("*\n")  # what was measured here is of use on this machine only
-        timers: list[Timer] = []
         try:
             log.run(
                 spec=self.source.name,
@@ -65,16 +99,19 @@ class Prepared:
                 shapes={kernel: list(map(dict, shapes)) for kernel, shapes in self.shapes.items()},
                 seed=self.options.seed,
             )
-            sieve = Sieve(self.sheet, self.source.name, self.kernels)
-            tuning = Tuning(sieve, self.shapes, self.options, log, progress)
-            if dry:
-                return tuning.dry()
-            timers += make_timers()
-            return tuning.run(timers)
+            yield log
         finally:
-            for timer in timers:
-                timer.close()
             log.close()
+
+
+@contextmanager
+def closing_all(timers: Sequence[Timer]) -> Iterator[Sequence[Timer]]:
+    """Timers that are closed in the end, which also ends what they run."""
+    try:
+        yield timers
+    finally:
+        for timer in timers:
+            timer.close()
 
 
 def make_timers() -> Sequence[Timer]:

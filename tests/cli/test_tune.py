@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tuning_kit import TUNED, VARIANTS, StandInGpu
 
 from cutegen.cli import cli
-from cutegen.codegen import Module
+from cutegen.codegen import Module, generate
 from cutegen.compiling import Job, Outcome
 from cutegen.tuning import flow
 from cutegen.tuning.model import Trouble
@@ -250,3 +250,54 @@ def test_the_compiler_itself_agrees_with_the_survivors(spec: Path) -> None:
     done = tune("--dry-run", "--budget", "600", "--target", "sm_90a", "--format", "json")
     told = json.loads(done.stdout)
     assert done.exit_code == 0 and told["dropped"] == [] and len(told["candidates"]) == 8
+
+
+SIZES = ("--sizes", "M=64,N=128,K=64", "--sizes", "M=512,N=128,K=64", "--sizes", "M=2048,N=128,K=64")
+
+
+def by_rows(module: Module, shape: Mapping[str, int]) -> float:
+    """Small tiles are best of few rows, large ones of many; stages make no difference."""
+    tile = module.plan.tile["M"]  # type: ignore[attr-defined]
+    return 50.0 + abs(tile - (64 if shape["M"] == 64 else 128))
+
+
+def test_cases_have_a_winner_for_each_size(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+    gpu(by_rows)
+    before = spec.read_text()
+    done = tune("--cases", "M", *SIZES)
+    assert done.exit_code == 0, done.output
+    text = spec.read_text()
+    start = text.index("schedule:")
+    assert text[:start] == before[: before.index("schedule:")]
+    assert '- for: {M: "<= 64"}\n' in text and text.count("\n  - ") == 2
+    first, rest = generate(text.replace("\r\n", "\n"), "specs/mm.yaml").modules[0].plan.cases  # type: ignore[attr-defined]
+    assert (first.tile["M"], rest.tile["M"]) == (64, 128)
+    assert "M <= 64" in done.stdout and "all else" in done.stdout and "512, 2048" in done.stdout
+    again = tune("--cases", "M", *SIZES)
+    assert again.exit_code == 2 and "several cases" in again.stderr
+
+
+def test_one_winner_at_all_sizes_is_no_case(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+    gpu()
+    before = spec.read_bytes()
+    done = tune("--cases", "M", *SIZES, "--format", "json")
+    told = json.loads(done.stdout)
+    assert [case["sizes"] for case in told["cases"]] == [[64, 512, 2048]] and len(told["searches"]) == 3
+    assert spec.read_bytes() == before.replace(b"stages: 3}", b"stages: 4}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--cases", "L", *SIZES), "no shape has a mode `L`"),
+        (("--cases", "M", *SIZES[:2]), "nothing to tell apart"),
+        (("--cases", "M", "--dry-run"), "--dry-run takes none"),
+    ],
+)
+def test_what_tells_no_sizes_apart_is_refused(
+    arguments: tuple[str, ...], said: str, spec: Path, gpu: Callable[..., StandInGpu]
+) -> None:
+    gpu()
+    before = spec.read_bytes()
+    done = tune(*arguments)
+    assert done.exit_code == 2 and said in done.stderr and spec.read_bytes() == before

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Tiles along m and n that keep the tensor cores busy, with the warpgroups that have them
 COOPERATIVE = ((128, 256), (256, 128), (256, 192), (128, 192), (128, 128), (64, 256), (64, 128), (64, 64))
 PINGPONG = ((128, 192), (128, 128), (128, 160), (64, 256), (64, 128))
+FEW_ROWS = ((16, 64), (32, 64), (64, 64), (64, 128), (128, 64), (128, 128))
+"""Tiles along the output's own rows and columns for few rows, where columns of the output are rows of a product."""
+
 CLUSTERS = ((2, 1, 1), (1, 2, 1), (1, 1, 1), (2, 2, 1), (1, 1, 2))  # blocks along m, n and k
 BANDS = (1, 4, 8, 16)  # tiles
 STORED = (32, 64)  # columns at a time
@@ -33,6 +36,12 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
             if roles == "cooperative":
                 warps["consumers"] = min(2, m // 64)
             choices.append({("tiler",): {chosen.m: m, chosen.n: n}, ("warps",): warps})
+    own = specs[0].output.shape
+    for rows, columns in FEW_ROWS:
+        mode = {"atom": "wgmma", "rows": own[1]}
+        choices.append(
+            {("mma",): mode, ("tiler",): {own[1]: columns, own[0]: rows}, ("warps",): {"roles": "cooperative"}}
+        )
     yield "tiler", choices
     yield "cluster", [{("cluster",): dict(zip(chosen.modes, blocks, strict=True))} for blocks in CLUSTERS]
 
