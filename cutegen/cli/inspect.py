@@ -49,13 +49,14 @@ def inspect(
     """Print what the kernels compile to: registers, shared memory, spills, multiply-adds that
     want three registers of one bank, and instructions by kind.
 
-    Of the innermost loop, which in a gemm is the mainloop, the instructions are counted apart. No GPU is needed.
+    Of the mainloop, the innermost loop that multiplies on tensor cores or else the longest, the instructions are
+    counted apart; so are those of each role, where warps set how many registers they have. No GPU is needed.
 
     Exit 1 where a kernel does not compile or an expectation of its spec fails.
 
     JSON: {verb, ok, exit_code, diagnostics, notices, kernels: [{kernel, spec, targets: [{target, resources,
-    ptx_version, kernels, instructions, padding, kinds, loops, bank_clashes, expect, occupancy, missing, ptx?, sass?,
-    diff?}]}]}.
+    ptx_version, kernels, instructions, padding, kinds, loops, mainloop, roles, bank_clashes, expect, occupancy,
+    missing, ptx?, sass?, diff?}]}]}.
     """  # fmt: skip
     from cutegen.compiling import Cache
     from cutegen.console import make_progress, print_diagnostics
@@ -178,7 +179,7 @@ def _print_comparisons(old: Path, compared: list[tuple[Comparison, dict[str, str
 
 
 def _print_inspections(units: list[Unit], found: list[list[Inspection]], *, ptx: bool, sass: bool) -> None:
-    from cutegen.inspecting.inspection import print_inspection
+    from cutegen.inspecting.text import print_inspection
 
     first = True
     for unit, inspections in zip(units, found, strict=True):

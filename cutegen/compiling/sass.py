@@ -1,4 +1,4 @@
-"""The instructions that nvdisasm printed: how many of which kind, and which of them a loop repeats."""
+"""The instructions that nvdisasm printed, and how many there are of which kind."""
 
 from __future__ import annotations
 
@@ -48,21 +48,32 @@ _MOVES = re.compile(
     r"(IMAD(\.MOV)?(\.U32)?\s+\w+, RZ, RZ,|UIMAD(\.U32)?\s+\w+, URZ, URZ,|HFMA2(\.MMA)?\s+\w+, -RZ, RZ,)"
 )
 _BRANCHES = ("BRA", "JMP")
-_INDIRECT = ("BRX", "JMX")
+_INDIRECT = ("BRX", "JMX")  # to a place that a register names
 _TARGET = re.compile(r"`\(([^)]*)\)")
 _LABEL = re.compile(r"^(?P<name>[.$\w]+):\s*$")
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction. `kind` is one of `KINDS`; `target` is where a branch goes to: an index into its function's
-    instructions.
+    """One instruction. `kind` is one of `KINDS`; `target` is where it may lead besides to the next one, or where
+    threads meet again: an index into its function's instructions.
     """
 
     address: int
     mnemonic: str  # with its modifiers, `LDG.E.128`
     kind: str
     target: int | None = None
+    operands: str = ""
+    guarded: bool = False  # whether a predicate decides if it is done
+
+    @property
+    def opcode(self) -> str:
+        return self.mnemonic.partition(".")[0]
+
+    @property
+    def branches(self) -> bool:
+        """Whether it is a branch to a place that the code names."""
+        return self.mnemonic.startswith(_BRANCHES) and not self.mnemonic.startswith(_INDIRECT)
 
 
 @dataclass(frozen=True)
@@ -72,21 +83,6 @@ class Function:
     name: str
     instructions: tuple[Instruction, ...]
     padding: int
-
-
-@dataclass(frozen=True)
-class Loop:
-    """The lines that an innermost loop repeats, predicated ones too: from its head to its last branch back."""
-
-    instructions: tuple[Instruction, ...]
-
-    @property
-    def first(self) -> int:
-        return self.instructions[0].address
-
-    @property
-    def last(self) -> int:
-        return self.instructions[-1].address
 
 
 def kind_of(mnemonic: str) -> str:
@@ -124,9 +120,11 @@ def _function(name: str, lines: Sequence[str]) -> Function:
     found = []
     for match in matches:
         mnemonic, text = match["mnemonic"], match["mnemonic"] + match["operands"]
-        named = _TARGET.search(text) if mnemonic.startswith(_BRANCHES) else None
+        named = _TARGET.search(text)
         kind = "moves" if _MOVES.match(text) else kind_of(mnemonic)
-        found.append(Instruction(int(match["address"], 16), mnemonic, kind, labels.get(named[1]) if named else None))
+        target = labels.get(named[1]) if named else None
+        guarded = "@" in match[0]
+        found.append(Instruction(int(match["address"], 16), mnemonic, kind, target, match["operands"], guarded))
     end = len(found)
     # `BRA` to itself, then `NOP`: never reached, there for whatever fetches instructions ahead
     while end and (found[end - 1].mnemonic == "NOP" or found[end - 1].target == end - 1):
@@ -144,28 +142,3 @@ def histogram(instructions: Sequence[Instruction]) -> dict[str, dict[str, int]]:
         for kind in KINDS
         if kind in counts
     }
-
-
-def loops(function: Function) -> tuple[Loop, ...] | None:
-    """The innermost loops, in the order of the code.
-
-    None where what a loop repeats does not stand in one piece, since a branch enters it in its middle, or where it is
-    not known where a branch goes.
-    """
-    code = function.instructions
-    jumps = [(place, i.target) for place, i in enumerate(code) if i.target is not None]
-    if any(i.mnemonic.startswith(_INDIRECT) or (i.mnemonic.startswith(_BRANCHES) and i.target is None) for i in code):
-        return None
-    tails: dict[int, int] = {}  # of each loop's head: the last branch back to it
-    for place, target in jumps:
-        if target <= place:
-            tails[target] = place
-    innermost = [
-        (head, tail)
-        for head, tail in sorted(tails.items())
-        if not any(head <= h and t <= tail and (h, t) != (head, tail) for h, t in tails.items())
-    ]
-    for head, tail in innermost:
-        if any(head < target <= tail and not head <= place <= tail for place, target in jumps):
-            return None
-    return tuple(Loop(code[head : tail + 1]) for head, tail in innermost)

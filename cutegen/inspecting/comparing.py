@@ -16,7 +16,7 @@ from cutegen.compiling import Compiled, Job, Outcome
 from cutegen.console import print_table
 from cutegen.errors import CutegenError
 from cutegen.exits import FINDINGS
-from cutegen.inspecting.inspection import NUMBER, Code, Inspection, inspect, inspection_from_json, longest_loop
+from cutegen.inspecting.inspection import NUMBER, Code, Inspection, inspect, inspection_from_json, mainloop
 from cutegen.project.paths import shown
 from cutegen.project.selection import SUFFIXES, SpecFile
 from cutegen.project.sources import Unit
@@ -44,7 +44,7 @@ class OldError(CutegenError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from `old` to `new`: resources, instructions, and the instructions of their longest loops.
+    """What changed from `old` to `new`: resources, instructions, and the instructions of their mainloops.
 
     The resources include `bank_clashes`; loops are compared if both have one. What one side does not know is no change.
     """
@@ -225,7 +225,7 @@ def compare(old: Inspection, new: Inspection) -> Comparison:
             resources[name] = (before, value)
     if old.banks is not None and new.banks is not None and old.banks.clashes != new.banks.clashes:
         resources["bank_clashes"] = (old.banks.clashes, new.banks.clashes)
-    loops = _changes(longest_loop(old), longest_loop(new))
+    loops = _changes(mainloop(old), mainloop(new))
     return Comparison(old, new, resources, _changes(old.code, new.code), loops)
 
 
@@ -284,7 +284,7 @@ def comparison_rows(comparison: Comparison) -> list[list[str]]:
     rows = [_row(name.replace("_", " "), change) for name, change in comparison.resources.items()]
     parts = (
         ("instructions", "", comparison.kinds, comparison.old.code, comparison.new.code),
-        ("in the loop", "  ", comparison.loop_kinds, longest_loop(comparison.old), longest_loop(comparison.new)),
+        ("in the loop", "  ", comparison.loop_kinds, mainloop(comparison.old), mainloop(comparison.new)),
     )
     for title, pad, kinds, old, new in parts:
         if kinds and old is not None and new is not None:

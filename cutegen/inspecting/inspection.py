@@ -10,8 +10,10 @@ from typing import Any
 from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
 from cutegen.building.compilation import Compilation, compile_units
 from cutegen.compiling import Artefact, BankClashes, Cache, Compiled, Judgement, Outcome, bank_clashes, judge
-from cutegen.compiling.sass import histogram, loops, parse
-from cutegen.console import Progress, print_table
+from cutegen.compiling.flow import loops
+from cutegen.compiling.roles import roles
+from cutegen.compiling.sass import Instruction, histogram, parse
+from cutegen.console import Progress
 from cutegen.language.model import Expect
 from cutegen.project.sources import Unit
 
@@ -29,6 +31,18 @@ class Code:
     kinds: Kinds
     first: int = 0
     last: int = 0
+
+
+@dataclass(frozen=True)
+class RoleCode:
+    """The code of the warps of one role, `producer` or `consumers`. `registers` is what each thread has, and `used` how
+    many of them the code uses.
+    """
+
+    name: str
+    registers: int
+    used: int
+    code: Code
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,7 @@ class Inspection:
     banks: BankClashes | None = None
     occupancy: Occupancy | None = None  # None where there is no plan, or the resources are not known
     kernels: Mapping[str, int] = field(default_factory=dict)
+    roles: tuple[RoleCode, ...] = ()  # of warps that set their registers themselves
 
 
 def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None) -> Inspection:
@@ -67,6 +82,7 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
     padding = 0
     found: tuple[Code, ...] | None = None
     kernels: dict[str, int] = {}
+    parts: tuple[RoleCode, ...] = ()
     if artefact.sass is not None:
         functions = parse(artefact.sass)
         kernels = {_as_written(f.name, artefact.kernel): len(f.instructions) for f in functions}
@@ -77,11 +93,12 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
         padding = sum(function.padding for function in functions)
         by_function = [loops(function) for function in functions]
         if None not in by_function:
-            found = tuple(
-                Code(len(loop.instructions), histogram(loop.instructions), loop.first, loop.last)
-                for some in by_function
-                for loop in some or ()
-            )
+            found = tuple(_code(loop.instructions) for some in by_function for loop in some or ())
+        parts = tuple(
+            RoleCode(role.name, role.registers, role.used, _code(role.instructions))
+            for function in functions
+            for role in roles(function)
+        )
     return Inspection(
         artefact.kernel,
         artefact.target,
@@ -96,7 +113,13 @@ def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None)
         artefact.sass,
         None if artefact.sass is None else bank_clashes(artefact.sass),
         kernels=kernels,
+        roles=parts,
     )
+
+
+def _code(instructions: Sequence[Instruction]) -> Code:
+    """A part of a kernel, in the order of the code."""
+    return Code(len(instructions), histogram(instructions), instructions[0].address, instructions[-1].address)
 
 
 def _as_written(symbol: str, kernel: str) -> str:
@@ -146,12 +169,19 @@ def compile_for_inspection(
         progress.stop()
 
 
-def longest_loop(inspection: Inspection) -> Code | None:
-    """The innermost loop with the most instructions, which in a gemm is its mainloop.
+def mainloop(inspection: Inspection) -> Code | None:
+    """The innermost loop with the most instructions of the tensor cores, and then with the most of any kind: in a
+    gemm, where it multiplies.
 
     None where there is no loop, or none is known.
     """
-    return max(inspection.loops or (), key=lambda loop: loop.instructions, default=None)
+    found = inspection.loops or ()
+    return max(found, key=lambda loop: (total(loop, "tensor cores"), loop.instructions), default=None)
+
+
+def total(code: Code, kind: str) -> int:
+    """How many instructions of a kind there are."""
+    return sum(code.kinds.get(kind, {}).values())
 
 
 # JSON
@@ -159,9 +189,11 @@ def longest_loop(inspection: Inspection) -> Code | None:
 
 def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[str, Any]:
     """An inspection as JSON: `{target, resources, ptx_version, kernels: {name: instructions}, instructions, padding,
-    kinds, loops: [{first, last, instructions, kinds}], bank_clashes: {clashes, ffma}, expect: [{key, wanted, found,
-    holds, hint}], occupancy, missing}`, and the texts that were asked for.
+    kinds, loops: [{first, last, instructions, kinds}], mainloop, roles: [{name, registers, used, instructions, kinds}],
+    bank_clashes: {clashes, ffma}, expect: [{key, wanted, found, holds, hint}], occupancy, missing}`, and the texts that
+    were asked for. `mainloop` is the place of that one among the loops.
     """
+    main = mainloop(inspection)
     code, repeated = inspection.code, inspection.loops
     texts = {"ptx": inspection.ptx} if ptx else {}
     texts |= {"sass": inspection.sass} if sass else {}
@@ -174,6 +206,17 @@ def inspection_json(inspection: Inspection, *, ptx: bool, sass: bool) -> dict[st
         "padding": inspection.padding,
         "kinds": None if code is None else code.kinds,
         "loops": None if repeated is None else [vars(loop) for loop in repeated],
+        "mainloop": None if main is None or repeated is None else repeated.index(main),
+        "roles": [
+            {
+                "name": role.name,
+                "registers": role.registers,
+                "used": role.used,
+                "instructions": role.code.instructions,
+                "kinds": role.code.kinds,
+            }
+            for role in inspection.roles
+        ],
         "bank_clashes": None if inspection.banks is None else vars(inspection.banks),
         "expect": [
             {"key": j.key, "wanted": j.wanted, "found": j.found, "holds": j.holds, "hint": j.hint}
@@ -210,6 +253,15 @@ def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
         repeated,
         ptx=data.get("ptx"),
         sass=data.get("sass"),
+        roles=tuple(
+            RoleCode(
+                str(role["name"]),
+                int(role["registers"]),
+                int(role["used"]),
+                Code(int(role["instructions"]), _kinds(role["kinds"])),
+            )
+            for role in data.get("roles", ())
+        ),
         kernels={str(name): int(count) for name, count in data.get("kernels", {}).items()},
         banks=None if clashing is None else BankClashes(int(clashing["clashes"]), int(clashing["ffma"])),
     )
@@ -218,95 +270,3 @@ def inspection_from_json(kernel: str, data: Mapping[str, Any]) -> Inspection:
 def _kinds(data: Mapping[str, Mapping[str, int]]) -> Kinds:
     """The numbers of instructions by kind and mnemonic, read from JSON."""
     return {str(kind): {str(name): int(n) for name, n in names.items()} for kind, names in data.items()}
-
-
-# Text
-
-_MOST_NAMED = 6  # mnemonics of a kind in a row
-
-
-def facts(inspection: Inspection) -> list[tuple[str, str]]:
-    """What can be said of an inspection: lines of a name and a text."""
-    of, code = inspection.resources, inspection.code
-    lines = [
-        ("registers", f"{_number(of['registers'])} a thread"),
-        ("shared memory", f"{_number(of['static_smem'])} B static, {_number(of['dynamic_smem'])} B dynamic a block"),
-        ("spills", f"{_number(of['spill_stores'])} B stored, {_number(of['spill_loads'])} B loaded a thread"),
-        ("stack", f"{_number(of['stack'])} B a thread"),
-        ("occupancy", "?" if inspection.occupancy is None else inspection.occupancy.text),
-        ("PTX", f"version {inspection.ptx_version or '?'}"),
-    ]
-    if len(inspection.kernels) > 1:
-        each = ", ".join(f"{name} with {count} instructions" for name, count in inspection.kernels.items())
-        lines.append(("kernels", f"{each}: spills and instructions are sums, the rest is the most of one"))
-    padding = f", and {inspection.padding} of padding" if inspection.padding else ""
-    lines.append(("instructions", "?" if code is None else f"{code.instructions}{padding}"))
-    if code is not None:
-        lines.append(("loops", _loops(inspection)))
-    if inspection.banks is not None and inspection.banks.ffma:
-        lines.append(("bank clashes", str(inspection.banks)))
-    for judgement in inspection.expect:
-        verdict = "holds" if judgement.holds else "FAILS"
-        lines.append(("expect", f"{verdict}: {judgement.key}: wanted {judgement.wanted}, found {judgement.found}"))
-        if judgement.hint:
-            lines.append(("", judgement.hint))
-    return lines + [("note", why) for why in inspection.missing]
-
-
-def print_inspection(inspection: Inspection, spec: str) -> None:
-    """Prints an inspection: its facts, and a table of instructions by kind."""
-    print(f"{inspection.kernel} for {inspection.target} ({spec})")
-    lines = facts(inspection)
-    width = max(len(name) for name, _ in lines)
-    for name, text in lines:
-        print(f"  {name:{width}}  {text}")
-    if inspection.code is not None:
-        print()
-        print_table(*histogram_table(inspection))
-
-
-def _loops(inspection: Inspection) -> str:
-    """The innermost loops of a kernel, in words."""
-    if inspection.loops is None:
-        return "what they repeat does not stand in one piece"
-    loop = longest_loop(inspection)
-    if loop is None:
-        return "none"
-    place = f"0x{loop.first:04x} to 0x{loop.last:04x}, {loop.instructions} instructions a pass"
-    count = len(inspection.loops)
-    return place if count == 1 else f"{count} innermost; the longest {place}"
-
-
-def histogram_table(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
-    """The columns and rows of the table of instructions.
-
-    Each row has a kind with its number, its share of the kernel and of its longest loop, and its mnemonics.
-    """
-    code, loop = inspection.code, longest_loop(inspection)
-    assert code is not None
-    columns = ["kind", "kernel", "share"] + (["loop", "share"] if loop else []) + ["instructions"]
-    rows = []
-    for kind, names in sorted(code.kinds.items(), key=lambda item: -sum(item[1].values())):
-        row = [kind, *_share(names, code)]
-        if loop is not None:
-            row += _share(loop.kinds.get(kind, {}), loop)
-        rows.append([*row, _named(names)])
-    return columns, rows
-
-
-def _share(names: Mapping[str, int], code: Code) -> list[str]:
-    """The number of a kind's instructions and its share of the code, as two cells."""
-    count = sum(names.values())
-    return [f"{count:>6}", f"{100 * count / code.instructions:>5.1f} %"] if count else [f"{'-':>6}", f"{'-':>7}"]
-
-
-def _named(names: Mapping[str, int]) -> str:
-    """The most frequent mnemonics of a kind with their numbers."""
-    shown = [f"{name} x {count}" for name, count in list(names.items())[:_MOST_NAMED]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f", and {more} more" if more > 0 else "")
-
-
-def _number(value: int | None) -> str:
-    """A number, or `?` for one that is not known."""
-    return "?" if value is None else str(value)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Artefact, Compiled, Job, mnemonics
 from cutegen.compiling import sass as sass_module
-from cutegen.compiling.sass import KINDS, OTHER, Function, histogram, kind_of, loops, parse
+from cutegen.compiling.flow import loops
+from cutegen.compiling.sass import KINDS, OTHER, Function, histogram, kind_of, parse
 from cutegen.families.gemm_multistage.plan import GemmPlan
 
 pytestmark = pytest.mark.xdist_group("sass")  # what is compiled once serves all tests here
@@ -116,10 +117,18 @@ def test_a_move_that_another_unit_does_is_a_move(line: str, kind: str) -> None:
         ("a:\n@P0 BRA `(skip)\nFFMA R1\nskip:\n@P1 BRA `(a)\nEXIT", [(0, 2)]),
         # From the inner loop on to the next pass of the outer one
         ("a:\nMOV R1\nb:\nFFMA R1\n@P2 BRA `(a)\n@P0 BRA `(b)\n@P1 BRA `(a)\nEXIT", [(1, 3)]),
-        # Entered in its middle; two that overlap; a part stands before the head; nobody knows where a branch goes
-        ("a:\nMOV R1\nb:\nFADD R1\n@P0 BRA `(a)\nFMUL R1\n@P1 BRA `(b)\nEXIT", None),
+        # The outer one ends before the inner one does; a part of one stands before its head, or behind the end
+        ("a:\nMOV R1\nb:\nFADD R1\n@P0 BRA `(a)\nFMUL R1\n@P1 BRA `(b)\nEXIT", [(1, 4)]),
+        ("x:\nFADD R1\nBRA `(y)\na:\n@P0 BRA `(x)\ny:\n@P1 BRA `(a)\nEXIT", [(2, 3)]),
+        ("a:\n@P0 BRA `(rare)\nb:\nFFMA R1\n@P1 BRA `(a)\nEXIT\nrare:\nFADD R1\nBRA `(b)", [(0, 5)]),
+        # What is only tried again until it succeeds is no loop, and none that one around it would not be innermost for
+        ("a:\nt:\nSYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R1], R2\n@!P0 BRA `(t)\nFFMA R1\n@P1 BRA `(a)\nEXIT", [(0, 3)]),
+        ("t:\nUSETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0\n@!P0 BRA `(t)\nEXIT", []),
+        ("a:\nt:\nUTMALDG.2D [UR4], [UR6]\n@P0 BRA.U.ANY `(t)\n@P1 BRA `(a)\nEXIT", [(0, 2)]),
+        # Where threads meet again, not what stands behind
+        ("a:\nBSSY B0, `(m)\nFFMA R1\nBSYNC B0\nEXIT\nm:\n@P0 BRA `(a)\nEXIT", [(0, 4)]),
+        # Entered in its middle; nobody knows where a branch goes
         ("@P0 BRA `(in)\na:\nFFMA R1\nin:\nFADD R2\n@P1 BRA `(a)\nEXIT", None),
-        ("x:\nFADD R1\nBRA `(y)\na:\n@P0 BRA `(x)\ny:\n@P1 BRA `(a)\nEXIT", None),
         ("a:\nBRX R2 -0x10\n@P1 BRA `(a)\nEXIT", None),
         ("a:\nBRA `(elsewhere)\n@P1 BRA `(a)\nEXIT", None),
         # A call comes back, and where threads meet again is no jump

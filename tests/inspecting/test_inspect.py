@@ -291,6 +291,47 @@ def test_of_several_loops_the_longest_is_shown(tmp_path: Path, compiler: Place) 
     assert [loop["instructions"] for loop in loops] == [2, 4]
 
 
+def roles_sass(loads: str = "UTMALDG.2D [UR4], [UR6]") -> str:
+    """Warps that load in a loop, and warps that multiply in a shorter one and spill around it."""
+    lines = [
+        *(
+            "@P0 BRA `(other)",
+            "USETMAXREG.DEALLOC.CTAPOOL 0x18",
+            "load:",
+            *["MOV R3, R4"] * 5,
+            loads,
+            "@P1 BRA `(load)",
+        ),
+        *("EXIT", "other:", "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0", "@!P0 BRA `(other)", "STL [R1], R2", "mul:"),
+        *("HGMMA.64x64x16.F32 R24, gdesc[UR16], R24", "LDL R2, [R1]", "@P1 BRA `(mul)", "LDL.64 R2, [R1]", "EXIT"),
+    ]
+    return ".text.k:\n" + "".join(
+        f"{x}\n" if x.endswith(":") else f"        /*{16 * n:04x}*/  {x} ;\n" for n, x in enumerate(lines)
+    )
+
+
+def test_roles_have_lines_of_their_own_and_the_mainloop_multiplies(tmp_path: Path, compiler: Place) -> None:
+    compiler(
+        lambda job: Compiled(Artefact(job.kernel, job.target, "", b"", roles_sass(), RESOURCES), 0.1, cached=False)
+    )
+    project(tmp_path, "add")
+    text = cutegen("specs", "--target", "sm_90a").stdout
+    assert "registers      40 a thread at its start\n" in text
+    assert "producer       24 registers a thread, R0 to R4 used; 9 instructions, UTMALDG x 1\n" in text
+    assert "consumers      240 registers a thread, R0 to R55 used; 8 instructions, HGMMA x 1\n" in text
+    assert "(STL x 1, none of them in the mainloop; LDL x 2, 1 of them in the mainloop)" in text
+    assert "2 innermost; the mainloop 0x0100 to 0x0120, 3 instructions a pass (HGMMA.64x64x16.F32 x 1)" in text
+    assert "; the loads' 0x0030 to 0x0090, 7 instructions a pass (UTMALDG.2D x 1)\n" in text
+    assert row(text, "tensor")[2:6] == ["1", "5.6", "%", "1"]
+    found = data_of(cutegen("specs", "--format", "json"))["kernels"][0]["targets"][1]
+    assert found["loops"][found["mainloop"]]["kinds"]["tensor cores"] == {"HGMMA.64x64x16.F32": 1}
+    assert [(r["name"], r["registers"], r["used"], r["instructions"]) for r in found["roles"]] == [
+        ("producer", 24, 5, 9), ("consumers", 240, 56, 8),
+    ]  # fmt: skip
+    again = inspection_from_json("add", found)
+    assert [(r.name, r.code.kinds) for r in again.roles] == [(r["name"], r["kinds"]) for r in found["roles"]]
+
+
 # ---------------------------------------------------------------------------------------------------------- comparing
 
 

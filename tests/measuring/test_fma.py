@@ -10,7 +10,8 @@ from compiling_kit import Compiler
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.compiling import Compiled, Job
-from cutegen.compiling.sass import histogram, loops, parse
+from cutegen.compiling.flow import loops
+from cutegen.compiling.sass import histogram, parse
 from cutegen.measuring.machine import ARCHITECTURES
 
 pytest.importorskip("cutlass")
