@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tensor_layouts import Layout, compose
+from tensor_layouts import ComposedLayout, Layout, Swizzle, compose
 
 from cutegen import layouts
 from cutegen.dtypes import Dtype
@@ -37,6 +37,7 @@ class Access:
     path: Path  # what in the spec decides it
     block: int | None = None  # threads of a block, where the layout has more
     workspace: Tensor | None = None  # the tensor as it lies there, where that is what is accessed
+    swizzle: Swizzle | None = None
 
     def memory(self, spec: KernelSpec) -> Tensor:
         """The tensor as it lies in the memory that is accessed."""
@@ -62,9 +63,10 @@ class Access:
         return self.values // self.vector
 
     @property
-    def first(self) -> Layout:
-        """The part of the layout (thread, value) that each thread's first instruction moves."""
-        return _first(self.layout, self.vector)
+    def first(self) -> Layout | ComposedLayout:
+        """The part of the layout (thread, value) that each thread's first instruction moves, swizzled as it lies."""
+        first = _first(self.layout, self.vector)
+        return first if self.swizzle is None else compose(self.swizzle, first)
 
 
 @lru_cache(maxsize=512)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tensor_layouts import Layout
+from tensor_layouts import ComposedLayout, Layout, size
 from tensor_layouts.analysis import per_group_bank_conflicts
 
 from cutegen import layouts
@@ -87,7 +87,7 @@ def conflicts(access: Access) -> Conflicts:
 
 
 @lru_cache(maxsize=512)
-def _conflicts(layout: Layout, element_bytes: int, lanes: int) -> Conflicts:
+def _conflicts(layout: Layout | ComposedLayout, element_bytes: int, lanes: int) -> Conflicts:
     found = per_group_bank_conflicts(layout, element_bytes=element_bytes, group_size=lanes)
     groups = found["groups"]
     a_warp = max(1, WARP // lanes)
@@ -102,31 +102,32 @@ def _conflicts(layout: Layout, element_bytes: int, lanes: int) -> Conflicts:
 
 
 @lru_cache(maxsize=512)
-def _wavefronts(layout: Layout, element_bytes: int, lanes: int) -> int:
+def _wavefronts(layout: Layout | ComposedLayout, element_bytes: int, lanes: int) -> int:
     """The most wavefronts of any warp, where two passes of `lanes` each go together if their lanes agree in pairs."""
-    threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(layout))
+    threads, values = (int(size(mode)) for mode in layout.shape)
+    wanted = [tuple(int(layout(thread, value)) for value in range(values)) for thread in range(threads)]
     counts: dict[int, int] = {}  # of each warp
-    for start in range(0, len(threads), 2 * lanes):
-        both = threads[start : start + 2 * lanes]
+    for start in range(0, threads, 2 * lanes):
+        both = wanted[start : start + 2 * lanes]
         paired = any(
             all(both[i] == both[i ^ step] for i in range(len(both)) if i ^ step < len(both)) for step in (1, 2)
         )
         parts = [both] if paired else [part for part in (both[:lanes], both[lanes:]) if part]
         for part in parts:
-            words = {(lane + value) * element_bytes // BANK_BYTES for lane in part for value in values}
+            words = {place * element_bytes // BANK_BYTES for places in part for place in places}
             counts[start // WARP] = counts.get(start // WARP, 0) + max(Counter(word % BANKS for word in words).values())
     return max(counts.values())
 
 
 def _worst_bank(
-    layout: Layout, element_bytes: int, group: int, lanes: int, users: dict[int, list[int]]
+    layout: Layout | ComposedLayout, element_bytes: int, group: int, lanes: int, users: dict[int, list[int]]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """The bank that most words are wanted from, the first lane that wants each of them, and the words."""
     best: tuple[int, dict[int, int]] = (0, {})
     for bank, threads in sorted(users.items()):
         words: dict[int, int] = {}
         for thread in dict.fromkeys(threads):
-            for value in range(layouts.mode_sizes(layout)[1]):
+            for value in range(int(size(layout.shape[1]))):
                 word = int(layout(thread, value)) * element_bytes // BANK_BYTES
                 if word % BANKS == bank:
                     words.setdefault(word, thread)

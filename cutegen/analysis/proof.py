@@ -31,7 +31,8 @@ class Row:
 @dataclass(frozen=True)
 class Buffer:
     """A part of shared memory, of a tensor or another value: `stages` of `depth` columns of `rows` elements, each
-    column `stride` elements behind the one before, padding included. `what` says what the columns are."""
+    column `stride` elements behind the one before, padding included. `what` says what the columns are. With a `swizzle`
+    runs of 16 bytes exchange their places over so many bytes."""
 
     tensor: str
     rows: int
@@ -40,6 +41,7 @@ class Buffer:
     stages: int
     bytes: int
     what: str = "of k"
+    swizzle: int = 0
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ def _access_json(row: Row) -> dict[str, Any]:
         "bytes": a.bytes,
         "instructions": a.instructions,
         "layout": format_layout(a.layout),
+        "swizzle": None if a.swizzle is None else [a.swizzle.bits, a.swizzle.base, a.swizzle.shift],
         "path": list(a.path),
         "conflicts": None if row.conflicts is None else asdict(row.conflicts),
         "sectors": None if row.sectors is None else asdict(row.sectors),

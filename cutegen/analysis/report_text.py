@@ -29,8 +29,10 @@ def as_lines(proof: Proof) -> list[str]:
         of_case = f" of {part.case}" if part.case else ""
         if part.rows:
             table = _table([_cells(row) for row in part.rows])
-            lines += ["", f"  accesses{of_case}, one instruction of one warp", *table, *assumed]
-            assumed = []
+            lines += ["", f"  accesses{of_case}, one instruction of one warp", *table]
+            if any(row.sectors is not None for row in part.rows):
+                lines += assumed
+                assumed = []
         if part.buffers:
             lines += ["", f"  shared memory{of_case}", *_shared(part)]
         lines += ["", f"  occupancy{of_case}", *(f"    {_occupied(o)}" for o in part.occupancy)]
@@ -66,7 +68,8 @@ def _shared(part: Part) -> Iterator[str]:
     for b in part.buffers:
         padded = f" + {b.stride - b.rows}" if b.stride > b.rows else ""
         stages, size = count(b.stages, "stage"), count(b.bytes, "byte")
-        yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} {b.what} * {stages}, {size}"
+        swizzled = f", swizzled over {b.swizzle} of them" * bool(b.swizzle)
+        yield f"    {b.tensor}: ({b.rows}{padded}) * {b.depth} {b.what} * {stages}, {size}{swizzled}"
     yield f"    together {count(part.shared_memory, 'byte')} a block, each buffer at a multiple of 16"
 
 

@@ -9,17 +9,21 @@ from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
 from cutegen.analysis.proof import Buffer
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.plan import Passing, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout, row_layout
+from cutegen.families.gemm_warpspecialized.shared_memory import piece_of, writes_of
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
-    """The accesses of the epilogue, in the order of the kernel: A and B are moved by the units of tensor maps."""
+    """The accesses of the epilogue, in the order of the kernel: A and B are moved by the units of tensor maps, and read
+    by the tensor cores.
+    """
     found = []
     for o in plan.pointwise.operands:
         for kind in ("read", "write"):
             if o.read if kind == "read" else o.write and not plan.passes(o.tensor):
                 found.append(_epilogue(plan, o, kind))
+        found += [_to_shared(plan, x) for x in plan.passing if x.tensor.name == o.tensor.name]
     return tuple(found)
 
 
@@ -40,6 +44,21 @@ def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "writ
     )
 
 
+def _to_shared(plan: WarpspecializedPlan, x: Passing) -> Access:
+    layout, vector = writes_of(plan, x)
+    return Access(
+        f"{x.tensor.name} to shared memory",
+        x.tensor.name,
+        x.tensor.dtype,
+        "shared",
+        "write",
+        vector,
+        layout,
+        ("schedule", "copies", x.tensor.name, "columns"),
+        swizzle=piece_of(plan, x).pattern,
+    )
+
+
 def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
     """The stages of A and B in shared memory, and the barriers that say which are full and which are empty."""
     assert plan.stages is not None
@@ -47,11 +66,15 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
     for x in plan.sides:
         size = x.extent * depth * x.tensor.dtype.bytes * plan.stages
         along, other = (depth, x.extent) if x.k_major else (x.extent, depth)
-        yield Buffer(" and ".join(t.name for t in x.tensors), along, along, other, plan.stages, size)
+        name = " and ".join(t.name for t in x.tensors)
+        what = "of k" if not x.k_major else f"of {x.mode}"
+        yield Buffer(name, along, along, other, plan.stages, size, what, swizzle=x.swizzle)
     for passing in plan.passing if not plan.shares_buffers else ():
         size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
         rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
-        yield Buffer(passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece")
+        yield Buffer(
+            passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece", passing.swizzle
+        )
     if plan.split > 1:
         threads = plan.consumers * WARPGROUP
         sums = plan.pointwise.values * plan.products
