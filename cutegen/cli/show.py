@@ -52,7 +52,8 @@ def show(
     first to the second.
 
     A kernel's pictures are its tiles on the grid, threads and values, copies, shared-memory banks and pipeline, and of
-    rows the walks over them and the steps of reductions; its page shows them beside the generated code.
+    rows the walks over them and the steps of reductions; where warps have roles, what each does over time, clusters,
+    and shared memory with its swizzle. Its page shows them beside the generated code.
 
     JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; of a spec
     with errors also its diagnostics.

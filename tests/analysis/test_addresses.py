@@ -6,7 +6,7 @@ The PTX counts what it moves in instructions of a whole block; here they are com
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,9 +24,11 @@ from cutegen.analysis import Access, Sectors, accesses, conflicts, sectors
 from cutegen.analysis.accesses import FAR, strides_of
 from cutegen.codegen import Module, generate
 from cutegen.dtypes import Dtype
+from cutegen.emulator.memory.tensor_maps import swizzled
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
+from cutegen.families.gemm_warpspecialized.shared_memory import parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
@@ -210,7 +212,7 @@ SCHEDULES = {
 # ------------------------------------------------------------------------------------------------- both sides
 
 
-def requests(events: Sequence[Event]) -> Counter[Request]:
+def requests(events: Iterable[Event]) -> Counter[Request]:
     """What the PTX asks for, instruction by instruction and warp by warp."""
     found: Counter[Request] = Counter()
     for event in events:
@@ -228,6 +230,8 @@ def expected(recording: Recording, access: Access, base: int) -> Counter[Request
     for j in range(access.vector):
         assert (elements[:, j :: access.vector] == first + j).all(), "one access is one run"
     at = base + first * access.dtype.bytes if access.space == "shared" else place(recording, access, first)
+    if access.swizzle is not None:
+        at = swizzled(at, access.swizzle.bits)
     for i in range(access.instructions):
         for start in range(0, len(at), WARP):
             lanes = enumerate(at[start : start + WARP, i].tolist(), start)
@@ -279,6 +283,16 @@ def buffer_of(plan: GemmPlan, access: Access) -> tuple[GemmOperand, int, int]:
     return next(found for found in buffers(plan) if found[0].tensor.name == access.tensor)
 
 
+def pieces(recording: Recording, access: Access) -> Iterator[Event]:
+    """What the first warpgroup that multiplies writes to the buffers of an output, as if these were one, from 0 on."""
+    plan = recording.plan
+    assert isinstance(plan, WarpspecializedPlan)
+    parts = [part for part in parts_of(plan) if part.name == access.tensor]
+    for event in recording.of_shared(parts[0].start, parts[-1].start + parts[-1].size, access.kind):
+        own = {t - WARPGROUP: a for t, a in event.addresses.items() if WARPGROUP <= t < 2 * WARPGROUP}
+        yield replace(event, addresses={t: (a - parts[0].start) % parts[0].size for t, a in own.items()})
+
+
 def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
     """What the PTX asks for in the place of an access, and where the buffer starts in shared memory."""
     if access.space == "global":
@@ -286,6 +300,8 @@ def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
         if isinstance(recording.plan, WarpspecializedPlan):  # the room counts threads from the first that multiplies
             events = [replace(e, addresses={t - WARPGROUP: a for t, a in e.addresses.items()}) for e in events]
         return requests(events), 0
+    if isinstance(recording.plan, WarpspecializedPlan):
+        return requests(pieces(recording, access)), 0
     assert isinstance(recording.plan, GemmPlan)
     x, start, end = buffer_of(recording.plan, access)
     events = recording.of_shared(start, end, access.kind)

@@ -12,6 +12,7 @@ from cutegen.drawing.model import Axis, Cell, Figure, Grid, Subject
 from cutegen.families.common.pointwise import PointwisePlan as Plan
 
 TILES = 6  # along a mode whose size is not fixed: a drawing needs some size
+MOST_TILES = 16  # of them, where bands have many
 NAMES = ("grid", "launch of the kernel", "thread and block", "walk", "tiles", "tile")  # of regions
 SUBJECTS = tuple(Subject(name=name) for name in NAMES)
 
@@ -78,14 +79,17 @@ class Walk:
 
 
 def example_sizes(plan: Plan, walk: Walk) -> dict[str, int]:
-    """Sizes to draw an output with: its fixed sizes, and for the others some blocks.
+    """Sizes to draw an output with: its fixed sizes, and for the others some blocks; a band and half a band where
+    there are bands, to show how they follow each other.
 
     The last block is half one where its edge is masked.
     """
     modes, found = plan.spec.output.shape, {}
     for i, mode in enumerate(modes):
         unit = walk.tile[i] * (walk.share if i == walk.order[0] else 1)
-        size = TILES * unit - (unit // 2 if mode in plan.pointwise.masked else 0)
+        banded = walk.swizzle > 1 and i == walk.order[1]
+        tiles = max(TILES, min(MOST_TILES, walk.swizzle + -(-walk.swizzle // 2))) if banded else TILES
+        size = tiles * unit - (unit // 2 if mode in plan.pointwise.masked else 0)
         divisor = plan.spec.divisible.get(mode, 1)
         found[mode] = plan.spec.static.get(mode) or max(divisor, size // divisor * divisor)
     return found

@@ -1,30 +1,42 @@
-"""The pictures of a gemm on Hopper's tensor cores: its tiles, and the accumulators of its warpgroups."""
+"""The pictures of a gemm on Hopper's tensor cores, from the grid down to shared memory and the accumulators."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cutegen.analysis.accesses import accesses
-from cutegen.drawing.grids import images
-from cutegen.drawing.kernels import draw_threads
 from cutegen.drawing.model import Figure, Subject
-from cutegen.drawing.threads import partition
+from cutegen.drawing.shared import draw_bank_use
 from cutegen.families.common.walks import Walk, draw_walk
+from cutegen.families.gemm_warpspecialized.cluster_pictures import draw_cluster
+from cutegen.families.gemm_warpspecialized.memory_pictures import draw_shared_memory, draw_stage
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import WARPGROUP, accumulator_layout
+from cutegen.families.gemm_warpspecialized.product_pictures import draw_accumulators, draw_products
+from cutegen.families.gemm_warpspecialized.role_pictures import draw_pieces, draw_roles
 
 
 def figures(plan: WarpspecializedPlan) -> tuple[Figure, ...]:
-    """Which block has which tile, and which thread of the consumers, counted from their first, accumulates what."""
-    output, tile = plan.spec.output.name, (plan.tile[plan.m], plan.tile[plan.n])
-    layout = accumulator_layout(plan.groups, plan.tile[plan.n], (1, tile[0]), plan.row_blocks)
-    accumulators = draw_threads(
-        "accumulators",
-        f"Which thread that multiplies accumulates which elements of {output}",
-        partition(WARPGROUP * plan.groups, images(layout), tile),
-        (plan.m, plan.n),
-        accesses(plan),
-        (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {output}")),
-    )
-    return draw_walk(plan, walk_of(plan)), accumulators
+    """Tiles and clusters, roles over time, shared memory, and what a thread accumulates and stores."""
+    return tuple(_figures(plan))
+
+
+def _figures(plan: WarpspecializedPlan) -> Iterator[Figure]:
+    yield draw_walk(plan, walk_of(plan))
+    if plan.cluster_size > 1:
+        yield draw_cluster(plan)
+    yield draw_roles(plan)
+    if plan.passing:
+        yield draw_pieces(plan)
+    yield draw_shared_memory(plan)
+    for side in plan.sides:
+        yield draw_stage(plan, side)
+    for x in plan.passing:
+        name = x.tensor.name
+        shared = [access for access in accesses(plan) if access.space == "shared" and access.tensor == name]
+        yield draw_bank_use(shared, name, (Subject(("schedule", "copies", name)),))
+    if plan.products > 1:
+        yield draw_products(plan)
+    yield draw_accumulators(plan)
 
 
 def walk_of(plan: WarpspecializedPlan) -> Walk:

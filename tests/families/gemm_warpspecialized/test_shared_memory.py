@@ -85,7 +85,6 @@ def test_pieces_are_boxes_of_tensor_maps(c: str, major: str) -> None:
     ("c", "major", "more"),
     [
         ("bf16", "N", "  warps: {roles: pingpong}\n"),
-        ("bf16", "M", ""),
         ("f32", "N", ""),
         ("f32", "M", "  copies: {C: {columns: 16}}\n"),
     ],
