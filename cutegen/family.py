@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Buffer, Scratch
+    from cutegen.analysis.roofline import Tiles
     from cutegen.atoms.mma import FusedSum
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -177,6 +178,11 @@ class Family(ABC, Generic[S, P]):
         """
         lead = plan.spec.lead
         return prod(-(-sizes[mode] // plan.tile[mode]) for mode in lead.shape if mode in plan.tile)
+
+    def tiles(self, plan: P, sizes: Mapping[str, int]) -> Tiles | None:
+        """The tiles that the kernel's blocks take one after the other; None where a block has one tile, or is not to be
+        told by them."""
+        return None
 
     def largest(self, plan: P) -> Mapping[str, int]:
         """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from cutegen.analysis.occupancy import as_json as occupancy_json
 from cutegen.analysis.proof import Part, Proof, Row
+from cutegen.analysis.roofline import Waves
 from cutegen.layouts import format_layout
 
 
@@ -33,9 +34,15 @@ def as_json(proof: Proof) -> dict[str, Any]:
         "occupancy": [occupancy_json(o) | _case(part) for part in parts for o in part.occupancy],
         "roofline": [
             {**asdict(r), "intensity": r.intensity, "bound": r.bound, "seconds": r.seconds, "waves": r.waves}
+            | {"tiled": None if r.tiled is None else _waves(r.tiled)}
             for r in proof.rooflines
         ],
     }
+
+
+def _waves(waves: Waves) -> dict[str, Any]:
+    """The waves of tiles as `{tiles, at_once, blocks, count, last, busy}`."""
+    return {**asdict(waves), "count": waves.count, "last": waves.last, "busy": waves.busy}
 
 
 def _sizes(proof: Proof) -> list[Mapping[str, int]]:

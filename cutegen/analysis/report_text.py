@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cutegen.analysis.claims import Claim
 from cutegen.analysis.occupancy import Occupancy, most_registers
 from cutegen.analysis.proof import Part, Proof, Row
-from cutegen.analysis.roofline import Roofline
+from cutegen.analysis.roofline import Roofline, Waves
 from cutegen.analysis.words import count, duration
 
 _BLOCKS = 4  # for which the most registers a thread are told
@@ -40,6 +40,9 @@ def as_lines(proof: Proof) -> list[str]:
         lines += ["", "  workspaces, memory of a call's own that passes on what one kernel wrote", *_scratch(proof)]
     if proof.rooflines:
         lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]
+        waves = [[_on(r), *_waves(r.tiled)] for r in proof.rooflines if r.tiled is not None]
+        if waves:
+            lines += ["", "  waves of tiles, as many as there are multiprocessors for", *_table(waves)]
     return lines
 
 
@@ -90,10 +93,26 @@ def _occupied(o: Occupancy) -> str:
     return f"{o.target}: {o.text}; registers a thread at most {needs}"
 
 
-def _roof(r: Roofline) -> list[str]:
+def _on(r: Roofline) -> str:
     sizes = " ".join(f"{mode}={size}" for mode, size in r.sizes.items())
+    return f"{sizes} on {r.gpu} ({r.target})"
+
+
+def _waves(w: Waves) -> list[str]:
+    whose = f" of clusters of {w.blocks} blocks" if w.blocks > 1 else ""
+    if not w.tiles:
+        return ["no tiles", "", ""]
+    last = f"the last one to {w.last:.0%}".replace("%", " %")
     return [
-        f"{sizes} on {r.gpu} ({r.target})",
+        f"{count(w.tiles, 'tile')}{whose}, {w.at_once} at once",
+        f"{count(w.count, 'wave')}, {last}" if w.count > 1 else f"1 wave, filled to {w.last:.0%}".replace("%", " %"),
+        f"{w.busy:.1%} busy, where all tiles take as long".replace("%", " %"),
+    ]
+
+
+def _roof(r: Roofline) -> list[str]:
+    return [
+        _on(r),
         f"{count(f'{r.intensity:.3g}', 'operation')} a byte",
         f"bound by {r.bound}: at least {duration(r.seconds)}",
         f"{count(r.blocks, 'block')}, {r.waves:.3g} for each of {r.sms} SMs",

@@ -5,9 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutegen.analysis.occupancy import occupancy
 from cutegen.atoms.gpus import GPUS, Arithmetic
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """What blocks take one after the other: `count` tiles, each of `blocks` that work on it together; of all blocks
+    `most` are launched, where that is limited.
+    """
+
+    count: int
+    blocks: int = 1
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Tiles in waves of as many as a GPU works on at once."""
+
+    tiles: int
+    at_once: int
+    blocks: int  # of a tile
+
+    @property
+    def count(self) -> int:
+        return -(-self.tiles // self.at_once)
+
+    @property
+    def last(self) -> float:
+        """The share of the last wave that has a tile."""
+        return (self.tiles - (self.count - 1) * self.at_once) / self.at_once if self.tiles else 0.0
+
+    @property
+    def busy(self) -> float:
+        """The share of all waves together that has a tile: of the time, where all tiles take the same."""
+        return self.tiles / (self.count * self.at_once) if self.tiles else 0.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +58,7 @@ class Roofline:
     compute_seconds: float
     blocks: int  # of the grid
     sms: int
+    tiled: Waves | None = None  # of a family that tells its tiles
 
     @property
     def intensity(self) -> float:
@@ -57,7 +93,20 @@ def roofline(plan: Plan, target: str, sizes: Mapping[str, int]) -> Roofline:
         compute_seconds=work.operations / gpu.flops[arithmetic(spec)],
         blocks=blocks_of(plan, sizes),
         sms=gpu.sms,
+        tiled=_waves(plan, target, sizes),
     )
+
+
+def _waves(plan: Plan, target: str, sizes: Mapping[str, int]) -> Waves | None:
+    """The waves of a kernel's tiles on the GPU that stands for `target`, of which each multiprocessor has as many
+    blocks as their threads and shared memory allow.
+    """
+    tiles = plan.spec.family.tiles(plan, sizes)
+    if tiles is None:
+        return None
+    blocks = GPUS[target].sms * occupancy(target, plan.threads_on(target), plan.smem_on(target)).blocks
+    at_once = min(blocks, tiles.most or blocks) // tiles.blocks
+    return Waves(tiles.count, max(1, at_once), tiles.blocks)
 
 
 def arithmetic(spec: KernelSpec) -> Arithmetic:

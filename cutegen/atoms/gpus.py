@@ -1,5 +1,9 @@
 """A GPU of each target to judge balance and grids by: figures of NVIDIA's datasheets, at the boost clock they assume.
 
+These are the datasheets of the A100, the RTX A6000, the L40S, the H200 (and the H100, which has the same SMs), and of
+HGX B200 and B300, which say what eight GPUs do, and of sparse products, twice as many; and the whitepaper of RTX
+Blackwell.
+
 Where a datasheet gives no rate for f64, it is 1/64 of that for f32, as the architecture's whitepaper says (GA102,
 AD102, GB202). Tensor cores: products without sparsity; those of tf32 at half the rate of 16 bits. The SMs of B200 and
 B300 are what their driver reports.
@@ -60,9 +64,30 @@ def _gpu(
 GPUS: Mapping[str, Gpu] = {
     "sm_80": _gpu("A100-SXM4-80GB", 108, 19.5, 9.7, 2039, 312),
     "sm_86": _gpu("RTX A6000", 84, 38.7, 38.7 / 64, 768, 154.8),
-    "sm_89": _gpu("L40S", 142, 91.6, 91.6 / 64, 864, 362),
+    "sm_89": _gpu("L40S", 142, 91.6, 91.6 / 64, 864, 362, 733),
     "sm_90a": _gpu("H200 SXM", 132, 67, 34, 4800, 989.5, 1979),
-    "sm_100a": _gpu("HGX B200", 148, 75, 37, 7700, 2250),
-    "sm_103a": _gpu("HGX B300", 148, 75, 1.25, 8000, 2250),
-    "sm_120a": _gpu("GeForce RTX 5090", 170, 104.8, 104.8 / 64, 1792, 209.5),
+    "sm_100a": _gpu("HGX B200", 148, 75, 37, 7700, 2250, 4500),
+    "sm_103a": _gpu("HGX B300", 148, 75, 1.25, 8000, 2250, 4500),
+    "sm_120a": _gpu("GeForce RTX 5090", 170, 104.8, 104.8 / 64, 1792, 209.5, 419),
 }
+
+_CALLED: Mapping[str, tuple[str, ...]] = {
+    "sm_80": (*("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"),),
+    "sm_86": ("NVIDIA RTX A6000",),
+    "sm_89": ("NVIDIA L40S",),
+    "sm_90a": ("NVIDIA H200", "NVIDIA H100 80GB HBM3"),
+    "sm_100a": ("NVIDIA B200",),
+    "sm_103a": ("NVIDIA B300 SXM6 AC",),
+    "sm_120a": ("NVIDIA GeForce RTX 5090",),
+}
+"""What drivers call GPUs whose tensor cores are as fast as the target's: their data sheets say the same of products,
+of a H100 SXM as of a H200, and of every A100. Others of a target are slower, by their clock or number."""
+_RATES = {name: GPUS[target].flops for target, names in _CALLED.items() for name in names}
+
+
+def tensor_rate(name: str, arithmetic: Arithmetic) -> float | None:
+    """Operations a second of the tensor cores of the GPU of that name, as drivers call it, by its data sheet.
+
+    None for other arithmetic, and for a GPU whose data sheet is not among these.
+    """
+    return _RATES.get(name, {}).get(arithmetic) if arithmetic.unit == "tensor_cores" else None

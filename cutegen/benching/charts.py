@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cutegen.analysis.roofline import arithmetic
+from cutegen.atoms.gpus import Arithmetic, tensor_rate
 from cutegen.benching.bench import BenchReport
 from cutegen.benching.output import machine_lines, rate_text
 from cutegen.drawing.charts import (
@@ -41,6 +43,7 @@ class Dot:
     name: str
     rate: str
     measured: Measured
+    arithmetic: Arithmetic | None = None  # of a kernel that computes
 
     @property
     def figure(self) -> str:
@@ -55,12 +58,18 @@ def roofline(report: BenchReport) -> ET.Element:
     second has a row for every kernel: how near it and its peers come to the limit.
     """
     dots = [
-        Dot(f"{b.unit.kernel}, {shape_text(m.shape)}{', warm L2' * (m.l2 == 'warm')}", rate_text(b, m), m)
+        Dot(
+            f"{b.unit.kernel}, {shape_text(m.shape)}{', warm L2' * (m.l2 == 'warm')}",
+            rate_text(b, m),
+            m,
+            arithmetic(b.unit.module.plan.spec) if m.operations else None,
+        )
         for b in report.kernels
         for m in b.result.measured
     ]
     limits = None if report.machine is None else report.machine.limits
     computing = [dot for dot in dots if dot.measured.operations]
+    roofs = _roofs(computing, report)
     peers = _peer_keys(name for dot in dots for name in dot.measured.peers)
     left = MARGIN + 56
     names = max(text_width(dot.name, SMALL) for dot in dots) + 12
@@ -72,10 +81,10 @@ def roofline(report: BenchReport) -> ET.Element:
     end = draw_keys(root, [Key("the kernel", "circle", _OURS), *peers.values()], MARGIN, 62, width - 2 * MARGIN)
     top = end + 34
     if computing:
-        plot = Plot(root, *_roofline_axes(computing, limits), left, top, _WIDTH, _HEIGHT)
+        plot = Plot(root, *_roofline_axes(computing, limits, roofs), left, top, _WIDTH, _HEIGHT)
         plot.draw_axes()
-        if limits is not None and limits.fma is not None:
-            _roof(plot, limits)
+        if limits is not None:
+            _draw_roofs(plot, limits, roofs)
         for dot in computing:
             _points(plot, dot, peers)
     _rows(root, dots, peers, second, top)
@@ -106,32 +115,52 @@ def _tflops(measured: Measured, us: float) -> float:
     return measured.operations / us / 1e6
 
 
-def _roofline_axes(dots: Sequence[Dot], limits: Limits | None) -> tuple[Axis, Axis]:
-    """The axes of the roofline, which hold all dots, all peers and the roof's bend."""
+def _roofs(dots: Sequence[Dot], report: BenchReport) -> dict[str, float]:
+    """What bounds arithmetic on the machine, in TFLOP/s: its measured multiply-adds, and the peak of its tensor cores
+    by the data sheet for each type that these kernels multiply.
+    """
+    limits = None if report.machine is None else report.machine.limits
+    if report.machine is None or limits is None:
+        return {}
+    found = {"multiply-add": limits.fma} if limits.fma is not None else {}
+    for kind in dict.fromkeys(dot.arithmetic for dot in dots if dot.arithmetic is not None):
+        rate = tensor_rate(report.machine.gpu, kind)
+        if rate is not None:
+            bits = {32: "tf32", 16: "bf16 and f16", 8: "f8"}[kind.dtype.bits]
+            found[f"{bits} by data sheet"] = rate / 1e12
+    return found
+
+
+def _roofline_axes(dots: Sequence[Dot], limits: Limits | None, roofs: Mapping[str, float]) -> tuple[Axis, Axis]:
+    """The axes of the roofline, which hold all dots, all peers and the bends of the roofs."""
     intensities = [dot.measured.operations / dot.measured.bytes for dot in dots]
     rates = [
         _tflops(dot.measured, timing.us)
         for dot in dots
         for timing in (dot.measured.timing, *dot.measured.peers.values())
     ]
-    if limits is not None and limits.fma is not None:
-        rates.append(limits.fma)
-        intensities.append(1e3 * limits.fma / limits.copy)
+    if limits is not None:
+        rates += roofs.values()
+        intensities += [1e3 * rate / limits.copy for rate in roofs.values()]
     x = decades("operations a byte", min(intensities) / 1.2, max(intensities) * 1.2)
     return x, decades("TFLOP/s", min(rates) / 1.2, max(rates) * 1.2)
 
 
-def _roof(plot: Plot, limits: Limits) -> None:
-    """Draws the roof, which is the lower of what memory feeds and what the arithmetic units do."""
-    assert limits.fma is not None
-    bend = 1e3 * limits.fma / limits.copy  # operations a byte at which both bind
+def _draw_roofs(plot: Plot, limits: Limits, roofs: Mapping[str, float]) -> None:
+    """Draws the roofs, each the lower of what memory feeds and what the arithmetic units do."""
     start = max(plot.x.low, 1e3 * plot.y.low / limits.copy)
-    plot.curve([(start, start * limits.copy / 1e3), (bend, limits.fma), (plot.x.high, limits.fma)], INK)
-    text(plot.root, plot.across(plot.x.high) - 6, plot.down(limits.fma) - 12,
-         f"multiply-add {limits.fma:.3g} TFLOP/s", SMALL, anchor="end")  # fmt: skip
-    middle = (start * bend) ** 0.5
-    text(plot.root, plot.across(middle) - 8, plot.down(middle * limits.copy / 1e3) - 8,
-         f"copy {limits.copy:.0f} GB/s", SMALL, anchor="end")  # fmt: skip
+    highest = start
+    for name, rate in roofs.items():
+        bend = 1e3 * rate / limits.copy  # operations a byte at which both bind
+        highest = max(highest, bend)
+        plot.curve([(bend, rate), (plot.x.high, rate)], INK, dashed=name != "multiply-add")
+        text(plot.root, plot.across(plot.x.high) - 6, plot.down(rate) - 12,
+             f"{name} {rate:.3g} TFLOP/s", SMALL, anchor="end")  # fmt: skip
+    if roofs:
+        plot.curve([(start, start * limits.copy / 1e3), (highest, highest * limits.copy / 1e3)], INK)
+        middle = (start * highest) ** 0.5
+        text(plot.root, plot.across(middle) - 8, plot.down(middle * limits.copy / 1e3) - 8,
+             f"copy {limits.copy:.0f} GB/s", SMALL, anchor="end")  # fmt: skip
 
 
 def _points(plot: Plot, dot: Dot, peers: dict[str, Key]) -> None:
@@ -154,7 +183,7 @@ def _rows(root: ET.Element, dots: Sequence[Dot], peers: dict[str, Key], left: fl
         for timing in (measured.timing, *measured.peers.values())
         if measured.limit_us is not None
     ]
-    axis = linear("share of the measured limit", 100 * max([1.0, *shares]), unit=" %")
+    axis = linear("share of the limit", 100 * max([1.0, *shares]), unit=" %")
     height = _ROW * len(dots) + 8
     plot = Plot(root, axis, Axis("", 0, 1, ()), left, top, _ROW_WIDTH, height)
     plot.draw_axes()

@@ -20,6 +20,7 @@ from cutegen.planning.report import Report
 if TYPE_CHECKING:
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Scratch
+    from cutegen.analysis.roofline import Tiles
     from cutegen.atoms.mma import FusedSum
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -93,6 +94,10 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def blocks(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
         case = plan.taken(sizes)
         return case.spec.family.blocks(case, sizes)
+
+    def tiles(self, plan: CasesPlan, sizes: Mapping[str, int]) -> Tiles | None:
+        case = plan.taken(sizes)
+        return case.spec.family.tiles(case, sizes)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         one = of_case(spec, 0)

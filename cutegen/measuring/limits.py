@@ -1,4 +1,7 @@
-"""What the GPU itself can do, measured in the same process: memory by torch's own kernels, arithmetic by `fma`."""
+"""What the GPU itself can do, measured in the same process: memory by torch's own kernels, arithmetic by `fma`.
+
+What its tensor cores can do is not measured: its data sheet says it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cutegen.analysis.roofline import arithmetic
-from cutegen.atoms.gpus import CUDA_F32
+from cutegen.atoms.gpus import CUDA_F32, tensor_rate
 from cutegen.errors import CutegenError, plain
+from cutegen.language.model import KernelSpec
 from cutegen.measuring.clock import Contender, Stopwatch, interleaved, prepare
 from cutegen.measuring.model import L2, SPREAD_LIMIT, Limits, Timing
 from cutegen.planning.plan import Plan
@@ -85,12 +89,24 @@ def work_of(plan: Plan, sizes: Mapping[str, int]) -> tuple[int, int]:
     return found.bytes, found.operations
 
 
-def limit_us(plan: Plan, sizes: Mapping[str, int], limits: Limits, l2: L2, l2_bytes: int) -> float | None:
-    """The least time in microseconds that a call takes at the GPU's measured limits of memory and arithmetic.
+def products_us(spec: KernelSpec, operations: int, gpu: str) -> float | None:
+    """The least time in microseconds of so many operations of a resolved kernel on the tensor cores of a GPU, by its
+    data sheet.
+
+    None where they are made elsewhere, and where nothing is known of the GPU of that name.
+    """
+    rate = tensor_rate(gpu, arithmetic(spec))
+    return operations / rate * 1e6 if rate and operations else None
+
+
+def limit_us(
+    plan: Plan, sizes: Mapping[str, int], limits: Limits, l2: L2, l2_bytes: int, gpu: str = ""
+) -> float | None:
+    """The least time in microseconds that a call takes at the GPU's limits of memory and arithmetic.
 
     It is the larger of what the two need. Memory counts at the rate of what the kernel does with it (reads, writes,
     both), and not at all where everything may stay in a warm L2. Arithmetic counts where it is in f32, which is what
-    was measured. None where neither counts.
+    was measured, and on tensor cores where the data sheet of the `gpu` is known. None where neither counts.
     """
     spec = plan.spec
     moved, operations = work_of(plan, sizes)
@@ -101,4 +117,6 @@ def limit_us(plan: Plan, sizes: Mapping[str, int], limits: Limits, l2: L2, l2_by
         found.append(moved / rate / 1e3)
     if operations and arithmetic(spec) == CUDA_F32 and limits.fma:
         found.append(operations / limits.fma / 1e6)
+    if (products := products_us(spec, operations, gpu)) is not None:
+        found.append(products)
     return max(found, default=None)

@@ -32,7 +32,8 @@ LIBRARY_SHARE = 1e-4  # that a library may differ by in any type: its functions 
 
 @dataclass(frozen=True)
 class Bench:
-    """The device on which measurements run: `device` as torch names it, the size of its L2, its limits if known.
+    """The device on which measurements run: `device` as torch names it, the size of its L2, its limits if known, and
+    what its driver calls it.
 
     `imported` gets the users' functions, each module run once for all shapes.
     """
@@ -41,6 +42,7 @@ class Bench:
     device: str
     l2_bytes: int
     limits: Limits | None
+    gpu: str = ""
     imported: Callable[[str], Callable[..., Any]] = field(
         default_factory=lambda: functools.cache(contenders.imported), compare=False
     )
@@ -148,7 +150,8 @@ def measure_shape(
     kept = _steady(timings, spec.kernel, shape, found)
     verdict = None if checked is None else checked.verdict
     moved, operations = work_of(plan, shape)
-    limit = None if bench.limits is None else limit_us(plan, shape, bench.limits, l2, bench.l2_bytes)
+    limits = bench.limits
+    limit = None if limits is None else limit_us(plan, shape, limits, l2, bench.l2_bytes, bench.gpu)
     measured = Measured(
         shape=dict(shape),
         timing=kept.pop(spec.kernel),

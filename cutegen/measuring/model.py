@@ -76,7 +76,7 @@ class Measured:
 
     `peers` holds those that were timed, in the order in which they are shown, `absent` why each other one was not.
     `bytes` counts each tensor moved once; `operations` are those of the expression, a multiply-add as two. `limit_us`
-    is the least time by the machine's measured limits, None where they were not asked for. `error` is the largest
+    is the least time by the machine's limits, None where they were not asked for. `error` is the largest
     difference from the float64 reference, `bound` the largest that was allowed, `ratio` the largest error over its own
     element's bound; all three are None where the result was not checked.
     """

@@ -63,7 +63,8 @@ class Worker:
         assert self.machine is not None
         request, kernel = job.request, job.request.plan.spec.kernel
         self._limits(job)
-        bench = Bench(self.watch, self.device, self.machine.l2_bytes, self.machine.limits)
+        machine = self.machine
+        bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, machine.gpu)
         self.tell("running", kernel)
         try:
             module = load_module(request.module)

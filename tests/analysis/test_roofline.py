@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 from planning_specs import document
 
+from cutegen.analysis.occupancy import occupancy
 from cutegen.analysis.roofline import arithmetic, blocks_of, roofline
 from cutegen.atoms.gpus import CUDA_F32, CUDA_F64
 from cutegen.language import read_specs
@@ -122,3 +123,47 @@ def test_a_size_that_is_left_out_is_a_key_error() -> None:
         roofline(gemm("C = A @ B.T"), "sm_80", {"M": 1, "N": 1})
     with pytest.raises(KeyError, match="sm_70"):
         roofline(gemm("C = A @ B.T"), "sm_70", {"M": 1, "N": 1, "K": 1})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sizes", "tiles", "at_once", "waves", "last"),
+    [
+        # 128 x 256 in clusters of 2 x 1: 256 x 256
+        ({}, (8192, 8192), 32 * 32, 66, 16, 34 / 66),
+        ({}, (256, 256 * 66), 66, 66, 1, 1.0),
+        ({}, (257, 256 * 66), 132, 66, 2, 1.0),
+        ({"cluster": {"M": 1}, "scheduler": {"blocks": 100}}, (1280, 2560), 100, 100, 1, 1.0),
+        ({"cluster": {"M": 2, "N": 2}}, (512, 512), 2, 33, 1, 2 / 33),
+        # Two blocks to a multiprocessor
+        ({"tiler": {"M": 64, "N": 64, "K": 64}, "pipeline": {"stages": 2}, "cluster": {"M": 1},
+          "scheduler": {"kind": "grid"}}, (64 * 1321, 64), 1321, None, None, None),
+        ({}, (0, 8192), 0, 66, 0, 0.0),
+    ],
+)  # fmt: skip
+def test_waves_of_tiles(
+    schedule: dict[str, object],
+    sizes: tuple[int, int],
+    tiles: int,
+    at_once: int | None,
+    waves: int | None,
+    last: float | None,
+) -> None:
+    """Clusters take tiles one after the other, as many at once as fit the multiprocessors and are launched."""
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "bf16"},
+        "B": {"shape": ["N", "K"], "dtype": "bf16"},
+        "C": {"shape": ["M", "N"], "dtype": "bf16", "role": "out"},
+    }
+    plan = plan_of(document("gemm", tensors, "C = A @ B.T", {"mma": {"atom": "wgmma"}} | schedule))
+    found = roofline(plan, "sm_90a", {"M": sizes[0], "N": sizes[1], "K": 64}).tiled
+    assert found is not None and found.tiles == tiles
+    if at_once is None:
+        (blocks,) = {occupancy("sm_90a", plan.threads, plan.smem_bytes).blocks}
+        assert blocks > 1 and found.at_once == 132 * blocks and found.count == ceil(tiles / (132 * blocks))
+        return
+    assert (found.at_once, found.count, found.last) == (at_once, waves, pytest.approx(last))
+    assert found.busy == pytest.approx(tiles / (found.count * at_once) if tiles else 0)
+
+
+def test_other_families_have_no_waves() -> None:
+    assert roofline(gemm("C = A @ B.T"), "sm_90a", {"M": 1000, "N": 500, "K": 300}).tiled is None

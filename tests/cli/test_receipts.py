@@ -170,6 +170,19 @@ def test_a_matrix_product_is_told_in_operations(tmp_path: Path) -> None:
     ]
 
 
+def test_products_on_tensor_cores_are_held_to_the_data_sheet(tmp_path: Path) -> None:
+    """Also in a receipt whose limit counts memory alone, and of no GPU whose data sheet is not known."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/gemm_f8.yaml").write_bytes((ROOT / "specs/gemm_f8.yaml").read_bytes())
+    (unit,) = units_of(tmp_path / "specs")
+    sizes = {"M": 8192, "N": 8192, "K": 8192}
+    for gpu, share in (("NVIDIA H200", f"{2 * 8192**3 / 1979e12 / 800e-6:.0%}"), ("NVIDIA Test 9", "5%")):
+        one = measured(sizes, 800.0, operations=2 * 8192**3, limit_us=40.0)
+        path = put_receipt(unit, receipt(unit, one, machine=replace(MACHINE, gpu=gpu)))
+        assert rows(cutegen("receipts", "specs").stdout)[-1][4] == share.replace("%", " %")
+        path.unlink()
+
+
 def test_what_does_not_belong_is_left_out_and_named(tmp_path: Path) -> None:
     specs = built(tmp_path, "one", "two")
     (specs / "one.yaml").write_text(spec_text("one").replace("A + B", "A * B"))

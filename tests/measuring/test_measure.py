@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measuring_kit import FakeWatch, Recording, elementwise, gemm, module_of, steady
 
-from cutegen.codegen import Module
+from cutegen.codegen import Module, generate
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import COLD, Arguments, bytes_of, make_arguments, sets_for
 from cutegen.measuring.clock import MOST_LAUNCHES, Contender
@@ -401,6 +401,33 @@ def test_a_limit_counts_only_where_it_holds() -> None:
     without = replace(LIMITS, fma=None)
     assert limit_us(gemm().plan, {"M": 64, "N": 64, "K": 64}, without, "cold", 1) == pytest.approx(
         3 * 64 * 64 * 4 / 4000e9 * 1e6
+    )
+
+
+def test_products_on_tensor_cores_take_what_the_data_sheet_says() -> None:
+    """The larger of memory and products, by the operands' type; of a GPU that is not known memory alone."""
+    cube, thin = {"M": 8192, "N": 8192, "K": 8192}, {"M": 8192, "N": 8192, "K": 8}
+    memory = {}
+    for dtype, atom, gpu, rate in (
+        ("bf16", "wgmma", "NVIDIA H200", 989.5e12),
+        ("f8e4m3", "wgmma", "NVIDIA H100 80GB HBM3", 1979e12),
+        ("bf16", "mma_sync", "NVIDIA A100-SXM4-80GB", 312e12),
+        ("f32", "mma_sync, operands: tf32", "NVIDIA A100-SXM4-80GB", 156e12),
+    ):
+        tensors = {"A": "[M, K]", "B": "[N, K]"}
+        text = "cutegen: 1\nkernel: product\nop: gemm\ntensors:\n" + "".join(
+            f"  {name}: {{shape: {shape}, dtype: {dtype}}}\n" for name, shape in tensors.items()
+        )
+        text += "  C: {shape: [M, N], dtype: f32, role: out}\ncompute: C = A @ B.T\n"
+        text += f"schedule: {{mma: {{atom: {atom}}}}}\n"
+        plan = generate(text, "specs/x.yaml").modules[0].plan
+        assert limit_us(plan, cube, LIMITS, "cold", 1, gpu) == pytest.approx(2 * 8192**3 / rate * 1e6)
+        assert limit_us(plan, cube, LIMITS, "warm", 1 << 40, gpu) == limit_us(plan, cube, LIMITS, "cold", 1, gpu)
+        memory[atom] = limit_us(plan, cube, LIMITS, "cold", 1, "a GPU")
+        assert limit_us(plan, thin, LIMITS, "cold", 1, gpu) == limit_us(plan, thin, LIMITS, "cold", 1, "a GPU")
+    assert all(memory.values())
+    assert limit_us(gemm().plan, cube, LIMITS, "cold", 1, "NVIDIA H200") == limit_us(
+        gemm().plan, cube, LIMITS, "cold", 1
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from cutegen.analysis.roofline import Tiles
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.verification.wishes import Wish, derived
 
@@ -68,9 +69,15 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
     yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
 
 
+def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
+    """The tiles of clusters, each of which takes one after the other."""
+    clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    return Tiles(clusters, plan.cluster_size, plan.blocks)
+
+
 def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
     """Thread blocks of a launch: whole clusters, of which there are no more than tiles."""
-    clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    clusters = tiles(plan, sizes).count
     return clusters * plan.cluster_size if plan.blocks is None else min(clusters * plan.cluster_size, plan.blocks)
 
 

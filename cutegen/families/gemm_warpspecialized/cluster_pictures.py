@@ -33,8 +33,8 @@ def draw_cluster(plan: WarpspecializedPlan) -> Figure:
         f"What each block of a cluster of {m} x {n} loads, and for whom",
         panels,
         PALETTE,
-        caption=f"A block is a cell: its tile is {plan.tile[plan.m]} of {plan.m} x {plan.tile[plan.n]} of {plan.n}, and "
-        f"it multiplies tiles of {sizes}. Cells of a colour multiply the same of the operand.",
+        caption=f"A block is a cell: its tile is {plan.tile[plan.m]} of {plan.m} x {plan.tile[plan.n]} of {plan.n}, "
+        f"and it multiplies tiles of {sizes}. Cells of a colour multiply the same of the operand.",
         notes=_notes(plan),
         subjects=(
             Subject(("schedule", "cluster")),

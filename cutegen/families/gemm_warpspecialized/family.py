@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.accesses import Access
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Buffer
+    from cutegen.analysis.roofline import Tiles
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -96,6 +97,11 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
         from cutegen.families.gemm_warpspecialized.cases import blocks
 
         return blocks(plan, sizes)
+
+    def tiles(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
+        from cutegen.families.gemm_warpspecialized.cases import tiles
+
+        return tiles(plan, sizes)
 
     def value_seconds(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
         from cutegen.families.gemm_warpspecialized.cases import value_seconds

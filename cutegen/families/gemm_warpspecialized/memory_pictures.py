@@ -37,8 +37,8 @@ def draw_shared_memory(plan: WarpspecializedPlan) -> Figure:
         f"What a block has in its {plan.smem_bytes} bytes of shared memory",
         (Grid("bytes", rows, columns, cells, ("first byte", "size")),),
         PALETTE,
-        caption=f"Each tensor's part starts at a multiple of 1024 bytes, where the swizzle begins anew.{buffers} Of each "
-        "stage one barrier says that it is full, and one that it is empty.",
+        caption=f"Each tensor's part starts at a multiple of 1024 bytes, where the swizzle begins anew.{buffers} Of "
+        "each stage one barrier says that it is full, and one that it is empty.",
         subjects=(Subject(("schedule", "smem"), "shared memory"), Subject(("schedule", "pipeline", "stages"))),
     )
 
