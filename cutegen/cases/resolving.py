@@ -33,7 +33,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
         _tell(report, reports)
         if report.failed:
             return spec
-        more = _promising(spec, own, found)
+        more = _promising(spec, own, found, reports, report)
         if more == spec:
             break
         spec = more
@@ -121,16 +121,23 @@ def _tell(report: Report, reports: Sequence[Report]) -> None:
                 report.inferred[where] = why
 
 
-def _promising(spec: Spec, own: Sequence[KernelSpec], found: Sequence[KernelSpec]) -> Spec:
-    """The spec with what its cases need of all callers, as if it were written: majorness, alignment and divisors."""
+def _promising(
+    spec: Spec, own: Sequence[KernelSpec], found: Sequence[KernelSpec], reports: Sequence[Report], report: Report
+) -> Spec:
+    """The spec with what its cases need of all callers, as if it were written: majorness, alignment and divisors. The
+    report has for each alignment the reason of the case that needs it.
+    """
     tensors, values = [], dict(spec.source.values)
     for tensor in spec.tensors:
         major, align = tensor.major or found[0].tensor(tensor.name).major, tensor.align
-        for given, resolved in zip(own, found, strict=True):
+        for number, (given, resolved) in enumerate(zip(own, found, strict=True), 1):
             before, after = given.tensor(tensor.name).align or tensor.dtype.bytes, resolved.tensor(tensor.name).align
             if after is not None and after > max(before, align or 1):
                 align = after
-                values["tensors", tensor.name, "align"] = spec.source.at("tensors", tensor.name)
+                where = ("tensors", tensor.name, "align")
+                values[where] = spec.source.at("tensors", tensor.name)
+                if (why := reports[number - 1].inferred.get(where)) is not None:
+                    report.inferred[where] = f"{why}, in case {number}"
         tensors.append(replace(tensor, major=major, align=align))
     divisible = dict(spec.divisible)
     for given, resolved in zip(own, found, strict=True):

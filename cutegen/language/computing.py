@@ -23,7 +23,7 @@ from cutegen.expressions.parsing import (
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
 from cutegen.language.model import Scalar, Tensor
-from cutegen.language.names import name_problem, shown
+from cutegen.language.names import name_help, name_problem, shown
 from cutegen.ops.op import Op
 
 
@@ -130,10 +130,11 @@ def _check_target(
     elif target not in later:
         unknown_name(ctx, number, target, place.start, place.end, list(known))
     elif problem := name_problem(target):
-        say(ctx, "CG113", f"the name `{shown(target)}` {problem}", number, place)
+        say(ctx, "CG113", f"the name `{shown(target)}` {problem}", number, place, name_help(target))
     elif target in NO_NAMES or target in ("cast", "coord") or target in Dtype.__members__:
         what = "a dtype" if target in Dtype.__members__ else "a function of compute"
-        say(ctx, "CG114", f"the value `{target}` has the name of {what}", number, place)
+        message = f"the value `{target}` has the name of {what}"
+        say(ctx, "CG114", message, number, place, f"write `{target}_`, or another name")
 
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:

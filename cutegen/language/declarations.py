@@ -15,6 +15,7 @@ from cutegen.language.names import (
     RESERVED,
     RESERVED_ARGUMENTS,
     derived_from,
+    name_help,
     name_problem,
     nearest,
     shown,
@@ -103,10 +104,12 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         problem = name_problem(name)
         lower = name.lower()
         if problem:
-            ctx.say("CG113", f"the {kind} name `{shown(name)}` {problem}", *path, key=key)
+            message = f"the {kind} name `{shown(name)}` {problem}"
+            ctx.say("CG113", message, *path, key=key, help=name_help(name))
         elif lower in NO_NAMES or lower == "cast" or lower in Dtype.__members__:
             what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
-            ctx.say("CG114", f"the {kind} `{name}` has the name of {what}", *path, key=key)
+            message = f"the {kind} `{name}` has the name of {what}"
+            ctx.say("CG114", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif kind == "scalar" and COMPILERS_OWN.fullmatch(name):
             message = f"the scalar cannot be named `{name}`: CuTeDSL uses that name itself in a branch of the kernel"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")

@@ -150,6 +150,14 @@ def name_problem(name: str, limit: int = MAX_NAME) -> str | None:
     return None
 
 
+def name_help(name: str) -> str | None:
+    """A help with a name like `name` that is an identifier; None where nothing of it is left."""
+    near = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[: MAX_NAME - 1]
+    near = f"x{near}" if near[:1].isdigit() else near
+    near = f"{near}_" if near and name_problem(near) else near
+    return f"write `{near}`, or another name" if near and near != name and name_problem(near) is None else None
+
+
 def shown(value: object, limit: int = 40) -> str:
     """A value of the spec as a message quotes it: one short line. White space at its ends stays visible."""
     text = value if isinstance(value, str) else repr(value)

@@ -15,6 +15,7 @@ from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
+from cutegen.language.meant import with_known_atoms
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
@@ -115,9 +116,13 @@ def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnosti
         return [
             source.diagnostic("CG103", f"a spec is a mapping, not {_kind(data)}", span=source.values[()], help=help)
         ]
+    meant, misspelt = with_known_atoms(data)
+    errors = [*_validator(expanded).iter_errors(meant)]
+    if misspelt:
+        errors += [e for e in _validator(expanded).iter_errors(data) if tuple(e.absolute_path) in misspelt]
     found: list[Diagnostic] = []
-    for error in _validator(expanded).iter_errors(data):
-        for diagnostic in _diagnostics(error, source, data=data):
+    for error in errors:
+        for diagnostic in _diagnostics(error, source, data=meant):
             said = [d.span for d in found if d.code == "CG103"]
             if diagnostic.code != "CG103" or diagnostic.span not in said:  # what has two types lacks both
                 found.append(diagnostic)
@@ -138,7 +143,7 @@ def mended(data: Any) -> Any | None:
     A misspelt key or value is read as the nearest known one, a number out of range as the bound. What is said about
     such data tells a reader of many mistakes more of them at once; no kernel is built from it.
     """
-    data = copy.deepcopy(data)
+    data = copy.deepcopy(with_known_atoms(data)[0])
     for _ in range(6):  # a renamed key may show what is wrong inside it
         errors = list(_validator(True).iter_errors(data))
         if not errors:

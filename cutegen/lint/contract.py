@@ -61,7 +61,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
             f"{names}: only addresses and strides in steps of {steps} bytes are taken, which was inferred",
             *("tensors", aligned[0].name),
             severity="note",
-            notes=(inferred["tensors", aligned[0].name, "align"],),
+            notes=tuple(_reasons(aligned, inferred)),
             help=_any_address(spec, aligned),
         )
     turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.shape[-1]]
@@ -76,6 +76,15 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
             notes=(inferred["tensors", first.name, "major"], f"torch's own are contiguous along {last}"),
             help=f"write `major: {major}` where that is meant, or {other}",
         )
+
+
+def _reasons(aligned: list[Tensor], inferred: Mapping[Path, str]) -> Iterator[str]:
+    """Why tensors are aligned as they are: one reason, or several with the tensors of each."""
+    reasons: dict[str, list[str]] = {}
+    for tensor in aligned:
+        reasons.setdefault(inferred["tensors", tensor.name, "align"], []).append(tensor.name)
+    for why, names in reasons.items():
+        yield why if len(reasons) == 1 else f"{', '.join(names)}: {why}"
 
 
 def _place(spec: KernelSpec, mode: str) -> Path:

@@ -22,6 +22,17 @@ def test_the_base_specs_are_good() -> None:
     assert [read_specs(text)[0].kernel for text in (ADD, GEMM, PROBE)] == ["add", "mm", "look"]
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
+    """What else is wrong is told of that family's words; where nothing is, the atom alone is."""
+    written = "{mma: {atom: «wgma}, warps: {roles: pingpong}, cluster: {M: 2}, cluser: {M: 2}}"
+    _, _, schedule = GEMM.partition("schedule:\n")
+    head = GEMM.replace(f"schedule:\n{schedule}", "").replace("f32", "bf16")
+    found = problems(f"{head}schedule:\n  {'- ' * listed}{written.replace('«', '')}\n")
+    assert [d.code for d in found] == ["CG104", "CG101"]
+    assert found[0].help == "did you mean `wgmma`?" and found[1].help == "did you mean `cluster`?"
+
+
 # In each replacement `«` marks the expected place. Base, what is replaced, by what, code, words.
 CASES = [
     # YAML
@@ -57,7 +68,7 @@ CASES = [
     (GEMM, "schedule:\n", "schedule:\n  «bits: 64\n", "CG101", "`bits` belongs under `schedule.copies.NAME`"),
     (ADD, "targets:", "«tiler: {M: 4}\ntargets:", "CG101", "`tiler` belongs under `schedule`"),
     (GEMM, "schedule:\n", "schedule:\n  «warps: {}\n", "CG101", "schedules with `mma: {atom: wgmma}`"),
-    (GEMM, "  mma:\n", "  mma:\n    atom: «wgma\n", "CG104", "known: fma, mma_sync, wgmma did you mean `wgmma`?"),
+    (GEMM, "  mma:\n", "  mma:\n    atom: «fmaa\n", "CG104", "known: fma, mma_sync, wgmma did you mean `fma`?"),
     (ADD, "cutegen: 1", 'cutegen: «"1"', "CG103", "write it as a number: 1"),
     (GEMM, "{M: 128, N: 128, K: 8}", "«[128, 128, 8]", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
     (GEMM, "{M: 128, N: 128, K: 8}", "«(128,128,8)", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
@@ -118,8 +129,9 @@ CASES = [
     (ADD, "kernel: add", "kernel: «yaml", "CG111", "`yaml_rows`"),
     (ADD, "kernel: add", "kernel: «'add '", "CG110", "`add ` begins or ends with white space"),
     (ADD, "kernel: add", "matrix: {a: [M, N]}\nkernel: «add", "CG112", "there already"),
-    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «lambda: f32}", "CG113", "keyword"),
+    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «lambda: f32}", "CG113", "Python write `lambda_`"),
     (ADD, "  B: {", '  «"B b": {', "CG113", "not an identifier"),
+    (ADD, "  B: {", '  «"B b": {', "CG113", "write `B_b`, or another name"),
     (ADD, "shape: [M, N], dtype: f32, major: N", "shape: [M, «N.0], dtype: f32", "CG113", "mode name"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «torch: f32}", "CG113", "uses that name"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «a: f32}", "CG114", "like the tensor `A`"),

@@ -89,6 +89,28 @@ def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
     assert not notes_of(spec("gemm", align=4))
 
 
+def test_an_alignment_says_which_case_needs_it() -> None:
+    """Where the first one takes any tensor, the reason is that of another; several reasons name their tensors."""
+    tensors = {
+        "A": {"shape": ["M", "K"], "dtype": "bf16"},
+        "B": {"shape": ["N", "K"], "dtype": "bf16"},
+        "C": {"shape": ["M", "N"], "dtype": "bf16", "role": "out"},
+    }
+    any_tensor = {"for": {"target": "sm_90a"}, "mma": {"atom": "wgmma"}}
+    other, targets = {"mma": {"atom": "mma_sync"}}, ["sm_80", "sm_90a"]
+
+    def reasons(first: object) -> tuple[str, ...]:
+        text = document("gemm", tensors, "C = A @ B.T", [first, other], targets=targets)  # type: ignore[arg-type]
+        (note,) = [note for note in notes_of(text) if note.code == "CG226"]
+        return note.notes
+
+    assert reasons(any_tensor) == ("one 128-bit access, in case 2",)
+    assert reasons(any_tensor | {"copies": {"A": {"misaligned": "refuse"}}}) == (
+        "A: tensor maps take multiples of 16 bytes, in case 1",
+        "B, C: one 128-bit access, in case 2",
+    )
+
+
 def rows(along: str, **tensor: str) -> str:
     tensors = {"X": {"shape": ["M", "N"], "dtype": "f32", **tensor}}
     tensors["Y"] = {**tensors["X"], "role": "out"}

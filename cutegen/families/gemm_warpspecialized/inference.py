@@ -127,10 +127,10 @@ def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
         return "as its accesses are written"
     if tensor.dtype.bits not in PASSING_BITS:
         return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
-    if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
-        return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if columns % GRANULE:
         return f"{GRANULE} columns pass shared memory together, and a block stores {columns}"
+    if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
+        return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
         return f"tensor maps store whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
     return None
@@ -272,6 +272,8 @@ def _infer_outputs(spec: Spec, report: Report) -> Spec:
             obstacle = None if own.through is not None else _obstacle(spec, tensor)
             own = replace(own, atom="universal" if obstacle else "tma")
             report.infer(obstacle or "whole tiles, without predicates", *where, "atom")
+            if obstacle and report.inferred.pop((*where, "misaligned"), None):
+                own = replace(own, misaligned=None)  # as it seemed before the tile was known
         if own.atom == "tma":
             if own.through is None:
                 own = replace(own, through="smem")

@@ -23,7 +23,8 @@ def check_schedule(
         modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
     for name in TAKEN:
         if name in tensors:
-            ctx.say("CG113", f"the tensor name `{name}` makes names that the kernel has", "tensors", name, key=True)
+            message = f"the tensor name `{name}` makes names that the kernel has"
+            ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
     own = {*LOCALS, *CONSTANTS, *made_of(tensors), "_".join(operands[1:] if operands else ())}
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{scalar}` is the kernel's own"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import prod
 
 import pytest
+from lint_kit import found_in
 
 from cutegen.atoms.gpus import TENSOR_8
 from cutegen.atoms.mma import HOPPER_F8
@@ -132,6 +133,33 @@ def test_outputs_pass_shared_memory_where_tensor_maps_can_store_them() -> None:
     assert planned(refusing.replace("dtype: bf16, align", "dtype: f32, align"))[0].spec.divisible == {"N": 4}
     for sizes in ("divisible: {N: 2}\n", "static: {N: 100}\n"):
         assert not planned(refusing + sizes)[0].passing and planned(HEAD + sizes)[0].passing
+
+
+def test_a_tile_that_cannot_pass_shared_memory_is_stored_where_it_stands() -> None:
+    """Of 8 columns that is the reason, however the output stands; what is inferred can be written."""
+    text = HEAD.replace("schedule:", "static: {M: 8}\nschedule:")
+    for copy in ("", "  copies: {C: {atom: universal}}\n"):
+        plan, report = planned(text + copy)
+        assert not plan.passing and plan.spec.schedule.copies["C"].misaligned is None
+        assert not any(tensor.name == "C" for tensor in plan.padded)
+        assert planned(write_spec(plan.spec, {}))[0].spec.schedule == plan.spec.schedule
+        if not copy:
+            why = report.inferred["schedule", "copies", "C", "atom"]
+            assert why == "16 columns pass shared memory together, and a block stores 8"
+    aligned = text.replace("role: out", "role: out, align: 2") + "  copies: {C: {misaligned: refuse}}\n"
+    (found,) = found_in(aligned)
+    assert (found.code, found.help) == ("CG308", "leave it out") and "stores 8" in found.notes[0]
+    (found,) = found_in(text.replace("static: {M: 8}\n", "") + "  tiler: {N: 24}\n  copies: {C: {columns: 32}}\n")
+    assert found.help == "write `N: 32` in the tiler, or leave it out"
+    assert not found_in(text.replace("static: {M: 8}\n", "") + "  tiler: {N: 32}\n  copies: {C: {columns: 32}}\n")
+
+
+@pytest.mark.parametrize("name", ["mem", "tage"])
+def test_a_name_that_is_taken_has_another_one_to_write(name: str) -> None:
+    text = HEAD.replace("  B: {", f"  {name}: {{").replace("B.T", f"{name}.T")
+    (found,) = found_in(text)
+    assert (found.code, found.help) == ("CG113", f"write `{name}_`, or another name")
+    assert not found_in(text.replace(f"{name}: {{", f"{name}_: {{").replace(f"{name}.T", f"{name}_.T"))
 
 
 def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
@@ -289,7 +317,7 @@ def test_what_has_no_columns_is_read_by_element() -> None:
     plan, _ = planned(scaled)
     assert [plan.spec.tensor(name).align for name in "ST"] == [4, 8]
     assert {o.tensor.name: o.vector for o in plan.pointwise.operands} == {"S": 1, "T": 2, "C": 2}
-    once, each = FAMILY.accesses(plan)  # C is stored by tensor maps
+    once, each = (a for a in FAMILY.accesses(plan) if a.space == "global")  # C is stored by tensor maps
     assert (once.tensor, each.tensor) == ("S", "T") and mode_sizes(once.layout) == (256, 2)
     threads, values = ([*offsets(layout_mode(once.layout, i))] for i in (0, 1))
     assert [threads[5] + v for v in values] == [1, 9] and threads[130] == 64

@@ -24,10 +24,13 @@ def check_schedule(
     """Says which modes, tensors and names there cannot be, and what would have no effect on a tensor."""
     for name in TAKEN:
         if name in tensors:
-            ctx.say("CG113", f"the tensor name `{name}` makes names that the kernel has", "tensors", name, key=True)
+            message = f"the tensor name `{name}` makes names that the kernel has"
+            ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
     own = {*LOCALS, *(pattern.format(tensor) for pattern in DERIVED for tensor in tensors)}
     for name in sorted(own & set(ctx.data.get("scalars") or {})):
-        ctx.say("CG113", f"the scalar name `{name}` is the kernel's own", "scalars", name, key=True)
+        message = f"the scalar name `{name}` is the kernel's own"
+        ctx.say("CG113", message, "scalars", name, key=True, help=f"write `{name}_`, or another name")
     if ctx.data.get("kernel") == MODULE:
-        ctx.say("CG113", f"the generated module imports `{MODULE}` itself", "kernel")
+        message = f"the generated module imports `{MODULE}` itself"
+        ctx.say("CG113", message, "kernel", help=f"write `{MODULE}_kernel`, or another name")
     check_names(ctx, schedule, tensors, compute)

@@ -1,4 +1,4 @@
-"""Rules about outputs: which pass shared memory to be stored by tensor maps, and in what pieces."""
+"""Rules about the output: whether it passes shared memory to be stored by tensor maps, and in what pieces."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ from cutegen.lint.rule import Say
 
 
 def passed(spec: Spec, say: Say) -> None:
-    """Outputs pass shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps take
-    them.
+    """An output passes shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps
+    take it.
     """
     copies = spec.schedule.copies
     if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
         return
-    through = passing(spec)
     for tensor in spec.outputs:
         copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
         if (copy.atom == "tma") != (copy.through == "smem"):
             message = f"`{tensor.name}` is stored by tensor maps if and only if it passes shared memory"
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
-        if tensor in through:
+        if tensor in passing(spec):
             wrong = _of_another_type(tensor, say) or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
-            wrong = wrong or _unlike(spec, tensor, through[0], say)
         else:
             wrong = _without(spec, tensor, say)
         if wrong:
@@ -43,12 +41,29 @@ def passed(spec: Spec, say: Say) -> None:
 
 def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
     """Says that an output from registers has a word of those that pass shared memory."""
-    for word in ("columns", "stages"):
-        if getattr(spec.schedule.copies[tensor.name], word) is not None:
+    copy, n = spec.schedule.copies[tensor.name], product_of(spec).n
+    for word in ("columns", "stages", "misaligned"):
+        if getattr(copy, word) is not None:
             message = f"`{tensor.name}` is stored from registers, and has no `{word}` in shared memory"
-            say(message, "schedule", "copies", tensor.name, word, help="write `atom: tma`, or leave it out")
+            if word == "misaligned":
+                message = f"`{tensor.name}` is stored from registers, wherever it stands: nothing is `misaligned`"
+            help, tile = "write `atom: tma`, or leave it out", own_columns(spec)
+            notes: tuple[str, ...] = ()
+            if tensor.dtype.bits not in PASSING_BITS:
+                help = "leave it out"
+                notes = (f"it is {tensor.dtype.value}, and 16 or 32 bits pass shared memory",)
+            elif tile % GRANULE:
+                help = f"write `{n}: {_larger(spec)}` in the tiler, or leave it out"
+                notes = (f"{GRANULE} columns pass shared memory together, and a block stores {tile}",)
+            help = "leave it out" if word == "misaligned" else help
+            say(message, "schedule", "copies", tensor.name, word, notes=notes, help=help)
             return True
     return False
+
+
+def _larger(spec: Spec) -> int:
+    """The next larger tile along n of which every block stores whole pieces."""
+    return -(-own_columns(spec) // GRANULE) * GRANULE * split_of(spec)
 
 
 def _of_another_type(tensor: Tensor, say: Say) -> bool:
@@ -77,25 +92,12 @@ def _in_pieces(spec: Spec, tensor: Tensor, say: Say) -> bool:
     if copy.columns is not None and copy.columns % GRANULE == 0 and tile % copy.columns == 0:
         return False
     found = f"{copy.columns} columns" if copy.columns else f"no multiple of {GRANULE} columns"
-    larger = -(-tile // GRANULE) * GRANULE * split
     whole = f"the {tile} that a block stores" if split > 1 else f"a tile of {tile}"
     fitting = [columns for columns in (64, 48, 32, 16) if tile % columns == 0]
     say(
         f"{found} of {whole} are stored at a time, and pieces of the tile are multiples of {GRANULE}",
         *where,
         "columns" if copy.columns else "atom",
-        help=f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {larger}` in the tiler",
+        help=f"write `columns: {fitting[0]}`" if fitting else f"write `{n}: {_larger(spec)}` in the tiler",
     )
-    return True
-
-
-def _unlike(spec: Spec, tensor: Tensor, first: Tensor, say: Say) -> bool:
-    """Says that an output passes in other pieces than the first."""
-    own, lead = (spec.schedule.copies[t.name] for t in (tensor, first))
-    if (own.columns, own.stages) == (lead.columns, lead.stages):
-        return False
-    word = "columns" if own.columns != lead.columns else "stages"
-    message = f"outputs pass shared memory together: `{tensor.name}` with the columns and stages of the first"
-    where = ("schedule", "copies", tensor.name, word)
-    say(message, *where, help=f"write `{word}: {getattr(lead, word)}`")
     return True
