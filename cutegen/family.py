@@ -53,6 +53,7 @@ class Family(ABC, Generic[S, P]):
     op: ClassVar[Op]  # what it computes
     schedule: ClassVar[type[Schedule]]  # a dataclass whose fields are keys
     atoms: ClassVar[tuple[str, ...]] = ()  # of the mma that its schedules name, where several families share the op
+    starter: ClassVar[str] = ""  # as that of an op, which stands for its first family; empty: the op's
     only_targets: ClassVar[tuple[str, ...]] = ()  # where it has no kernels for others; empty: for any that there are
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import MAX_KERNEL_NAME, RESERVED, name_problem
 from cutegen.language.schema import schema_text
 from cutegen.project.paths import quoted, readable, shown
-from cutegen.registry import op_named
+from cutegen.registry import families, family_of, op_named
 
 SCHEMA_NAME = ".cutegen.schema.json"
 HEADER = f"# yaml-language-server: $schema={SCHEMA_NAME}\n"  # the line that tells editors
@@ -31,12 +31,16 @@ class Starter:
     schema: Path
 
 
-def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
+def write_starter(kernel: str, op: str, out: Path | None = None, atom: str | None = None) -> Starter:
     """Writes a spec, `specs/KERNEL.yaml` unless told otherwise, and next to it the schema that its first line names.
 
-    Raises StarterError for a name that the spec cannot have, for a file that is there already and for what the disk
-    refuses.
+    Raises StarterError for a name that the spec cannot have, for an mma atom that the op has not, for a file that is
+    there already and for what the disk refuses.
     """
+    if atom is not None and atom not in (known := atoms_of(op)):
+        having = sorted({family.op.name for family in families() if atom in family.atoms})
+        help = f"`op: {op}` takes {', '.join(known)}" if known else f"leave it out, or use --op {' or '.join(having)}"
+        raise StarterError(f"kernels with `op: {op}` have no mma atom `{readable(atom[:80])}`", help)
     problem = name_problem(kernel, MAX_KERNEL_NAME)
     if problem is None and kernel.lower() in RESERVED:
         problem = "is a name that the generated module needs itself"
@@ -44,8 +48,8 @@ def write_starter(kernel: str, op: str, out: Path | None = None) -> Starter:
         raise StarterError(f"the kernel name `{readable(kernel[:80])}` {problem}", _name_help(kernel))
     path = out if out is not None else Path("specs", f"{kernel}.yaml")
     check_yaml(path)
-    _check(kernel, op)
-    return write_new(path, starter_text(kernel, op))
+    _check(kernel, op, atom)
+    return write_new(path, starter_text(kernel, op, atom))
 
 
 def check_yaml(path: Path) -> None:
@@ -74,15 +78,23 @@ def write_new(path: Path, text: str) -> Starter:
     return Starter(path, schema)
 
 
-def starter_text(kernel: str, op: str) -> str:
-    """The starter spec of an op that has one. Raises KeyError for an op that there is not."""
-    return f"{HEADER}cutegen: 1\nkernel: {kernel}\n{op_named(op).starter}"
+def atoms_of(op: str) -> tuple[str, ...]:
+    """The mma atoms that schedules of an op may name."""
+    return tuple(atom for family in families() if family.op.name == op for atom in family.atoms)
 
 
-def _check(kernel: str, op: str) -> None:
+def starter_text(kernel: str, op: str, atom: str | None = None) -> str:
+    """The starter spec of an op that has one, or of its family with that mma atom. Raises KeyError for an op that there
+    is not.
+    """
+    own = family_of(op, {"mma": {"atom": atom}}).starter
+    return f"{HEADER}cutegen: 1\nkernel: {kernel}\n{own or op_named(op).starter}"
+
+
+def _check(kernel: str, op: str, atom: str | None) -> None:
     """Raises StarterError where the starter spec does not build for the kernel's name."""
     try:
-        generate(starter_text(kernel, op), "starter")
+        generate(starter_text(kernel, op, atom), "starter")
     except SpecError as error:
         problem = next(d for d in error.diagnostics if d.severity == "error")
         raise StarterError(

@@ -21,7 +21,7 @@ from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.compiling import Compiled, Job, Resources
 from cutegen.errors import CutegenError
-from cutegen.project.starter import starter_text
+from cutegen.project.starter import atoms_of, starter_text
 from cutegen.registry import ops
 from cutegen.verification import gpu_available
 
@@ -284,7 +284,8 @@ def test_a_real_run_on_the_emulator_through_the_command_line(tmp_path: Path) -> 
 
 
 def test_the_starters_do_not_spill(compiler: Compiler) -> None:
-    modules = [generate(starter_text("mine", op.name), "specs/mine.yaml").modules[0] for op in ops()]
+    kinds = [(op.name, atom) for op in ops() for atom in (atoms_of(op.name) or (None,))]
+    modules = [generate(starter_text("mine", *kind), "specs/mine.yaml").modules[0] for kind in kinds]
     jobs = [Job(m.text, "mine", target) for m in modules for target in m.spec.targets]
     outcomes = compiler(jobs)
     found = [o.artefact.resources if isinstance(o, Compiled) else o for o in outcomes]

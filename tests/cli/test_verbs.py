@@ -94,17 +94,30 @@ def test_a_folder_is_taken_where_the_usage_says_so(tmp_path: Path, verb: str) ->
         assert "no kernel `three` in specs" in wrong.stderr and "one, two" in wrong.stderr
 
 
-@pytest.mark.parametrize("op", ["elementwise", "gemm", "probe"])
+@pytest.mark.parametrize(
+    "op", ["elementwise", "gemm", "probe", "gemm --atom fma", "gemm --atom mma_sync", "gemm --atom wgmma"]
+)
 def test_init_writes_a_spec_that_builds(tmp_path: Path, op: str) -> None:
-    result = cutegen("init", "mine", "--op", op)
+    result = cutegen("init", "mine", "--op", *op.split())
     assert result.exit_code == 0 and "cutegen build specs/mine.yaml" in result.stdout
     first = (tmp_path / "specs/mine.yaml").read_text().splitlines()[0]
     schema = tmp_path / "specs" / first.partition("$schema=")[2]
     assert first.startswith("# yaml-language-server: ") and json.loads(schema.read_text())["title"]
-    assert cutegen("lint", "specs").exit_code == 0
+    assert cutegen("lint", "--strict", "specs").exit_code == 0
+    atom = op.split()[-1]
+    if "--atom" in op and atom != "fma":
+        assert f"mma: {{atom: {atom}}}" in (tmp_path / "specs/mine.yaml").read_text()
     assert cutegen("build", "specs/mine.yaml").exit_code == 0
     assert (tmp_path / "generated/mine.py").is_file()
     assert cutegen("build", "--check", "specs").exit_code == 0
+
+
+def test_init_refuses_an_atom_that_the_op_has_not(tmp_path: Path) -> None:
+    result = cutegen("init", "mine", "--op", "elementwise", "--atom", "wgmma")
+    assert result.exit_code == 2 and "kernels with `op: elementwise` have no mma atom `wgmma`" in result.stderr
+    assert "help: leave it out, or use --op gemm" in result.stderr and not list(tmp_path.iterdir())
+    result = cutegen("init", "mine", "--op", "gemm", "--atom", "tcgen05")
+    assert result.exit_code == 2 and "fma, mma_sync, wgmma" in " ".join(result.stderr.replace("'", "").split())
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:

@@ -39,6 +39,18 @@ class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedP
     schedule = WarpspecializedSchedule
     atoms = OWN_ATOMS
     only_targets = ("sm_90a",)
+    starter = """\
+summary: GEMM of bf16 on Hopper's tensor cores.
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T                 # any epilogue may stand around it: relu(A @ B.T + bias), or two products of A
+schedule:
+  mma: {atom: wgmma}                # the rest is inferred: `cutegen explain` prints it
+divisible: {N: 8}
+"""
 
     def check_schedule(
         self,

@@ -43,6 +43,19 @@ class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
     op = GEMM
     schedule = MmaSyncSchedule
     atoms = OWN_ATOMS
+    starter = """\
+summary: GEMM of bf16 on tensor cores, from Ampere on.
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T                 # any epilogue may stand around it: relu(A @ B.T + bias)
+schedule:
+  mma: {atom: mma_sync}             # the rest is inferred: `cutegen explain` prints it
+divisible: {N: 8, K: 8}
+targets: [sm_80, sm_90a]
+"""
 
     def check_schedule(
         self, ctx: Context, schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
