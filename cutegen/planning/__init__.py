@@ -18,9 +18,10 @@ from cutegen.registry import family_of_cases
 def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     """Fills in every field of a kernel that applies; reports what cannot be inferred.
 
-    It is idempotent: the result, written out and read again, resolves to itself.
+    It is idempotent: the result, written out and read again, resolves to itself. What `tune` has values for is one
+    schedule, and stays one.
     """
-    cases = spec.family.cases(infer_targets(spec, Report(spec.source)))
+    cases = () if spec.tune else spec.family.cases(infer_targets(spec, Report(spec.source)))
     if cases:
         family_of_cases()
         spec = replace(spec, schedule=Cases(cases))

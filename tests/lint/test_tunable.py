@@ -43,6 +43,26 @@ def test_a_value_that_no_schedule_can_have_is_told(schedule: str, tune: dict[str
         assert lines[span.line - 1][span.column - 1 :].lstrip("'").startswith(value) and diagnostic.notes
 
 
+def test_a_schedule_with_values_to_try_is_one() -> None:
+    """Of rows so long that there would be a case for each target, and what is refused of them."""
+    text = """\
+cutegen: 1
+kernel: rows
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * sum(X, N)
+static: {N: 50000}
+targets: [sm_80, sm_90a]
+"""
+    assert len(generate(text, "specs/rows.yaml").modules[0].plan.kernels) == 2
+    values = "tune: {schedule.keep: [reload, registers], schedule.threads_per_row: [64, 999]}\n"
+    found = generate(text + values, "specs/rows.yaml")
+    assert len(found.modules[0].plan.kernels) == 1
+    assert ["threads_per_row: 999" in d.message for d in found.warnings if d.code == "CG265"] == [True]
+
+
 def test_nothing_is_said_where_the_schedule_is_wrong_itself() -> None:
     from cutegen.language import SpecError
 
