@@ -91,7 +91,8 @@ def _problems(
 
     Not what keeps it from standing beside the other fields: they may be tuned too, and `explain` writes all of them.
     What a field cannot do without stands beside it: as it is written, or else a value to try that may stand there. If
-    there is none of those, it is they that are wrong, and the value is not judged.
+    there is none of those, it is they that are wrong, and the value is not judged. The mma atom stands there as well,
+    which says what words the schedule has.
     """
     path = paths[name]
     others = {other: there for other, there in paths.items() if other != name}
@@ -111,13 +112,24 @@ def _problems(
             beside[key] = values[first]
         inner = {**written, **beside, path[depth]: inner}
     source, texts = _moved(ctx.variant, ("tune", name, number), path)
-    data = {**ctx.data, "schedule": inner}
+    data = {**ctx.data, "schedule": _with_atom(ctx.data, path, inner)}
     wrong = schema.check(data, source)
     if not wrong:
         tried = Context(Variant(data, source, texts))
         read_schedule(tried, family, tensors, compute)
         wrong = tried.found
     return wrong
+
+
+def _with_atom(data: Mapping[str, Any], path: Path, schedule: Any) -> Any:
+    """A schedule with the mma atom that is written, unless `path` of it says another."""
+    written = data.get("schedule")
+    mma = written.get("mma") if isinstance(written, Mapping) else None
+    atom = mma.get("atom") if isinstance(mma, Mapping) else None
+    own = schedule.get("mma", {}) if isinstance(schedule, Mapping) else None
+    if atom is None or path == ("schedule", "mma") or not isinstance(own, Mapping) or "atom" in own:
+        return schedule
+    return {**schedule, "mma": {**own, "atom": atom}}
 
 
 def _required(data: Mapping[str, Any], path: Path, given: object) -> tuple[dict[str, Any], list[str]]:

@@ -1,4 +1,6 @@
-"""Gemm specs by chance, near to what is valid: tiles that threads divide, copies and stages as they come."""
+"""Gemm specs by chance, near to what is valid: tiles that threads divide, copies and stages as they come; those of
+warpgroups are in a file of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ from tests.fuzz import declarations as declare
 from tests.fuzz.chance import Chance
 from tests.fuzz.layouts import compact
 from tests.fuzz.statements import Writer
+from tests.fuzz.warpgroups import warpgroups
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 
 
 def gemm(chance: Chance, small: bool) -> dict[str, Any]:
     """The document of one; `small` ones are cheap to compile and run, and expect nothing of the compiler."""
+    if chance.odds(0.3):
+        return warpgroups(chance, small)
     m, n, k = chance.choice([("M", "N", "K"), ("rows", "cols", "depth")]) if chance.odds(0.2) else ("M", "N", "K")
     kind = declare.dtype_of(chance, *FLOATS)
     out = chance.choice([kind, "f32", "f64"]) if chance.odds(0.4) else kind

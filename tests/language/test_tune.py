@@ -53,6 +53,26 @@ def test_what_may_stand_in_the_schedule(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("atom", "line"),
+    [
+        ("wgmma", "schedule.warps.roles: [cooperative, pingpong]"),
+        ("wgmma", "schedule.mma.rows: [M, N]"),
+        ("wgmma", "schedule.cluster: [{M: 2}, {N: 2}]"),
+        ("mma_sync", 'schedule.mma.atom_layout: ["(2,2,1)", "(4,1,1)"]'),
+        ("mma_sync", "schedule.smem.A.swizzle: [64, 128]"),
+    ],
+)
+def test_what_may_stand_beside_the_atom_that_is_written(atom: str, line: str) -> None:
+    """The atom says which words there are; what it takes away may not stand there."""
+    text = SPEC.replace("f32", "bf16").replace("tune:", f"schedule: {{mma: {{atom: {atom}}}}}\ntune:")
+    (spec,) = read_specs(f"{text}  {line}\n")
+    assert spec.tune == {line.split(":")[0]: tuple(yaml.safe_load(line)[line.split(":")[0]])}
+    with pytest.raises(SpecError) as caught:
+        read_specs(f"{text}  schedule.smem.A.pad: [0, 4]\n")
+    assert {d.code for d in caught.value.diagnostics} == {"CG101"}
+
+
+@pytest.mark.parametrize(
     ("line", "code", "under", "words"),
     [
         ("tiler: [{M: 64}]", "CG101", "tiler", "write `schedule.tiler`"),
