@@ -92,7 +92,8 @@ def _schedule(
     schedule |= {"warps": warps} if warps else {}
     if chance.odds(0.6):
         among = [1, 1, 2, 2, 4] if not small else [1, 2]
-        schedule["cluster"] = chance.some({m: chance.choice(among), n: chance.choice(among)}, 0.7)
+        blocks = {m: chance.choice(among), n: chance.choice(among), k: chance.choice([1, 2, 2, 4])}
+        schedule["cluster"] = chance.some(blocks, 0.6)
     copies: dict[str, Any] = {}
     for name in ("A", *bs):
         entry = {"multicast": chance.choice(["cluster", "none"]), "misaligned": chance.choice(["refuse", "workspace"])}

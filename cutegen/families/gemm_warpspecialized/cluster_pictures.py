@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cutegen.analysis.words import count
 from cutegen.drawing.grids import number_axis
 from cutegen.drawing.model import Cell, Figure, Grid, Subject
 from cutegen.drawing.timelines import PALETTE, hue
@@ -11,7 +12,7 @@ from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 def receivers(plan: WarpspecializedPlan, side: Side, x: int, y: int) -> tuple[int, ...]:
     """The blocks, by their rank in the cluster, that get what the block at (x, y) loads of an operand.
 
-    Ranks count along m first. A is shared by blocks with the same rows, B by those with the same columns.
+    Ranks count along m first, then along n. A is shared by blocks with the same rows, B by those with the same columns.
     """
     m, n = plan.cluster
     if side.shared_by == 1:
@@ -24,13 +25,14 @@ def receivers(plan: WarpspecializedPlan, side: Side, x: int, y: int) -> tuple[in
 def draw_cluster(plan: WarpspecializedPlan) -> Figure:
     """The figure of a cluster's blocks, once for each operand: who loads what of it, and for whom."""
     m, n = plan.cluster
+    shape = " x ".join(map(str, (m, n, *[plan.split] * (plan.split > 1))))
     panels = tuple(_panel(plan, side) for side in plan.sides)
     sizes = ", ".join(
         f"{side.block} x {plan.tile[plan.k]} of {'/'.join(t.name for t in side.tensors)}" for side in plan.sides
     )
     return Figure(
         "cluster",
-        f"What each block of a cluster of {m} x {n} loads, and for whom",
+        f"What each block of a cluster of {shape} loads, and for whom",
         panels,
         PALETTE,
         caption=f"A block is a cell: its tile is {plan.tile[plan.m]} of {plan.m} x {plan.tile[plan.n]} of {plan.n}, "
@@ -66,9 +68,18 @@ def _panel(plan: WarpspecializedPlan, side: Side) -> Grid:
 
 
 def _notes(plan: WarpspecializedPlan) -> tuple[str, ...]:
+    m, n = plan.cluster
+    parts: tuple[str, ...] = ()
+    if plan.split > 1:
+        parts = (
+            f"Drawn are the {count(m * n, 'block')} that have the first part of the sum; those with the others load "
+            f"alike, of other tiles along {plan.k}, and are numbered from {m * n} on. Blocks with the same tile send "
+            "each other sums.",
+        )
     if plan.peers == 1:
-        return ("Nothing is shared: every block loads all that it multiplies.",)
+        return ("Nothing is shared: every block loads all that it multiplies.", *parts)
     return (
+        *parts,
         f"A stage is free when the consumers of all {plan.peers} blocks that get something from each other say so: "
         "each loads into the shared memory of the others.",
     )

@@ -71,7 +71,7 @@ def draw_products(plan: WarpspecializedPlan) -> Figure:
         (Grid("accumulators", Axis("product", len(labels), labels), columns, cells, ("values",)),),
         PALETTE,
         caption=f"One product of {plan.b.extent} columns is made with the {where} of {' and '.join(names)} {how}: a "
-        f"thread has {plan.pointwise.values} accumulators of each, for the same places of {plan.spec.output.name}, so "
+        f"thread has {QUAD * steps * blocks} accumulators of each, for the same places of {plan.spec.output.name}, so "
         "that the epilogue finds all of a place in one thread.",
         subjects=(Subject(("schedule", "mma"), "operands of the product"), Subject(name="epilogue")),
     )

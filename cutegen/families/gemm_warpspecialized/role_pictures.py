@@ -13,6 +13,7 @@ from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 MOST_K_TILES = 4  # of a tile: what follows is alike
 FLIGHT = 2  # steps that a load takes in the picture
 EPILOGUE = 2  # and an epilogue
+EXCHANGE = 1  # and the exchange of sums before it, of blocks that have a tile together
 MOST_PIECES = 12  # that are drawn of one
 
 
@@ -43,9 +44,16 @@ class Schedule:
 
 
 def k_tiles(plan: WarpspecializedPlan) -> int | None:
-    """Tiles along k of every output tile; None where the size is not fixed."""
+    """Tiles along k that a block has of every output tile, of blocks along k the most; None where the size is not
+    fixed.
+    """
     size = plan.spec.static.get(plan.k)
-    return None if size is None else -(-size // plan.tile[plan.k])
+    return None if size is None else -(-size // (plan.tile[plan.k] * plan.split))
+
+
+def exchange(plan: WarpspecializedPlan) -> int:
+    """Steps of the exchange of sums."""
+    return EXCHANGE if plan.split > 1 else 0
 
 
 def schedule_of(plan: WarpspecializedPlan) -> Schedule:
@@ -68,7 +76,7 @@ def schedule_of(plan: WarpspecializedPlan) -> Schedule:
             ready = max(ready, load + FLIGHT)
             steps.append(Step(tile, k, number % stages, load, ready))
             ready += 1
-        ends[tile] = ready + EPILOGUE
+        ends[tile] = ready + exchange(plan) + EPILOGUE
     return Schedule(tuple(steps), ends)
 
 
@@ -119,6 +127,8 @@ def _timeline(plan: WarpspecializedPlan) -> Timeline:
             sheet.bar(_lane(group), one.product, one.product + 1, f"k{one.k}", colour, about)
     for tile, end in found.ends.items():
         for group in group_of(plan, tile):
+            about = f"the {plan.split} blocks of a cluster along {plan.k} send each other their parts of tile {tile}"
+            sheet.bar(_lane(group), end - EPILOGUE - exchange(plan), end - EPILOGUE, "sums", hue(tile), about)
             about = f"warpgroup {group} computes the epilogue of tile {tile} and stores it"
             sheet.bar(_lane(group), end - EPILOGUE, end, f"epilogue {tile}", STORED, about)
     lanes = ["producer", *(f"stage {i}" for i in range(plan.stages or 1)), *map(_lane, range(plan.consumers))]
@@ -143,10 +153,19 @@ def _caption(plan: WarpspecializedPlan) -> str:
 
 
 def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
-    yield (
-        f"A step is a product along {plan.k}; that a load and an epilogue take {FLIGHT} is an example. One product is "
-        "under way while the next one starts: a stage is free when the product after it has begun."
-    )
+    example = f"A step is a product along {plan.k}; that a load and an epilogue take {FLIGHT} is an example."
+    if plan.in_flight:
+        yield (
+            f"{example} One product is under way while the next one starts: a stage is free when the product after it "
+            "has begun."
+        )
+    else:
+        yield f"{example} Each product is waited for before the next one starts: then its stage is free."
+    if plan.split > 1:
+        yield (
+            f"The {plan.split} blocks of a cluster along {plan.k} have a part of the sum each: they send each other "
+            f"{plan.sent_bytes} bytes of every tile, and each stores {plan.own_columns} columns of it."
+        )
     if plan.pingpong:
         yield "A named barrier hands the tensor cores over: one warpgroup's epilogue hides behind the other's products."
     elif plan.consumers > 1:
@@ -156,7 +175,8 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
     known, drawn = k_tiles(plan), len(schedule_of(plan).products(0))
     if known != drawn:
         tiles = "an example" if known is None else f"the first of {known}"
-        yield f"Drawn for {count(drawn, 'tile')} along {plan.k}, {tiles}."
+        each = " of a block" * (plan.split > 1)
+        yield f"Drawn for {count(drawn, 'tile')} along {plan.k}{each}, {tiles}."
 
 
 # ------------------------------------------------------------------------------------------ pieces of the epilogue
@@ -204,6 +224,6 @@ def draw_pieces(plan: WarpspecializedPlan) -> Figure:
 
 def _place(plan: WarpspecializedPlan, piece: int) -> str:
     """The rows, of those of the warpgroup, and the columns of a piece."""
-    block, part = divmod(piece, plan.tile[plan.n] // plan.columns)
+    block, part = divmod(piece, plan.own_columns // plan.columns)
     first = part * plan.columns
     return f"rows {block * 64}-{block * 64 + 63} of its own and {plan.n} {first}-{first + plan.columns - 1}"

@@ -106,7 +106,7 @@ def _joined(*modes: Mode) -> Layout:
 class Part:
     """Bytes of shared memory that hold one thing: the stage or the buffer `number` of a tensor, or a barrier."""
 
-    name: str
+    name: str  # none of a tensor for what is no tensor's
     number: int
     start: int
     size: int
@@ -130,7 +130,21 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
             yield Part(x.tensor.name, number, at, size, what)
             at += size
         at = -(-at // _TILE_ALIGN) * _TILE_ALIGN
-    for name, says in (("full", "that the loads of stage {} have come"), ("empty", "that stage {} is free")):
+    sums = plan.sent_bytes // max(1, plan.split - 1)
+    for number in range(plan.split - 1):
+        yield Part(
+            "sums of others", number, at, sums, f"what the other block {number} of the cluster along {plan.k} sends"
+        )
+        at += sums
+    for name, says in (
+        ("full barriers", "that the loads of stage {} have come"),
+        ("empty barriers", "that stage {} is free"),
+    ):
         for number in range(stages):
             yield Part(name, number, at, MBARRIER, f"the barrier which says {says.format(number)}")
             at += MBARRIER
+    own = {"sent barrier": "that all have sent their sums"} if plan.split > 1 else {}
+    own |= {"read barrier": "that all have read what this block sent"} if own and plan.blocks is not None else {}
+    for name, says in own.items():
+        yield Part(name, 0, at, MBARRIER, f"the barrier which says {says}")
+        at += MBARRIER

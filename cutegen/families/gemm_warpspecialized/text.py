@@ -146,11 +146,12 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
     read = [o.tensor.name for o in loaded if not o.held]
     direct = [o for o in found["operands"] if o.tensor.name in read or o.tensor.name not in (*through, *held)]
+    accessed = {o.tensor.name for o in direct}  # under predicates of their own widths
     return found | {
         "loaded": loaded,
         "direct": direct,
         "narrow_widths": narrow_widths(
-            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name not in held], plan.pointwise.vector
+            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name in accessed], plan.pointwise.vector
         ),
         "held": [o for o in loaded if o.held],
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",

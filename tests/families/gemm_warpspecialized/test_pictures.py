@@ -22,6 +22,8 @@ SCHEDULES = {
     "few rows": "  mma: {rows: N}\n  tiler: {M: 24, K: 128}\n  scheduler: {kind: grid}\n",
     "products": "  warps: {consumers: 1}\n  tiler: {M: 128}\n",
     "exchanged products": "  mma: {rows: N}\n  tiler: {M: 16, N: 128}\n",
+    "sums in parts": "  mma: {rows: N}\n  tiler: {M: 64}\n  cluster: {K: 2}\n",
+    "many parts": "  tiler: {M: 64, N: 64, K: 64}\n  cluster: {M: 2, K: 4}\n  scheduler: {kind: grid}\n",
     "m-major": "  smem: {A: {swizzle: 64}}\n",
 }
 
@@ -98,9 +100,10 @@ def test_loads_and_products_wait_for_their_barriers(name: str) -> None:
 def test_consumers_share_tiles_or_take_turns(name: str) -> None:
     plan, panel = plan_of(name), timeline(name, "roles")
     consumers = [lane(panel, f"consumer {i}") for i in range(constant(name, "CONSUMERS"))]
-    products = [{bar.start for bar in bars if not bar.label.startswith("epilogue")} for bars in consumers]
+    products = [{bar.start for bar in bars if bar.label.startswith("k")} for bars in consumers]
+    assert all(any(bar.label == "sums" for bar in bars) == (plan.split > 1) for bars in consumers)
     epilogues = [
-        {step for bar in bars if bar.label.startswith("epilogue") for step in range(bar.start, bar.end)}
+        {step for bar in bars if bar.label.startswith(("epilogue", "sums")) for step in range(bar.start, bar.end)}
         for bars in consumers
     ]
     stages = {bar.start for bar in panel.bars if panel.lanes[bar.lane].startswith("stage") and not bar.faint}
@@ -123,7 +126,7 @@ def test_barriers_count_what_the_text_says(name: str) -> None:
     assert f"have {registers[0] and registers[0][1]} and {registers[1] and registers[1][1]} registers" in caption
 
 
-@pytest.mark.parametrize("name", ["cooperative", "pingpong", "products", "exchanged products"])
+@pytest.mark.parametrize("name", ["cooperative", "pingpong", "products", "exchanged products", "sums in parts"])
 def test_a_buffer_is_written_when_its_store_has_read_it(name: str) -> None:
     panel, buffers, plan = timeline(name, "pieces"), constant(name, "BUFFERS"), plan_of(name)
     written = [bar for bar in lane(panel, "threads") if not bar.faint]
@@ -132,7 +135,7 @@ def test_a_buffer_is_written_when_its_store_has_read_it(name: str) -> None:
     for piece, bar in enumerate(written):
         own = [b for b in lane(panel, f"buffer {piece % buffers}") if b.start in (bar.start, bar.end)]
         assert [b.label for b in own][:2] == ["written", f"stores {piece}"]
-        row, column = divmod(piece, plan.tile[plan.n] // columns)
+        row, column = divmod(piece, plan.tile[plan.n] // plan.split // columns)
         assert f"rows {64 * row}-{64 * row + 63} of its own" in bar.about
         assert f"{plan.n} {column * columns}-{(column + 1) * columns - 1}," in bar.about
     stored = {int(b.label.split()[1]): b for b in panel.bars if b.label.startswith("stores")}
@@ -156,7 +159,7 @@ def test_blocks_load_the_parts_and_for_the_blocks_that_the_text_says(name: str) 
         assert part is not None
         found = set()
         for x, y, cell in cells(grid):
-            names = {"x": x, "y": y, "CLUSTER_M": m, "CLUSTER_N": n}
+            names = {"x": x, "y": y, "CLUSTER_M": m, "CLUSTER_N": n, "share": 0}
             rank = x + y * m
             assert cell.facts["block"] == rank
             assert cell.facts["mask"] == (int(mask[1]) << eval(mask[2], names) if mask else 1 << rank)
@@ -193,7 +196,9 @@ def test_shared_memory_is_whole(name: str) -> None:
     parts = sorted((c.facts["start"], c.facts["size"], c.facts["name"]) for _, _, c in cells(grid) if c.facts)
     assert parts[0][0] == 0 and parts[-1][0] + parts[-1][1] == plan.smem_bytes
     assert all(start + size == after for (start, size, _), (after, _, _) in pairwise(parts))
-    operands = [part for part in parts if part[2] not in ("full", "empty", "C")]
+    operands = [part for part in parts if part[2] not in ("C", "sums of others") and "barrier" not in part[2]]
+    sent = sum(size for _, size, name in parts if name == "sums of others")
+    assert sent == (constant(name, "SENT_BYTES") if plan.split > 1 else 0)
     assert sum(size for _, size, _ in operands) == constant(name, "STAGES") * constant(name, "STAGE_BYTES")
 
 
