@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
-from cutegen.families.common.pointwise import Pointwise
+from cutegen.families.common.pointwise import Operand, Pointwise
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan, is_held
 from cutegen.families.gemm_warpspecialized.product import (
+    ALIGN,
     GRANULE,
     accumulators,
     cluster_of,
@@ -47,7 +50,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     statements = annotate(spec.compute, types, Dtype.f32)
     read, vector, through = names_read(statements), vector_of(spec), passing(spec)
     moved = (t for t in spec.tensors if t.name in read or t in spec.outputs)
-    operands = tuple(operand(spec, t, vector, t.name in read) for t in moved)
+    operands = tuple(_operand(spec, t, vector, t.name in read) for t in moved)
     direct = [o.tensor for o in operands if not is_held(o, product.n) and (o.read or o.tensor not in through)]
     guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication[mode] == "mask"}
     masked = tuple(mode for mode in (product.m, product.n) if mode in guarded)
@@ -93,6 +96,14 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
     )
+
+
+def _operand(spec: Spec, tensor: Tensor, vector: int, read: bool) -> Operand:
+    """How a thread accesses a tensor: one that a call copies where it does not stand so is seen at 16 bytes."""
+    found = operand(spec, tensor, vector, read)
+    if stands_anywhere(spec, tensor) and tensor.major == spec.lead.major:
+        found = replace(found, vector=min(vector, ALIGN // tensor.dtype.bytes))
+    return found
 
 
 def _side(spec: Spec, tensors: tuple[Tensor, ...], letter: str, mode: str) -> Side:

@@ -154,6 +154,19 @@ def test_a_tile_that_cannot_pass_shared_memory_is_stored_where_it_stands() -> No
     assert not found_in(text.replace("static: {M: 8}\n", "") + "  tiler: {N: 32}\n  copies: {C: {columns: 32}}\n")
 
 
+@pytest.mark.parametrize("compute", ["A @ B.T + X", "A @ B.T + X + C"])
+def test_what_a_call_copies_is_seen_at_16_bytes_whatever_is_written_of_it(compute: str) -> None:
+    """Its accesses are as wide where the alignment that was inferred is written; what only passes has no predicates."""
+    text = HEAD.replace("bf16, role: out", f"f32, role: {'inout' if '+ C' in compute else 'out'}")
+    text = text.replace("  C:", "  X: {shape: [M, N], dtype: f32}\n  C:").replace("A @ B.T\n", f"{compute}\n")
+    plan, _ = planned(f"{text}divisible: {{N: 4}}\n")
+    assert {o.tensor.name: o.vector for o in plan.pointwise.operands} == {"X": 2, "C": 2}
+    assert [tensor.name for tensor in plan.padded] == ["A", "B", "C"]
+    again = generate(write_spec(plan.spec, {}), "specs/x.yaml").modules[0].text.splitlines()
+    once = generate(f"{text}divisible: {{N: 4}}\n", "specs/x.yaml").modules[0].text.splitlines()
+    assert again[4:] == once[4:] and "tCpC_1" not in "".join(once)
+
+
 @pytest.mark.parametrize("name", ["mem", "tage"])
 def test_a_name_that_is_taken_has_another_one_to_write(name: str) -> None:
     text = HEAD.replace("  B: {", f"  {name}: {{").replace("B.T", f"{name}.T")
