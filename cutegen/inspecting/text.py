@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from cutegen.console import print_table
@@ -17,6 +18,7 @@ def facts(inspection: Inspection) -> list[tuple[str, str]]:
     lines = [
         ("registers", f"{_number(of['registers'])} a thread{' at its start' if inspection.roles else ''}"),
         *((role.name, _role(role)) for role in inspection.roles),
+        *_budgets(inspection),
         ("shared memory", f"{_number(of['static_smem'])} B static, {_number(of['dynamic_smem'])} B dynamic a block"),
         ("spills", f"{_number(of['spill_stores'])} B stored, {_number(of['spill_loads'])} B loaded a thread{where}"),
         ("stack", f"{_number(of['stack'])} B a thread"),
@@ -79,6 +81,14 @@ def _role(role: RoleCode) -> str:
     used = f"R0 to R{role.used - 1} used" if role.used else "none used"
     work = "".join(f", {opcode} x {sum(found.values())}" for opcode in _WORK if (found := _of(role.code, opcode)))
     return f"{role.registers} registers a thread, {used}; {role.code.instructions} instructions{work}"
+
+
+def _budgets(inspection: Inspection) -> list[tuple[str, str]]:
+    """A line on budgets of registers that the PTX asks for, where the assembler left them out."""
+    asked = dict.fromkeys(re.findall(r"setmaxnreg\S*\s+(\d+)", inspection.ptx or ""))
+    if not asked or inspection.roles or inspection.code is None:
+        return []
+    return [("", f"for all: the assembler left out what the PTX asks for by role ({', '.join(asked)})")]
 
 
 def _of(code: Code, opcode: str) -> Mapping[str, int]:

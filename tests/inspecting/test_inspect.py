@@ -316,7 +316,7 @@ def test_roles_have_lines_of_their_own_and_the_mainloop_multiplies(tmp_path: Pat
     )
     project(tmp_path, "add")
     text = cutegen("specs", "--target", "sm_90a").stdout
-    assert "registers      40 a thread at its start\n" in text
+    assert "registers      40 a thread at its start\n" in text and "left out" not in text
     assert "producer       24 registers a thread, R0 to R4 used; 9 instructions, UTMALDG x 1\n" in text
     assert "consumers      240 registers a thread, R0 to R55 used; 8 instructions, HGMMA x 1\n" in text
     assert "(STL x 1, none of them in the mainloop; LDL x 2, 1 of them in the mainloop)" in text
@@ -330,6 +330,17 @@ def test_roles_have_lines_of_their_own_and_the_mainloop_multiplies(tmp_path: Pat
     ]  # fmt: skip
     again = inspection_from_json("add", found)
     assert [(r.name, r.code.kinds) for r in again.roles] == [(r["name"], r["kinds"]) for r in found["roles"]]
+
+
+def test_budgets_that_the_assembler_leaves_out_are_said(tmp_path: Path, compiler: Place) -> None:
+    asks = "setmaxnreg.dec.sync.aligned.u32 \t56;\nsetmaxnreg.inc.sync.aligned.u32 \t240;\n"
+    compiler(
+        lambda job: Compiled(Artefact(job.kernel, job.target, PTX + asks, b"", sass(), RESOURCES), 0.1, cached=False)
+    )
+    project(tmp_path, "add")
+    text = cutegen("specs", "--target", "sm_90a").stdout
+    assert "registers      40 a thread\n" in text
+    assert "for all: the assembler left out what the PTX asks for by role (56, 240)\n" in text
 
 
 # ---------------------------------------------------------------------------------------------------------- comparing
