@@ -30,7 +30,8 @@ def draw_shared_memory(plan: WarpspecializedPlan) -> Figure:
     cells = tuple(tuple(cell(name, number) for number in range(columns.drawn)) for name in names)
     rows = Axis("", len(names), tuple(names))
     outputs = [x.tensor.name for x in plan.passing]
-    each = f"{count(plan.buffers, 'buffer')} for each of {count(plan.consumers, 'warpgroup')}"
+    where = ", where the sums of others were" * plan.shares_buffers
+    each = f"{count(plan.buffers, 'buffer')} for each of {count(plan.consumers, 'warpgroup')}{where}"
     buffers = f" {' and '.join(outputs)}: {each}." if outputs else ""
     return Figure(
         "shared-memory",

@@ -114,7 +114,9 @@ class Part:
 
 
 def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
-    """What a block has in shared memory, in the order in which the kernel allocates it."""
+    """What a block has in shared memory, in the order in which the kernel allocates it. Buffers of the output may lie
+    where others' sums were.
+    """
     stages, at = plan.stages or 1, 0
     for side in plan.sides:
         name, size = " and ".join(t.name for t in side.tensors), side.extent * plan.tile[plan.k]
@@ -122,6 +124,7 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
             yield Part(name, number, at, size * side.tensor.dtype.bytes, f"stage {number} of {name}")
             at += size * side.tensor.dtype.bytes
         at = -(-at // _TILE_ALIGN) * _TILE_ALIGN
+    start = at
     for x in plan.passing:
         size = ROWS * plan.columns * x.tensor.dtype.bytes
         for number in range(plan.consumers * plan.buffers):
@@ -130,12 +133,13 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
             yield Part(x.tensor.name, number, at, size, what)
             at += size
         at = -(-at // _TILE_ALIGN) * _TILE_ALIGN
-    sums = plan.sent_bytes // max(1, plan.split - 1)
-    for number in range(plan.split - 1):
-        yield Part(
-            "sums of others", number, at, sums, f"what the other block {number} of the cluster along {plan.k} sends"
-        )
-        at += sums
+    if plan.shares_buffers:  # the buffers are where the sums are, which comes next
+        at = start
+    for group in range(plan.consumers if plan.split > 1 else 0):
+        size = plan.sent_bytes // plan.consumers
+        what = f"what the other blocks of the cluster along {plan.k} send to warpgroup {group} of those that multiply"
+        yield Part("sums of others", group, at, size, what)
+        at += size
     for name, says in (
         ("full barriers", "that the loads of stage {} have come"),
         ("empty barriers", "that stage {} is free"),
