@@ -54,3 +54,14 @@ def spread(value: Array, shape: tuple[int, ...]) -> Array:
     Most values have one already, and numpy takes microseconds to find that.
     """
     return value if value.shape == shape else np.broadcast_to(value, shape)
+
+
+def in_warps(value: Array) -> Array:
+    """An array with an entry for each lane, as shape (warps of a block, 32, blocks).
+
+    Threads that the last warp lacks hold zeros.
+    """
+    threads, blocks = value.shape
+    if threads % WARP:
+        value = np.concatenate([value, np.zeros((-threads % WARP, blocks), value.dtype)])
+    return value.reshape(-1, WARP, blocks)

@@ -152,6 +152,11 @@ class Clocks:
         if told.proxy is not None and self._proxy is not None:
             self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], told.proxy)
 
+    def learn_of(self, lanes: Array, agent: int, time: int) -> None:
+        """Lets the lanes of a mask know that what an agent did before that time is before."""
+        clusters, members = self.cluster[lanes], self.member[lanes]
+        self._order[clusters, members, agent] = np.maximum(self._order[clusters, members, agent], time)
+
     def meet(self, lanes: Array, groups: Array) -> None:
         """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane."""
         self.tick()
@@ -230,6 +235,22 @@ class Clocks:
     def known_of(self, lanes: Array, agent: int) -> Array:
         """Up to which time the lanes of a mask know an agent, shape (lanes,)."""
         return np.asarray(self._order[self.cluster[lanes], self.member[lanes], agent])
+
+    def least_known(self, clusters: Array, first: Array, start: int) -> Array:
+        """Up to which time all threads of warps know each member and agent from the number `start` on.
+
+        There is a row for each warp, of which `clusters` and `first` are the cluster and the first member.
+        """
+        known = self._order[clusters[:, None], first[:, None] + np.arange(WARP), start:]
+        return np.asarray(known.min(axis=1))
+
+    def least_covered(self, clusters: Array, first: Array) -> Array | None:
+        """Up to which time proxy fences that all threads of warps know of cover what each member wrote, a row for each
+        warp; None if there was none.
+        """
+        if self._proxy is None:
+            return None
+        return np.asarray(self._proxy[clusters[:, None], first[:, None] + np.arange(WARP)].min(axis=1))
 
     def row(self, lane: tuple[int, int]) -> Array:
         """What a lane (thread, block) knows of all others, shape (others,), not to be changed."""

@@ -25,6 +25,11 @@ class PendingReads:
             np.add.at(self._count, units, 1)
         self._line[units] = line
 
+    def begin_several(self, units: Array, line: int, times: Array) -> None:
+        """Notes that at that PTX line so many copies as `times` says read each of the units from now on."""
+        np.add.at(self._count, units, times)
+        self._line[units] = line
+
     def end(self, units: Array, distinct: bool = False) -> None:
         """Notes that copies which have begun to read the units have arrived."""
         if distinct:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -38,6 +39,36 @@ class Touches:
         """Those of the units of the block in that column."""
         here = self.columns == column
         return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here])
+
+
+class GatheredReads(Protocol):
+    """What warps gather from shared memory at once: matrices, some of which several of them read."""
+
+    @property
+    def cells(self) -> Array:
+        """The units of all matrices over all blocks."""
+
+    @property
+    def of_cell(self) -> Array:
+        """The number of the matrix of each of the cells."""
+
+    @property
+    def times(self) -> Array:
+        """How many warps read each of the cells."""
+
+    @property
+    def clusters(self) -> Array:
+        """The cluster of each warp."""
+
+    @property
+    def first(self) -> Array:
+        """The first member of each warp."""
+
+    def least(self, known: Array) -> Array:
+        """The least of what the warps that read it know, a row for each matrix, from a row for each warp."""
+
+    def of_warp(self, number: int) -> tuple[Array, bool]:
+        """The cells that a warp reads, and whether they are all different ones."""
 
 
 class SharedHistory:
@@ -157,18 +188,55 @@ class SharedHistory:
         Raises Stop for what is not ordered before.
         """
         self._check_writer(instruction, touches, "reads")
-        if self._sources is None:
-            self._sources = PendingReads(self.shape[0] * self.shape[1])
-        self._sources.begin(self._cells(touches), instruction.line, distinct=True)
+        self._pending().begin(self._cells(touches), instruction.line, distinct=True)
 
-    def end_gather(self, instruction: Instruction, touches: Touches, agent: int) -> None:
-        """Notes that an asynchronous operation, which an agent makes, has read units until now."""
-        assert self._sources is not None
-        self._sources.end(self._cells(touches), distinct=True)
+    def check_gather(self, instruction: Instruction, touches: Touches) -> None:
+        """Raises Stop unless units may be read by an asynchronous operation now, in the async proxy."""
+        self._check_writer(instruction, touches, "reads")
+        self.check_fence(instruction, touches)
+
+    def surely_ordered(self, reads: GatheredReads) -> bool:
+        """Whether all threads of warps know of all writes of what these gather, and of fences after those by threads.
+
+        Where not all of them do, `check_gather` tells whether those do that must.
+        """
+        clocks, members = self.clocks, self.clocks.members
+        writer, times = self._writer.reshape(-1).take(reads.cells), self._written.reshape(-1).take(reads.cells)
+        start = members if writer.min() >= members else 0
+        if writer.min() < 0:
+            return False
+
+        def after(least: Array, some: Array | slice) -> bool:
+            """Whether that is after the writes of some of the cells."""
+            known = reads.least(least)
+            at = reads.of_cell[some] * known.shape[1] + (writer[some] - start)
+            return bool((known.reshape(-1).take(at) > times[some]).all())
+
+        if not after(clocks.least_known(reads.clusters, reads.first, start), slice(None)):
+            return False
+        if start:
+            return True
+        covered = clocks.least_covered(reads.clusters, reads.first)
+        return covered is not None and after(covered, writer < members)
+
+    def begin_product(self, instruction: Instruction, reads: GatheredReads) -> None:
+        """Notes that warps gather units from now on, which was looked at."""
+        self._pending().begin_several(reads.cells, instruction.line, reads.times)
+
+    def end_product(self, instruction: Instruction, reads: GatheredReads, number: int, agent: int) -> None:
+        """Notes that a warp, with its number among those that gather, has read its units until now by an agent."""
+        cells, distinct = reads.of_warp(number)
+        self._pending().end(cells, distinct)
         if agent not in self._gathered:
             self._gathered[agent] = np.zeros(self.shape, np.int32)
-        self._gathered[agent][touches.rows, touches.columns] = self.clocks.now
-        self._lines[1, touches.rows, touches.columns] = instruction.line
+        self._gathered[agent].reshape(-1)[cells] = self.clocks.now
+        self._lines[1].reshape(-1)[cells] = instruction.line
+
+    def _pending(self) -> PendingReads:
+        """What asynchronous operations still read."""
+        if self._sources is None:
+            self._sources = PendingReads(self.shape[0] * self.shape[1])
+        return self._sources
 
     def gathered(self, rows: Array, column: int, threads: Array) -> Touches:
         """What some threads of a block, in that column, touch of its own shared memory: the units `rows`, one each."""

@@ -9,7 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import WARP, Mask, first_lane
+from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait
@@ -82,11 +82,10 @@ def check_numbers(lanes: Lanes, slot: int, mask: Array, instruction: Instruction
     if (bad := mask & (numbers >= BARRIERS)).any():
         lane = first_lane(bad, lanes.shape)
         raise Stop("barrier", f"barrier {int(numbers[lane])} of 0 to {BARRIERS - 1}", instruction, lane)
-    for start in range(0, lanes.shape[0], WARP):
-        here = mask[start : start + WARP]
-        found = numbers[start : start + WARP].astype(np.int64)
-        if (bad := here & (found != np.where(here, found, -1).max(axis=0))).any():
-            thread, block = first_lane(bad, bad.shape)
-            text = "the threads of a warp come to barriers of different numbers"
-            raise Stop("barrier", text, instruction, (start + thread, block))
+    here, found = in_warps(mask), in_warps(numbers.astype(np.int64))
+    if (bad := here & (found != np.where(here, found, -1).max(axis=1, keepdims=True))).any():
+        warp = int(bad.any(axis=(1, 2)).argmax())
+        thread, block = first_lane(bad[warp], bad[warp].shape)
+        text = "the threads of a warp come to barriers of different numbers"
+        raise Stop("barrier", text, instruction, (warp * WARP + thread, block))
     return [int(number) for number in np.unique(numbers[mask])]

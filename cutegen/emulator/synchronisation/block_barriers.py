@@ -9,7 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import WARP, first_lane
+from cutegen.emulator.lanes import WARP, first_lane, in_warps
 from cutegen.emulator.ptx.model import Instruction
 
 
@@ -119,11 +119,7 @@ class BlockBarriers:
 
     def _whole_warps(self, arrived: Array, alive: Array) -> Array:
         """How often warps of each block have come with all of their threads that are alive."""
-        threads, blocks = self.clocks.shape
-        warps = -(-threads // WARP)
-        padded, there = np.zeros((warps * WARP, blocks), np.int32), np.zeros((warps * WARP, blocks), np.bool_)
-        padded[:threads], there[:threads] = arrived, alive
-        came, here = padded.reshape(warps, WARP, blocks), there.reshape(warps, WARP, blocks)
+        came, here = in_warps(arrived), in_warps(alive)
         least = np.where(here, came, np.iinfo(np.int32).max).min(axis=1)
         return np.asarray(np.where(here.any(axis=1), least, came.max(axis=1)).sum(axis=0))
 
@@ -132,13 +128,11 @@ class BlockBarriers:
         aligned = instruction.opcode == "bar" or "aligned" in instruction.modifiers
         if not aligned:
             return
-        threads = self.clocks.shape[0]
-        for start in range(0, threads, WARP):
-            warp = slice(start, start + WARP)
-            here, lines = lanes[warp], barrier.line[warp]
-            last = np.where(here, lines, 0).max(axis=0)
-            bad = (here & (lines != last)) | (here.any(axis=0) & alive[warp] & ~here)
-            if bad.any():
-                thread, block = first_lane(bad, bad.shape)
-                text = "this thread waits at another barrier than the other threads of its warp"
-                raise Stop("barrier", text, instruction, (start + thread, block))
+        here, lines, there = (in_warps(value) for value in (lanes, barrier.line, alive & ~lanes))
+        last = np.where(here, lines, 0).max(axis=1, keepdims=True)
+        bad = (here & (lines != last)) | (here.any(axis=1, keepdims=True) & there)
+        if bad.any():
+            warp = int(bad.any(axis=(1, 2)).argmax())
+            thread, block = first_lane(bad[warp], bad[warp].shape)
+            text = "this thread waits at another barrier than the other threads of its warp"
+            raise Stop("barrier", text, instruction, (warp * WARP + thread, block))

@@ -57,7 +57,7 @@ class Descriptor:
         return swizzled(self.start + offset, swizzle)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Places:
     """Where elements lie in shared memory: in bytes from `low` to before `high`, in the `pieces` of 16 bytes with these
     numbers; `where` has, for each element, the byte at which it lies in those, one after the other.
@@ -67,6 +67,23 @@ class Places:
     high: int
     pieces: Array
     where: Array
+
+    def rows(self, unit: int) -> Array:
+        """The numbers of the units of so many bytes that the pieces have."""
+        each = PIECE // unit
+        return np.asarray((self.pieces[:, None] * each + np.arange(each)).reshape(-1))
+
+
+@lru_cache(maxsize=4096)
+def places_told(
+    bits: int, size: int, depth: int, itemsize: int, transposed: bool, start: int | None, stop: int | None
+) -> Places | int:
+    """The places of the rows from `start` to before `stop` of the matrix that a descriptor of those `bits` tells of.
+
+    The base offset of a descriptor that has one, instead: such matrices are not known.
+    """
+    descriptor = Descriptor.of(bits)
+    return descriptor.base or places_of(descriptor, size, depth, itemsize, transposed, start, stop)
 
 
 @lru_cache(maxsize=512)

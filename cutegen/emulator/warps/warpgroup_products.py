@@ -25,10 +25,9 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.arithmetic.formats import NAN32
-from cutegen.emulator.checks.clocks import Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.poison import poisoned_lanes
-from cutegen.emulator.checks.shared_history import SharedHistory, Touches
+from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE
@@ -40,8 +39,9 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, taking_part
+from cutegen.emulator.warps.product_reads import product_reads
 from cutegen.emulator.warps.product_types import KINDS, cut, widened
-from cutegen.emulator.warps.shared_matrices import Descriptor, Places, places_of
+from cutegen.emulator.warps.shared_matrices import Places, places_told
 
 _MOST_GROUPS = 7
 """That a wait may leave."""
@@ -224,10 +224,7 @@ def _learn(lanes: Lanes, warps: Array) -> None:
     now = clocks.tick()
     agents = np.asarray([_agent(lanes, warp) for warp in warps.tolist()])
     for agent in np.unique(agents).tolist():
-        order = np.zeros((1, agent + 1), np.int32)
-        order[0, agent] = now
-        known = Told(order, np.zeros((1, clocks.members // WARP), np.int32), None)
-        clocks.learn(_threads(lanes, warps[agents == agent]), known)
+        clocks.learn_of(_threads(lanes, warps[agents == agent]), agent, now)
 
 
 def _agent(lanes: Lanes, warp: int) -> int:
@@ -253,29 +250,42 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
             lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
     resting, now = _check_fenced(form, lanes, warps)
     found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
-    sums = np.zeros((len(warps), _ROWS, form.columns))
-    ends = []
-    known: dict[tuple[int, str, int], _Matrix] = {}
-    for i, (warp, a, b) in enumerate(zip(warps.tolist(), found[0].tolist(), found[1].tolist(), strict=True)):
-        first = _ROWS * (warp // lanes.shape[1] % WARPS)
-        sides: list[Array] = []
-        reads: list[Touches] = []
-        for bits, size, kind, transposed, rows in (
-            (a, WARPS * _ROWS, form.kinds[0], form.transposed[0], slice(first, first + _ROWS)),
-            (b, form.columns, form.kinds[1], form.transposed[1], slice(None)),
-        ):
-            descriptor = Descriptor.of(bits)
-            if descriptor.base:
-                text = f"a matrix descriptor with a base offset of {descriptor.base}, which is not emulated"
-                raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-            places = places_of(descriptor, size, form.depth, form.itemsize, transposed, rows.start, rows.stop)
-            values, touched = _gather(lanes, places, form, kind, warp, known)
-            sides.append(values)
-            reads.append(touched)
-        sums[i] = sides[0] @ sides[1].T
-        ends.append(partial(_end_reads, lanes, instruction, reads, _agent(lanes, warp)))
+    sides = ((found[0], WARPS * _ROWS), (found[1], form.columns))
+    places = [_places(form, lanes, warps, bits, side, size) for side, (bits, size) in enumerate(sides)]
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    reads = product_reads(lanes, warps, places, form.itemsize)
+    raw = None if not reads.inside else reads.found(lanes.shared)
+    if raw is None or not log.surely_ordered(reads):
+        _check_reads(form, lanes, warps, places)
+        raw = reads.found(lanes.shared) if raw is None else raw
+    assert raw is not None
+    sums = np.empty((len(warps), _ROWS, form.columns))
+    rows = widened(raw[reads.where[0]], form.kinds[0])
+    for number, columns in enumerate(widened(raw[reads.where[1]], form.kinds[1])):
+        those = np.flatnonzero(reads.matrix[1] == number)
+        sums[those] = (rows[reads.matrix[0][those]].reshape(-1, form.depth) @ columns.T).reshape(
+            -1, _ROWS, form.columns
+        )
+    log.begin_product(instruction, reads)
+    agents = [_agent(lanes, warp) for warp in warps.tolist()]
+    ends = [partial(log.end_product, instruction, reads, i, agent) for i, agent in enumerate(agents)]
     products.begin(warps, form.slots, ends)
     _accumulate(form, lanes, warps, sums * (form.signs[0] * form.signs[1]), found[2] != 0, resting, now)
+
+
+def _places(form: _Form, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
+    """Where each warp's part of A lies (side 0), or all of B (side 1). Raises Stop for a descriptor with an offset."""
+    found = []
+    for warp, bits in zip(warps.tolist(), descriptors.tolist(), strict=True):
+        first = _ROWS * (warp // lanes.shape[1] % WARPS)
+        rows = (None, None) if side else (first, first + _ROWS)
+        places = places_told(bits, size, form.depth, form.itemsize, form.transposed[side], *rows)
+        if isinstance(places, int):
+            text = f"a matrix descriptor with a base offset of {places}, which is not emulated"
+            raise Stop("wgmma", text, form.instruction, _lane(lanes, warp))
+        found.append(places)
+    return found
 
 
 def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
@@ -313,45 +323,29 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> tuple[Array, Array
     return resting, now
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    """The elements at some `places` in shared memory as float64, and the `rows` of the units in which they lie."""
-
-    places: Places
-    rows: Array
-    values: Array
-
-
-def _gather(
-    lanes: Lanes, places: Places, form: _Form, kind: str, warp: int, known: dict[tuple[int, str, int], _Matrix]
-) -> tuple[Array, Touches]:
-    """The elements at some places as float64, and what notes that a warp has read them. Raises Stop for a fault.
-
-    `known` has what was found for other warps of this instruction, as the four that share a matrix find the same.
-    """
-    lane = _lane(lanes, warp)
-    key = id(places), kind, lane[1]
-    if key not in known:
-        known[key] = _read_matrix(lanes, places, form, kind, lane)
-    rows, log = known[key].rows, lanes.shared.log
+def _check_reads(form: _Form, lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]]) -> None:
+    """Raises Stop for the first fault of what warps read, looked for in one matrix after the other."""
+    log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    each = len(rows) // len(places.pieces)
-    touches = log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
-    log.begin_gather(form.instruction, touches)
-    log.check_fence(form.instruction, touches)
-    return known[key].values, touches
+    for warp, *matrices in zip(warps.tolist(), *places, strict=True):
+        lane = _lane(lanes, warp)
+        for one in matrices:
+            _check_written(form.instruction, lanes, one, lane)
+            rows = one.rows(lanes.shared.unit)
+            each = len(rows) // len(one.pieces)
+            log.check_gather(
+                form.instruction, log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
+            )
 
 
-def _read_matrix(lanes: Lanes, places: Places, form: _Form, kind: str, lane: tuple[int, int]) -> _Matrix:
-    """What lies at some places in the shared memory of a lane's block. Raises Stop for a fault."""
-    memory, instruction, column = lanes.shared, form.instruction, lane[1]
-    low, high, pieces = places.low, places.high, places.pieces
+def _check_written(instruction: Instruction, lanes: Lanes, places: Places, lane: tuple[int, int]) -> None:
+    """Raises Stop unless there are data at some places in the shared memory of a lane's block."""
+    memory, low, high = lanes.shared, places.low, places.high
     if low < 0 or high > memory.size:
         text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
         raise Stop("out-of-bounds", text, instruction, lane, address=low)
-    each = PIECE // memory.unit
-    rows = (pieces[:, None] * each + np.arange(each)).reshape(-1)
-    flags = memory.flags[rows, column]
+    rows = places.rows(memory.unit)
+    flags = memory.flags[rows, lane[1]]
     if flags.any():
         at = int((flags != 0).argmax())
         byte = int(rows[at]) * memory.unit
@@ -360,17 +354,6 @@ def _read_matrix(lanes: Lanes, places: Places, form: _Form, kind: str, lane: tup
             raise Stop("never-written", text, instruction, lane, address=byte)
         text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
-    held = np.ascontiguousarray(memory.data[rows, column]).view(np.uint8).reshape(-1, PIECE)
-    raw = held.reshape(-1).view({1: np.uint8, 2: np.uint16, 4: np.uint32}[form.itemsize])
-    return _Matrix(places, rows, widened(raw[places.where // form.itemsize], kind))
-
-
-def _end_reads(lanes: Lanes, instruction: Instruction, reads: Sequence[Touches], agent: int) -> None:
-    """Notes that a product has read its matrices, which an agent did."""
-    log = lanes.shared.log
-    assert isinstance(log, SharedHistory)
-    for touches in reads:
-        log.end_gather(instruction, touches, agent)
 
 
 def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Array, resting: Array, now: Array) -> None:
