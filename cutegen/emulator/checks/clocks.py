@@ -143,14 +143,40 @@ class Clocks:
         order[each, members] = self.now
         return Told(order, after, None if self._proxy is None else self._proxy[clusters, members])
 
+    def told_together(self, lanes: Array) -> Told:
+        """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
+        clusters, members = self.cluster[lanes], self.member[lanes]
+        rows = self._next_to_each_other(clusters, members) or (clusters, members)
+        order, after = self._order[rows].max(axis=0, keepdims=True), self._after[rows].max(axis=0, keepdims=True)
+        order[0, members] = self.now  # which nobody knows of more than
+        after[0, members // WARP] = self.now
+        return Told(order, after, None if self._proxy is None else self._proxy[rows].max(axis=0, keepdims=True))
+
     def learn(self, lanes: Array, told: Told) -> None:
         """Lets the lanes of a mask know what is told, which is one row for each of them or for all."""
         clusters, members = self.cluster[lanes], self.member[lanes]
         width = told.order.shape[1]
+        together = self._next_to_each_other(clusters, members) if len(told.order) == 1 else None
+        if together is not None:
+            for known, more in ((self._order, told.order), (self._after, told.after), (self._proxy, told.proxy)):
+                if known is not None and more is not None:
+                    rows = known[together][:, : more.shape[1]]
+                    np.maximum(rows, more, out=rows)
+            return
         self._order[clusters, members, :width] = np.maximum(self._order[clusters, members, :width], told.order)
         self._after[clusters, members] = np.maximum(self._after[clusters, members], told.after)
         if told.proxy is not None and self._proxy is not None:
             self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], told.proxy)
+
+    def _next_to_each_other(self, clusters: Array, members: Array) -> tuple[int, slice] | None:
+        """The cluster and the range of its members, if some different ones are all of these, in any order."""
+        count = len(members)
+        if count < WARP:
+            return None
+        first, cluster = int(members.min()), int(clusters[0])
+        if int(members.max()) - first != count - 1 or (clusters != cluster).any():
+            return None
+        return cluster, slice(first, first + count)
 
     def learn_of(self, lanes: Array, agent: int, time: int) -> None:
         """Lets the lanes of a mask know that what an agent did before that time is before."""

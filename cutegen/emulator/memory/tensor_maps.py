@@ -50,13 +50,22 @@ class TensorMap:
         """Of a box, all of which count, those beyond the tensor's ends too."""
         return int(np.prod(self.box)) * self.itemsize
 
-    def places(self, coordinates: tuple[int, ...]) -> tuple[Array, Array]:
-        """The addresses of the elements of the box at some coordinates, in the order in which they lie packed, and
-        which of them the tensor has.
+    def size_at(self, coordinates: tuple[int, ...]) -> int:
+        """Into parts of how many bytes a box at some coordinates may be cut, so that the tensor has each of them whole
+        or not at all: runs of 16 bytes where it ends with such a run, else elements.
         """
+        ends = (self.address, self.sizes[0] * self.itemsize, coordinates[0] * self.itemsize, *self.strides[1:])
+        return self.itemsize if any(end % PIECE for end in ends) else PIECE
+
+    def places(self, coordinates: tuple[int, ...], size: int = 0) -> tuple[Array, Array]:
+        """The addresses of the elements of the box at some coordinates, in the order in which they lie packed, and
+        which of them the tensor has; or of parts of so many bytes, into which it may be cut.
+        """
+        each = (size or self.itemsize) // self.itemsize
         at, inside = np.asarray(self.address, np.int64), np.asarray(True)
         for i in reversed(range(self.rank)):
-            along = np.arange(self.box[i], dtype=np.int64) + coordinates[i]
+            step = 1 if i else each
+            along = np.arange(0, self.box[i], step, dtype=np.int64) + coordinates[i]
             at = at[..., None] + along * self.strides[i]
             inside = inside[..., None] & (along >= 0) & (along < self.sizes[i])
         return at.reshape(-1), np.broadcast_to(inside, at.shape).reshape(-1)

@@ -76,8 +76,8 @@ def _load(
     lanes: Lanes, lane: Lane, targets: Sequence[tuple[SharedAccess, Uses]], tensor: TensorMap, at: tuple[int, ...]
 ) -> None:
     """Copies the box at some coordinates to places in shared memory. Raises Stop for a fault."""
-    addresses, inside = tensor.places(at)
-    size, instruction = tensor.itemsize, targets[0][0].instruction
+    size, instruction = tensor.size_at(at), targets[0][0].instruction
+    addresses, inside = tensor.places(at, size)
     data, lost = np.zeros((len(addresses), size), np.uint8), np.zeros((len(addresses), size), np.bool_)
     landing: Landing = nothing
     if inside.any():

@@ -78,13 +78,14 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
 def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, at: tuple[int, ...], start: int) -> None:
     """Copies shared memory from an address on to the box at some coordinates. Raises Stop for a fault."""
     access, data, lost = begin_reads(lanes, origin, lane, tensor.bytes)
-    addresses, inside = tensor.places(at)
+    size = tensor.size_at(at)
+    addresses, inside = tensor.places(at, size)
     order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle)
-    packed, unknown = (part.reshape(-1, PIECE)[order].reshape(-1, tensor.itemsize) for part in (data, lost))
+    packed, unknown = (part.reshape(-1, PIECE)[order].reshape(-1, size) for part in (data, lost))
     if unknown[inside].any():
         raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)
     landing: Landing = nothing
-    parts = inside.reshape(-1, PIECE // tensor.itemsize)
+    parts = inside.reshape(-1, PIECE // size)
     cut = parts.any(axis=1) & ~parts.all(axis=1)
     if cut.any() and not _padded(lanes, tensor):
         beyond = int((~parts[cut]).sum(axis=1).max()) * tensor.itemsize
@@ -92,7 +93,7 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
         raise Stop("tensor-map", text, origin.instruction, lane)
     if inside.any():
         landing = store_places(
-            lanes.access, addresses[inside], tensor.itemsize, packed[inside].reshape(-1), lane, origin.instruction
+            lanes.access, addresses[inside], size, packed[inside].reshape(-1), lane, origin.instruction
         )
     begin_copy(lanes, lane, access, landing)
 

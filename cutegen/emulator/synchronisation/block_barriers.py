@@ -113,9 +113,10 @@ class BlockBarriers:
     def _note_told(self, barrier: _Barrier, lanes: Array) -> None:
         """Notes what the lanes of a mask know that come to a barrier: what they do later it does not order."""
         self.clocks.tick()
-        rows, blocks = self.clocks.told(lanes), np.broadcast_to(np.arange(self.clocks.shape[1]), lanes.shape)[lanes]
-        for block in np.unique(blocks).tolist():
-            barrier.told[block] = rows.joined(blocks == block).and_what(barrier.told.get(block))
+        for block in np.flatnonzero(lanes.any(axis=0)).tolist():
+            here = np.zeros_like(lanes)
+            here[:, block] = lanes[:, block]
+            barrier.told[block] = self.clocks.told_together(here).and_what(barrier.told.get(block))
 
     def _whole_warps(self, arrived: Array, alive: Array) -> Array:
         """How often warps of each block have come with all of their threads that are alive."""

@@ -29,10 +29,13 @@ class ClusterBarriers:
             text = "this thread arrives at the barrier of the cluster again, without having waited for it"
             raise Stop("barrier", text, instruction, first_lane(twice, self.clocks.shape))
         self.clocks.tick()
-        rows = self.clocks.told(lanes, relaxed=relaxed)
         clusters, phases = self.clocks.cluster[lanes], self.arrived[lanes]
+        rows = self.clocks.told(lanes, relaxed=True) if relaxed else None
         for cluster, phase in {*zip(clusters.tolist(), phases.tolist(), strict=True)}:
-            told = rows.joined((clusters == cluster) & (phases == phase))
+            if rows is None:
+                told = self.clocks.told_together(lanes & (self.clocks.cluster == cluster) & (self.arrived == phase))
+            else:
+                told = rows.joined((clusters == cluster) & (phases == phase))
             before, earlier = self._told.get((cluster, phase % 2), (phase, told))
             self._told[cluster, phase % 2] = phase, told.and_what(earlier) if before == phase else told
         self.arrived = self.arrived + lanes

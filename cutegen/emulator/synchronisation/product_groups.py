@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,6 @@ class ProductGroups:
         self._rows: dict[tuple[int, ...], Array] = {}
         self.fenced = np.zeros(self.count, np.bool_)
         self._warps: dict[int, _Warp] = {}
-        self.reads: dict[object, Any] = {}  # what is known of places that products have read
 
     def add(self, slots: Sequence[int], now: Array) -> None:
         """Makes accumulators of some slots. `now` is what the registers hold, shape (slots, warps, 32), and is seen."""

@@ -20,7 +20,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_KEPT, _LARGEST = 64, 1 << 16  # reads that are kept of a batch, each of no more than so many units
+_KEPT, _LARGEST = 128, 1 << 13  # reads that are kept, each of no more than so many units
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +70,28 @@ class ProductReads:
         return self._of_warp[number]
 
 
+_kept: dict[object, tuple[ProductReads, Sequence[Sequence[Places]]]] = {}
+
+
 def product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]], itemsize: int) -> ProductReads:
     """The reads of warps, of which `places` has where each one's part of A lies, and each one's B."""
-    kept = lanes.team.products.reads
-    key = itemsize, warps.tobytes(), *(tuple(map(id, side)) for side in places)
-    if key in kept:
-        known: ProductReads = kept[key][0]
-        return known
+    memory, team = lanes.shared, lanes.team
+    key = (
+        itemsize,
+        lanes.shape,
+        team.size,
+        memory.size,
+        memory.unit,
+        warps.tobytes(),
+        *(tuple(map(id, s)) for s in places),
+    )
+    if key in _kept:
+        return _kept[key][0]
     made = _product_reads(lanes, warps, places, itemsize)
     if len(made.cells) <= _LARGEST:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[key] = made, places  # which must stay, as the key has what they are known by
+        if len(_kept) >= _KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[key] = made, places  # which must stay, as the key has what they are known by
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -67,11 +67,14 @@ class Places:
     high: int
     pieces: Array
     where: Array
+    _rows: dict[int, Array] = field(default_factory=dict)
 
     def rows(self, unit: int) -> Array:
         """The numbers of the units of so many bytes that the pieces have."""
-        each = PIECE // unit
-        return np.asarray((self.pieces[:, None] * each + np.arange(each)).reshape(-1))
+        if unit not in self._rows:
+            each = PIECE // unit
+            self._rows[unit] = (self.pieces[:, None] * each + np.arange(each)).reshape(-1)
+        return self._rows[unit]
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,40 @@ def mask(*lanes: tuple[int, int]) -> np.ndarray:
     return found
 
 
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**31), st.sets(st.integers(0, 3), min_size=1), st.booleans())
+def test_many_lanes_learn_and_tell_what_each_of_them_does(seed: int, warps: set[int], scattered: bool) -> None:
+    """Warps that lie next to each other are looked at as a whole: that is the same as one lane after the other."""
+    random = np.random.default_rng(seed)
+    made = [Clocks((64, 4), 2) for _ in range(2)]
+    for lane, other in random.integers(0, (64, 4), (12, 2, 2)).tolist():
+        one, two = (np.zeros((64, 4), np.bool_) for _ in range(2))
+        one[tuple(lane)] = two[other[0], lane[1] // 2 * 2 + other[1] % 2] = True
+        for clocks in made:
+            clocks.fence_proxies(one)
+            clocks.tick()
+            clocks.learn(two, clocks.told(one))
+    lanes, reader = np.zeros((64, 4), np.bool_), np.zeros((64, 4), np.bool_)
+    for warp in warps:  # of the first cluster
+        lanes[32 * (warp // 2) : 32 * (warp // 2) + 32, warp % 2] = True
+    lanes[5, 0] &= not scattered
+    reader[7, 1] = True
+    for clocks in made:
+        clocks.tick()
+    together, joined = made[0].told_together(lanes), made[1].told(lanes).joined()
+    for some, others in zip((together.order, together.after), (joined.order, joined.after), strict=True):
+        assert (some == others).all()
+    assert together.proxy is not None and joined.proxy is not None and (together.proxy == joined.proxy).all()
+    news = made[0].told(reader)
+    made[0].learn(lanes, news)
+    for thread, block in np.argwhere(lanes).tolist():
+        one = np.zeros((64, 4), np.bool_)
+        one[thread, block] = True
+        made[1].learn(one, news)
+    for name in ("_order", "_after", "_proxy"):
+        assert (getattr(made[0], name) == getattr(made[1], name)).all(), name
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(EVENTS, max_size=40))
 def test_what_is_before_what(events: list[tuple[str, int, int]]) -> None:

@@ -1,14 +1,13 @@
 """Which tile each thread block of a compiled kernel takes, held to the order that `schedule.scheduler` asks for.
 
-A block's tile is found by running that block alone: in the PTX its index stands in place of the special registers, and
-what it has written is its tile. The order is counted here by nested loops; so is the one that pictures show.
+A block's tile is found by running that block of the grid alone: what it has written is its tile. The order is counted
+here by nested loops; so is the one that pictures show.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -87,24 +86,17 @@ def launches(made: Build, tensors: Sequence[BoundTensor]) -> Launch:
     return asked
 
 
-def started(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Indices of blocks in the order in which the hardware numbers them, x fastest."""
-    for z, y, x in itertools.product(*map(range, reversed(grid))):
-        yield x, y, z
-
-
 def tiles_taken(module: Module, made: Build, sizes: dict[str, int]) -> list[set[Tile]]:
     """The tiles that each block writes, of blocks in the order of their numbers."""
     held = arrays(module, sizes)
     tensors = bound(module, held)
     asked, found, output = launches(made, tensors), [], held[-1]
     extents = [module.plan.tile[mode] for mode in module.spec.output.shape]
-    for index in started(asked.grid):
-        ptx = made.ptx
-        for axis, number in zip("xyz", index, strict=True):
-            ptx = re.sub(rf"%ctaid\.{axis}\b", str(number), ptx)
+    for number in range(prod(asked.grid)):
         output[...] = UNWRITTEN
-        launch(ptx, asked.kernel, 1, asked.block, asked.parameters, tensors, asked.shared).check()
+        launch(
+            made.ptx, asked.kernel, asked.grid, asked.block, asked.parameters, tensors, asked.shared, blocks=[number]
+        ).check()
         written = np.argwhere(output != UNWRITTEN)
         taken = {tuple(tile) for tile in (written // extents).tolist()}
         whole = prod(min(e, s) for e, s in zip(extents, output.shape, strict=True))
