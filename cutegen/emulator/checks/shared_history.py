@@ -7,8 +7,7 @@ race is found at the later of two accesses, from the clocks, whatever order the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,58 +16,11 @@ from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.checks.touches import GatheredReads, Touches
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
-
-
-@dataclass(frozen=True)
-class Touches:
-    """An access, unit by unit: one entry for each lane of it and each of the lane's units.
-
-    `rows` and `columns` say which unit of which block, `clusters` and `members` who touches it.
-    """
-
-    rows: Array
-    columns: Array
-    clusters: Array
-    members: Array
-
-    def of_block(self, column: int) -> Touches:
-        """Those of the units of the block in that column."""
-        here = self.columns == column
-        return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here])
-
-
-class GatheredReads(Protocol):
-    """What warps gather from shared memory at once: matrices, some of which several of them read."""
-
-    @property
-    def cells(self) -> Array:
-        """The units of all matrices over all blocks."""
-
-    @property
-    def of_cell(self) -> Array:
-        """The number of the matrix of each of the cells."""
-
-    @property
-    def times(self) -> Array:
-        """How many warps read each of the cells."""
-
-    @property
-    def clusters(self) -> Array:
-        """The cluster of each warp."""
-
-    @property
-    def first(self) -> Array:
-        """The first member of each warp."""
-
-    def least(self, known: Array) -> Array:
-        """The least of what the warps that read it know, a row for each matrix, from a row for each warp."""
-
-    def of_warp(self, number: int) -> tuple[Array, bool]:
-        """The cells that a warp reads, and whether they are all different ones."""
 
 
 class SharedHistory:

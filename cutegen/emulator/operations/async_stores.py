@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.shared_history import SharedHistory, Touches
+from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.checks.touches import Touches
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
