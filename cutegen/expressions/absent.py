@@ -138,7 +138,8 @@ _SENTENCES = {
     ("erf", "erfc", "erfinv", "lgamma", "gamma", "digamma", "nextafter", "copysign", "frexp", "ldexp"): (
         "is not in the language", f"{_TABLE}; `gelu(x)` has the error function in it"),
     ("matmul", "mm", "bmm", "dot", "einsum", "linear", "addmm", "tensordot", "inner", "outer"): (
-        "is not in the language", "the product of two matrices is `A @ B.T`, with `op: gemm`"),
+        "is not in the language", "the product of two matrices is `A @ B.T`, with `op: gemm`; a batch "
+        "of them is the first mode of all tensors"),
     ("transpose", "permute", "swapaxes", "T", "t", "contiguous"): (
         "is not in the language",
         "modes have names: a tensor whose memory is the other way round says which is contiguous with `major: M`"),

@@ -222,6 +222,12 @@ def _gemm(
     """Calls cuBLAS once, into `out`."""
     import torch
 
+    if out.dim() > 2:  # of a batch; an operand without that is the same in every product
+        a, b = (x if x.dim() == out.dim() else x.expand(len(out), *x.shape) for x in (a, b))
+        if addend is None and wanted.alpha == 1:
+            return torch.bmm(a, b.mT, out=out)
+        given = out if addend is None else addend
+        return torch.baddbmm(given, a, b.mT, beta=wanted.beta, alpha=wanted.alpha, out=out)
     if addend is None and wanted.alpha == 1:
         return torch.mm(a, b.T, out=out)
     # With beta 0 what `input` holds is ignored, and it is the output already: nothing is copied
@@ -264,11 +270,17 @@ def _layouts(name: str, arguments: Arguments) -> Iterator[Candidate]:
         for number in range(len(arguments.sets)):
             x = arguments.named(number)
             out = x[spec.output.name]
-            copies = {n: like(x[n], order) for n, order in ((matmul.a, order_a), (matmul.b, order_b))}
-            addend = None if wanted.addend is None else like(x[wanted.addend], order_c)
-            mine = addend if wanted.addend == spec.output.name and addend is not None else like(out, order_c)
+            copies = {n: _ordered(x[n], order) for n, order in ((matmul.a, order_a), (matmul.b, order_b))}
+            addend = None if wanted.addend is None else _ordered(x[wanted.addend], order_c)
+            mine = addend if wanted.addend == spec.output.name and addend is not None else _ordered(out, order_c)
             sets.append((copies[matmul.a], copies[matmul.b], mine, addend))
         yield _laid_out(name, arguments, wanted, sets)
+
+
+def _ordered(x: torch.Tensor, order: tuple[int, int]) -> torch.Tensor:
+    """A copy of matrices whose modes lie in that order, one matrix of a batch after the other."""
+    batch = x.dim() - 2
+    return like(x, (*range(batch), *(batch + mode for mode in order)))
 
 
 def _laid_out(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
+from cutegen.ops.gemm import batch_of
 
 if TYPE_CHECKING:
     from cutegen.measuring.formulas import Recognised
@@ -42,7 +43,10 @@ SCALED = Peer("torch._scaled_mm", "scaled")
 
 @dataclass(frozen=True)
 class Product:
-    """A product as cuBLAS computes it in one call: `alpha * (A @ B.T) + beta * addend`. Without `addend` beta is 0."""
+    """A product, or a batch, as cuBLAS computes it in one call: `alpha * (A @ B.T) + beta * addend`.
+
+    Without `addend` beta is 0.
+    """
 
     alpha: float
     beta: float = 0.0
@@ -126,7 +130,7 @@ def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Sc
     matmul, output = spec.compute.matmul, spec.output
     if matmul is None or len(spec.compute.products) > 1 or output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
         return None
-    if not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
+    if batch_of(output) is not None or not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
         return None
     number, scales = 1.0, dict[tuple[str, ...], str]()
     for factor in _factors(spec.compute.values[-1]):

@@ -38,6 +38,7 @@ class Product:
     cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
     fused: FusedSum | None = None  # where the accumulator keeps fewer bits than its type has
     normal: tuple[str, str] = ("", "")  # then the least normal numbers of the factors' types
+    batched: bool = False  # whether there is a mode before those of the matrices
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ def _product(spec: KernelSpec, factors: Sequence[Tensor], node: MatMul) -> Produ
     wide = any(not factor.dtype.is_f8 and _PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
     units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
     cut = "" if bits is None else f"2**{2 - bits} + 2**{2 - 2 * bits}"
-    found = Product(dtype.torch, units, 3 if wide else 1, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut)
+    roundings, batched = 3 if wide else 1, any(len(factor.shape) > 2 for factor in factors)
+    found = Product(dtype.torch, units, roundings, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut, batched=batched)
     fused = spec.family.fused_sum(spec)
     if fused is None:
         return found

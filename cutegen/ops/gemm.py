@@ -1,4 +1,8 @@
-"""The op `gemm`: a matrix product A [M, K] times B [N, K] transposed, with an epilogue on its elements."""
+"""The op `gemm`: a matrix product A [M, K] times B [N, K] transposed, with an epilogue on its elements.
+
+Of a batch of them all tensors have the same mode first, [L, M, K]; one of A and B may lack it, and is then the same in
+every product.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,13 @@ if TYPE_CHECKING:
 
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
+BATCHES = ((64, 1024), (16, 2048))  # of a batch: matrix products, and cubes
+BATCHED = 3  # modes of a tensor with a batch
+
+
+def batch_of(output: Tensor) -> str | None:
+    """The mode of the batch, where a product has this output; None of a single one."""
+    return output.shape[0] if len(output.shape) == BATCHED else None
 
 
 class Gemm(Op):
@@ -31,7 +42,7 @@ class Gemm(Op):
     """
 
     name = "gemm"
-    summary = "A [M,K] times B [N,K] transposed, with an epilogue"
+    summary = "A [M,K] times B [N,K] transposed, or [L,M,K] times [L,N,K] of a batch, with an epilogue"
     dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
     has_product = True
     rate = "TFLOP/s"
@@ -92,26 +103,63 @@ targets: [sm_80, sm_90a]
                 check_fits(ctx, tensors[name], output)
 
     def _check_product(self, ctx: Context, a: Tensor, b: Tensor, out: Tensor) -> None:
-        for tensor, wanted in ((a, "[M, K]"), (b, "[N, K]"), (out, "[M, N]")):
-            if len(tensor.shape) != 2:
-                message = f"`{tensor.name}` has {len(tensor.shape)} mode{'s' * (len(tensor.shape) > 1)}"
-                help = f"in `{out.name} = {a.name} @ {b.name}.T` it is {wanted}"
-                ctx.say("CG130", f"{message}; a gemm's has 2", "tensors", tensor.name, "shape", help=help)
-                return
-        (m, k), (n, k_of_b) = a.shape, b.shape
+        if not self._check_ranks(ctx, a, b, out):
+            return
+        (m, k), (n, k_of_b) = a.shape[-2:], b.shape[-2:]
+        batch = out.shape[:-2]
         if k != k_of_b:
             message = f"`{a.name}` and `{b.name}` share no last mode: `{k}` and `{k_of_b}`"
             turned = n == k
-            help = f"write `shape: [{k_of_b}, {k}]` and, if that is how it lies in memory, `major: {k_of_b}`"
+            modes = ", ".join((*b.shape[:-2], k_of_b, k))
+            help = f"write `shape: [{modes}]` and, if that is how it lies in memory, `major: {k_of_b}`"
             notes = ("shapes are [M, K] and [N, K]; which mode is contiguous is said by `major:`",)
             ctx.say("CG130", message, "tensors", b.name, "shape", notes=notes, help=help if turned else None)
-        elif out.shape != (m, n):
-            message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{m}, {n}]"
-            ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{m}, {n}]`")
+        elif out.shape != (*batch, m, n):
+            gives = ", ".join((*batch, m, n))
+            message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{gives}]"
+            ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{gives}]`")
         alike = a.dtype is b.dtype or (a.dtype.is_f8 and b.dtype.is_f8)  # of which either kind multiplies the other
         if not alike and a.dtype in self.dtypes and b.dtype in self.dtypes:
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
+
+    def _check_ranks(self, ctx: Context, a: Tensor, b: Tensor, out: Tensor) -> bool:
+        """Whether all have two modes, or that of a batch before them; says how they do not."""
+        batch = batch_of(out)
+        for tensor, wanted in ((a, "M, K"), (b, "N, K"), (out, "M, N")):
+            if len(tensor.shape) not in (2, BATCHED):
+                message = f"`{tensor.name}` has {len(tensor.shape)} mode{'s' * (len(tensor.shape) > 1)}"
+                help = f"in `{out.name} = {a.name} @ {b.name}.T` it is [{wanted}], or [L, {wanted}] of a batch"
+                message = f"{message}; a gemm's has 2, or 3 with that of a batch"
+                ctx.say("CG130", message, "tensors", tensor.name, "shape", help=help)
+                return False
+        for tensor in (a, b):
+            own = tensor.shape[0] if len(tensor.shape) == BATCHED else None
+            if own is None or own == batch:
+                continue
+            inner = tensor.shape[-2:]
+            if batch in inner:
+                modes = ", ".join((batch, *(mode for mode in tensor.shape if mode != batch)))
+                message = (
+                    f"`{tensor.name}` is [{', '.join(tensor.shape)}]; `{batch}`, the batch, is the first mode of all"
+                )
+                help = f"write `shape: [{modes}]`: the order in memory is that of the strides, which may be any"
+            elif batch is None:
+                message = f"`{tensor.name}` has a batch, `{own}`, which `{out.name}` lacks"
+                help = f"write `shape: [{own}, {', '.join(out.shape)}]` at {out.name}: nothing is summed over a batch"
+            else:
+                message = f"`{tensor.name}` has the batch `{own}`, and `{out.name}` has `{batch}`"
+                help = f"write `shape: [{batch}, {', '.join(inner)}]`"
+            ctx.say("CG130", message, "tensors", tensor.name, "shape", help=help)
+            return False
+        if batch is not None and len(a.shape) == len(b.shape) == 2:
+            message = f"`{out.name}` has a batch, `{batch}`, which neither `{a.name}` nor `{b.name}` has"
+            help = (
+                f"write `shape: [{batch}, {', '.join(a.shape)}]` at {a.name}, or `shape: [{', '.join(out.shape[1:])}]`"
+            )
+            ctx.say("CG130", message, "tensors", out.name, "shape", help=help)
+            return False
+        return True
 
     def _is_alike(self, ctx: Context, first: Tensor | None, other: Tensor) -> bool:
         """Whether a right side is like that of the first product, as all are multiplied as one; says how it is not."""
@@ -130,7 +178,7 @@ targets: [sm_80, sm_90a]
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         product = compute.matmul
-        return (tensors[product.a].shape[1],) if product else ()
+        return (tensors[product.a].shape[-1],) if product else ()
 
     def reference(self, plan: Plan) -> Reference:
         return self._multiplied(plan, widened=True)
@@ -157,9 +205,12 @@ targets: [sm_80, sm_90a]
         assert dtype is not None
         factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
+        batched = batch_of(spec.output) is not None
+        if not widened and factors[0].dtype.is_f8 and batched:  # of which torch multiplies no batches
+            return self._product_text(spec, product, widened=True)
         if not widened and factors[0].dtype.is_f8:
             return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
-        text = f"{a} @ {b}.T"
+        text = f"{a} @ {b}.{'mT' if batched else 'T'}"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
 
     def expected(self, plan: Plan) -> Expected:
@@ -172,7 +223,7 @@ targets: [sm_80, sm_90a]
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul
         assert product is not None
-        return (*spec.tensor(product.a).shape, spec.tensor(product.b).shape[0])
+        return (*spec.output.shape[:-2], *spec.tensor(product.a).shape[-2:], spec.tensor(product.b).shape[-2])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
         from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
@@ -186,12 +237,14 @@ targets: [sm_80, sm_90a]
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """The sizes to measure a gemm at: cubes."""
+        if (batch := batch_of(spec.output)) is not None:
+            return [dict.fromkeys(spec.modes, size) | {batch: count} for count, size in BATCHES]
         return [dict.fromkeys(spec.modes, size) for size in CUBES]
 
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
         """The work of the epilogue, and two operations for each multiply-add of the product."""
         products, rest = spec.compute.products, super().work(spec, sizes)
-        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(products[0].a).shape[1]]
+        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(products[0].a).shape[-1]]
         return replace(rest, operations=rest.operations + len(products) * 2 * elements * depth)
 
 

@@ -7,10 +7,11 @@ from cutegen.language.model import KernelSpec
 
 
 def tile_order(spec: KernelSpec, raster: str | None) -> tuple[int, int]:
-    """The modes of the output, 0 for m and 1 for n: that along which consecutive blocks walk, then the other."""
+    """The modes of the output by number: that along which consecutive blocks walk, then the other of a matrix."""
     assert raster is not None
-    along = spec.output.shape.index(raster)
-    return along, 1 - along
+    *batch, m, n = spec.output.shape
+    across = n if raster == m else m
+    return spec.output.shape.index(raster), spec.output.shape.index(across)
 
 
 def most_across(spec: KernelSpec) -> int:

@@ -22,7 +22,7 @@ class Walk:
     """Tiles of an output of those `sizes`, and the order in which blocks walk them.
 
     `order` has the modes as they are walked, fastest first; `share` consecutive tiles are a block's: 1, or the number
-    of threads where each thread has a tile of its own. With a `swizzle` above 1 the second mode of two is walked in
+    of threads where each thread has a tile of its own. With a `swizzle` above 1 the second mode is walked in
     bands of as many tiles, all of a band's before the next tile along the first; a `serpentine` turns round after each
     band, where the next one begins with what is still in L2. `tile` and `sizes` are in elements.
     """
@@ -67,12 +67,15 @@ class Walk:
         for i in self.order:
             index, step = index + start[i] // self.tile[i] * step, step * self.tiles[i]
         if self.swizzle > 1:
-            along, across = (start[i] // self.tile[i] for i in self.order)
+            along, across, *rest = (start[i] // self.tile[i] for i in self.order)
             before = across // self.swizzle * self.swizzle  # tiles of the other mode in the bands before
             if self.serpentine and across // self.swizzle % 2:
                 along = self.tiles[self.order[0]] - 1 - along
             width = min(self.swizzle, self.tiles[self.order[1]] - before)
-            index = before * self.tiles[self.order[0]] + along * width + across - before
+            beyond, step = 0, self.tiles[self.order[0]] * self.tiles[self.order[1]]
+            for i, place in zip(self.order[2:], rest, strict=True):
+                beyond, step = beyond + place * step, step * self.tiles[i]
+            index = beyond + before * self.tiles[self.order[0]] + along * width + across - before
         number = index // self.share
         pair = ",".join(str(start[i] // self.tile[i]) for i in self.order)
         return number, pair if self.paired else str(number)

@@ -10,6 +10,7 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, S
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
+from cutegen.ops.gemm import batch_of
 
 
 def check_schedule(
@@ -51,7 +52,13 @@ def check_names(
             message = "kernels with this atom make one matrix product"
             say(ctx, "CG127", message, 0, product.place, "write `mma: {atom: wgmma}`, or a kernel for each product")
         operands = (compute.matmul.a, compute.matmul.b)
-        modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
+        output = tensors[compute.targets[0]]
+        if batch_of(output) is not None:
+            message = f"`{output.name}` has a batch, and kernels with this atom make one matrix product"
+            help = "write `mma: {atom: wgmma}` and `targets: [sm_90a]`, where A and B are of 16 bits or of 8"
+            ctx.say("CG130", message, "tensors", output.name, "shape", help=help)
+            return None, operands
+        modes = (*output.shape, tensors[operands[0]].shape[1])
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     for mode, predicate in schedule.predication.items():

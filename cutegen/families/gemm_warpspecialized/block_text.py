@@ -61,4 +61,6 @@ def grid(plan: WarpspecializedPlan) -> str:
 def most_tiles(plan: WarpspecializedPlan) -> str:
     """Tiles of clusters that 32 bits count, with a step of all clusters beyond them, or that a grid has blocks for."""
     beside = plan.blocks is None and plan.cluster[0] > 1
+    if plan.blocks is None and plan.batch is not None:  # of small matrices there may be so many
+        return "2**29 // CLUSTER_M" if beside else "2**29"
     return "(2**31 - 2**16) // CLUSTER_M" if beside else "2**31 - 2**16"

@@ -40,18 +40,23 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
 
 
 def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before.
+    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before; of a
+    batch also matrices of several tiles along each mode.
 
     Where clusters have one tile each, stages are used again within it.
     """
+    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+    extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    if plan.batch is not None:
+        sizes = {plan.batch: 2, along: extent[along] + 1, across: 2 * extent[across] + 1, plan.k: 1}
+        why = "several along each mode, and not as many along one as along another"
+        yield Wish("tiles of matrices", why, sizes, data="integers")
     if plan.blocks is None:
         if plan.split > 1:
             why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
             depth = (plan.split * ((plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
             yield Wish("stages of parts", why, {plan.k: depth}, "padded", "integers")
         return
-    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
-    extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     taking = 2 if plan.pingpong else 1  # warpgroups that have tiles in turn
     stages, pieces = plan.stages or 1, max(1, plan.pieces)
     # Tiles of a warpgroup, the last of which waits for a buffer
@@ -66,13 +71,15 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
         plan.k: steps * plan.split * plan.tile[plan.k] - 1,
     }
     why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"
+    if plan.batch is not None:  # in two matrices
+        sizes |= {plan.batch: 2, along: (-(-several // 2) - 1) * extent[along] + 1}
     yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
 
 
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
     """The tiles of clusters, each of which takes one after the other."""
     clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    return Tiles(clusters, plan.cluster_size, plan.blocks)
+    return Tiles(clusters * plan.batches(sizes), plan.cluster_size, plan.blocks)
 
 
 def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
@@ -86,4 +93,4 @@ def value_seconds(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
     results = prod(
         -(-sizes[mode] // extent) * extent for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True)
     )
-    return _VALUE * results
+    return _VALUE * results * plan.batches(sizes)

@@ -125,6 +125,8 @@ def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
     size = spec.static.get(major) or promised(spec, major)
     if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):
         return "as its accesses are written"
+    if product.batch is not None and major == product.batch:
+        return f"it is contiguous along {major}, the batch, and tensor maps store matrices"
     if tensor.dtype.bits not in PASSING_BITS:
         return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
     if columns % GRANULE:
@@ -147,7 +149,7 @@ def _infer_rows(spec: Spec, report: Report) -> Spec:
     """A product has its 64 rows along M, unless M is known to be less."""
     if spec.schedule.mma.rows is not None:
         return spec
-    m, n = spec.output.shape
+    m, n = spec.output.shape[-2:]
     few = spec.static.get(m, ROWS) < ROWS <= spec.static.get(n, ROWS)
     why = (
         f"{m} is less than the {ROWS} rows of one product" if few else "A has the rows of a product, and B its columns"

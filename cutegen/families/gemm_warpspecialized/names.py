@@ -59,6 +59,9 @@ LOCALS = frozenset(
 )
 """Variables of the kernel, which no scalar may be called, as it keeps its name there."""
 
+BATCH_LOCALS = frozenset({"l_tile", "tiles_l"})
+"""Those besides of a kernel with a batch."""
+
 CONSTANTS = frozenset(
     {
         "BAND",

@@ -45,5 +45,6 @@ def walk_of(plan: WarpspecializedPlan) -> Walk:
     takers = f"cluster of {shape} blocks" if plan.cluster_size > 1 else "block"
     most = None if plan.blocks is None else plan.blocks // plan.cluster_size
     extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    tile = tuple(extents[mode] for mode in plan.spec.output.shape)
-    return Walk(tile, plan.tile_order, swizzle=plan.band, serpentine=True, taker=takers, most=most)
+    tile = tuple(extents.get(mode, 1) for mode in plan.spec.output.shape)
+    order = plan.tile_order if plan.batch is None else (*plan.tile_order, plan.spec.output.shape.index(plan.batch))
+    return Walk(tile, order, swizzle=plan.band, serpentine=True, taker=takers, most=most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutegen.dtypes import Dtype
@@ -66,6 +67,7 @@ class WarpspecializedPlan(PointwisePlan):
     m: str
     n: str
     k: str
+    batch: str | None  # the mode of the batch, of which a tile has one matrix
     a: Side
     b: Side
     consumers: int  # warpgroups that multiply
@@ -91,7 +93,15 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def exchanged(self) -> bool:
         """Whether rows of the product are columns of the output."""
-        return self.m != self.spec.output.shape[0]
+        return self.m != self.spec.output.shape[-2]
+
+    def has_batch(self, tensor: Tensor) -> bool:
+        """Whether a tensor has a matrix for each one of a batch."""
+        return self.batch in tensor.shape
+
+    def batches(self, sizes: Mapping[str, int]) -> int:
+        """Matrices of the output for the size of every mode."""
+        return 1 if self.batch is None else sizes[self.batch]
 
     @property
     def products(self) -> int:

@@ -52,7 +52,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     moved = (t for t in spec.tensors if t.name in read or t in spec.outputs)
     operands = tuple(_operand(spec, t, vector, t.name in read) for t in moved)
     direct = [o.tensor for o in operands if not is_held(o, product.n) and (o.read or o.tensor not in through)]
-    guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication[mode] == "mask"}
+    guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication.get(mode) == "mask"}
     masked = tuple(mode for mode in (product.m, product.n) if mode in guarded)
     held = any(is_held(o, product.n) for o in operands)
     return WarpspecializedPlan(
@@ -74,6 +74,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         m=product.m,
         n=product.n,
         k=product.k,
+        batch=product.batch,
         a=_side(spec, product.a, "A", product.m),
         b=_side(spec, product.b, "B", product.n),
         consumers=warps.consumers,

@@ -11,6 +11,7 @@ from cutegen.atoms.copies import MBARRIER
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
+from cutegen.ops.gemm import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
 
 ROWS = 64  # of one wgmma
@@ -36,6 +37,7 @@ class Product(NamedTuple):
     m: str
     n: str
     k: str
+    batch: str | None = None  # the mode of the batch, if there is one
 
     @property
     def modes(self) -> tuple[str, str, str]:
@@ -62,14 +64,14 @@ def product_of(spec: Spec) -> Product:
     products = spec.compute.products
     a: tuple[Tensor, ...] = (spec.tensor(products[0].a),)
     b = tuple(spec.tensor(product.b) for product in products)
-    if spec.schedule.mma.rows == b[0].shape[0]:
+    if spec.schedule.mma.rows == b[0].shape[-2]:
         a, b = b, a
-    return Product(a, b, a[0].shape[0], b[0].shape[0], a[0].shape[1])
+    return Product(a, b, a[0].shape[-2], b[0].shape[-2], a[0].shape[-1], batch_of(spec.output))
 
 
 def exchanged(spec: Spec) -> bool:
     """Whether A and B have exchanged their parts: rows of the product are columns of the output."""
-    return product_of(spec).m != spec.output.shape[0]
+    return product_of(spec).m != spec.output.shape[-2]
 
 
 def tile_of(schedule: WarpspecializedSchedule, mode: str) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
-from cutegen.families.gemm_warpspecialized.names import CONSTANTS, LOCALS, TAKEN, made_of
+from cutegen.families.common.batches import without_batch
+from cutegen.families.gemm_warpspecialized.names import BATCH_LOCALS, CONSTANTS, LOCALS, TAKEN, made_of
 from cutegen.families.gemm_warpspecialized.product import ROLES
 from cutegen.families.gemm_warpspecialized.schedule import Copy, WarpspecializedSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
+from cutegen.ops.gemm import batch_of
 
 
 def check_schedule(
@@ -18,14 +20,18 @@ def check_schedule(
     """Says which modes, tensors and roles there are not, and what would have no effect on a tensor."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
+    taken, batch = LOCALS, None
     if compute and compute.products:
         operands = (compute.products[0].a, *(product.b for product in compute.products))
-        modes = (*tensors[compute.targets[0]].shape, tensors[operands[0]].shape[1])
+        output = tensors[compute.targets[0]]
+        modes = (*output.shape[-2:], tensors[operands[0]].shape[-1])
+        batch = batch_of(output)
+        taken = taken | BATCH_LOCALS if batch is not None else taken
     for name in TAKEN:
         if name in tensors:
             message = f"the tensor name `{name}` makes names that the kernel has"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = {*LOCALS, *CONSTANTS, *made_of(tensors), "_".join(operands[1:] if operands else ())}
+    own = {*taken, *CONSTANTS, *made_of(tensors), "_".join(operands[1:] if operands else ())}
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{scalar}` is the kernel's own"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")
@@ -33,8 +39,9 @@ def check_schedule(
         if any(made in made_of([other]) for other in tensors if other != one for made in made_of([one])):
             message = f"the tensor name `{one}` makes names that the kernel has for another tensor"
             ctx.say("CG113", message, "tensors", one, key=True, help="give the tensor another name")
-    ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
-    ctx.known_modes(schedule.predication, modes and modes[:2], "schedule", "predication")
+    ctx.known_modes(without_batch(ctx, batch, schedule.tiler, "tiler"), modes, "schedule", "tiler")
+    of_output, predication = modes and modes[:2], schedule.predication
+    ctx.known_modes(without_batch(ctx, batch, predication, "predication"), of_output, "schedule", "predication")
     walked = ((schedule.scheduler.raster, ("scheduler", "raster")), (schedule.mma.rows, ("mma", "rows")))
     for mode, path in walked:
         if mode is not None and modes is not None and mode not in modes[:2]:
@@ -43,7 +50,7 @@ def check_schedule(
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)
             ctx.say("CG203", f"`{role}` is no role", *where, key=True, help=f"roles: {', '.join(ROLES)}")
-    ctx.known_modes(schedule.cluster, modes, "schedule", "cluster")
+    ctx.known_modes(without_batch(ctx, batch, schedule.cluster, "cluster"), modes, "schedule", "cluster")
     for tensor in (*schedule.copies, *schedule.smem):
         field = "copies" if tensor in schedule.copies else "smem"
         if tensor not in tensors:

@@ -13,7 +13,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
-from cutegen.families.gemm_warpspecialized.names import LOCALS
+from cutegen.families.gemm_warpspecialized.names import BATCH_LOCALS, LOCALS
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
@@ -31,7 +31,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
     parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * _has_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
-    parameters += ["tiles_m: cutlass.Int32", "tiles_n: cutlass.Int32"]
+    parameters += [f"{name}: cutlass.Int32" for name in _counts(plan)]
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan),
@@ -50,6 +50,11 @@ def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
     return names[0] if len(names) == 1 else Variables(plan.spec).free("_".join(names))
 
 
+def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
+    """What counts the tiles of clusters along each mode of the output, and the matrices of a batch."""
+    return ("tiles_m", "tiles_n", *["tiles_l"] * (plan.batch is not None))
+
+
 def _has_tile_mma(plan: WarpspecializedPlan) -> bool:
     """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
     direct = any(o.read or not plan.passes(o.tensor) for o in plan.pointwise.operands)
@@ -59,19 +64,24 @@ def _has_tile_mma(plan: WarpspecializedPlan) -> bool:
 
 
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
-    """That 32 bits count the tiles of clusters, and a step of all clusters beyond them."""
+    """That 32 bits count the tiles of clusters, and a step of all clusters beyond them.
+
+    Of a batch they count those of one matrix first, so that 64 bits count those of all.
+    """
     if not _counted(plan):
         return ()
     counts = []
     for mode, letter in ((plan.m, "M"), (plan.n, "N")):
         extent = _times(f"BLK_{mode.upper()}", f"CLUSTER_{letter}", plan)
         counts.append(f'-(-sizes["{mode}"] // ({extent}))' if "*" in extent else f'-(-sizes["{mode}"] // {extent})')
-    return (Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+    of_batch = [(*counts, f'sizes["{plan.batch}"]')] if plan.batch is not None else []
+    wanted, holds = 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"
+    return tuple(Limit("schedule.tiler", factors, wanted, holds) for factors in (tuple(counts), *of_batch))
 
 
 def _counted(plan: WarpspecializedPlan) -> bool:
-    """Whether there may be more tiles than 32 bits count: the sizes are not both fixed."""
-    return not all(mode in plan.spec.static for mode in (plan.m, plan.n))
+    """Whether there may be more tiles than 32 bits count: the sizes are not all fixed."""
+    return not all(mode in plan.spec.static for mode in plan.spec.output.shape)
 
 
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
@@ -139,8 +149,9 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in _parts(plan).items()}
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
+    taken = LOCALS | BATCH_LOCALS if plan.batch is not None else LOCALS
     found = pointwise_context(
-        plan, path, accumulators=values, through=through, deeper=deeper, modes=(plan.m, plan.n), taken=LOCALS
+        plan, path, accumulators=values, through=through, deeper=deeper, modes=_modes(plan), taken=taken
     )
     held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
     loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
@@ -156,6 +167,11 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
         "held": [o for o in loaded if o.held],
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
     }
+
+
+def _modes(plan: WarpspecializedPlan) -> tuple[str, ...]:
+    """The modes of outputs as the kernel sees them."""
+    return (plan.m, plan.n) if plan.batch is None else (plan.m, plan.n, plan.batch)
 
 
 def _parts(plan: WarpspecializedPlan) -> dict[str, str]:
@@ -180,6 +196,8 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
     options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
+    tiles, batched = " * ".join(_counts(plan)), plan.batch is not None
+    extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
     return _walk(plan) | {
         "A": stack_name(plan, plan.a),
         "B": stack_name(plan, plan.b),
@@ -211,14 +229,36 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "rotates": bool(passing) and plan.pieces % plan.buffers > 0,
         "own_barrier": f"3 + {group}" if several else "3",
         "row_block": row,
-        "cluster_tile": f"({_times(blocks[plan.m], 'CLUSTER_M', plan)}, {_times(blocks[plan.n], 'CLUSTER_N', plan)})",
-        "clusters": f"cutlass.min(tiles_m * tiles_n, {across})" if plan.blocks is not None else "tiles_m * tiles_n",
+        "cluster_tile": f"({', '.join(extents)})",
+        "counts": ", ".join(_counts(plan)),
+        "tiles": tiles,
+        "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
+        "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
+        "every_tile": _every(batched),
+        "lasting": f", and one matrix of {plan.batch} after the other" if batched else "",
+        "seen": list(_seen(plan)),
+        "L": plan.batch.upper() if plan.batch else "",
         "grid": grid(plan),
         "launch_options": options,
         "row_first": False,
         "exchanged": plan.exchanged,
         "epilogue_width": WIDTH - 8,
     }
+
+
+def _every(batched: bool) -> str:
+    """The coordinate of all tiles of matrices, of a batch or alone."""
+    return "(None, None, None)" if batched else "(None, None)"
+
+
+def _seen(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
+    """The tensors of a kernel with a batch, with the order in which it sees their modes: that of the batch last."""
+    if plan.batch is None:
+        return
+    for tensor in (t for side in plan.sides for t in side.tensors if plan.has_batch(t)):
+        yield tensor.name, "[1, 2, 0]"
+    for operand in plan.pointwise.operands:  # which have all modes of the output
+        yield operand.tensor.name, "[2, 1, 0]" if plan.exchanged else "[1, 2, 0]"
 
 
 def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
@@ -288,7 +328,7 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
         "across": across,
         "along_letter": first,
         "across_letter": second,
-        "coordinate": f"{places['m']}, {places['n']}",
+        "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
     }
 
 
@@ -329,7 +369,9 @@ def _load(plan: WarpspecializedPlan, side: Side, tensor: Tensor, number: int, bl
     """What is printed of the load of one tensor of an operand."""
     tiler = f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)"
     part = [f"s{stack_name(plan, side)}", tiler, f"({number}, 0, 0)"] if len(side.tensors) > 1 else []
-    return {"name": tensor.name, "part": part, "path": f"schedule.copies.{tensor.name}"}
+    batched, path = plan.has_batch(tensor), f"schedule.copies.{tensor.name}"
+    matrix = ", l_tile" if batched else ""
+    return {"name": tensor.name, "part": part, "path": path, "every": _every(batched), "matrix": matrix}
 
 
 def _layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:

@@ -29,7 +29,7 @@ def _stacked(spec: Spec, say: Say) -> None:
 
 def mapped(spec: Spec, say: Say) -> None:
     """A and B are of 16 bits, or of 8 and k-major, with rows at multiples of 16 bytes, and the target is Hopper."""
-    k = product_of(spec).k
+    k, batch = product_of(spec).k, product_of(spec).batch
     for tensor, _ in product_of(spec).sides:
         if tensor.dtype not in TYPES:
             *most, last = (dtype.value for dtype in TYPES)
@@ -47,7 +47,11 @@ def mapped(spec: Spec, say: Say) -> None:
             notes = ("its address and the distances of its rows are meant",)
             help = f"write `align: {ALIGN}`, or `misaligned: workspace` in its copy"
             say(message, "tensors", tensor.name, "align", notes=notes, help=help)
-        if tensor.dtype.is_f8 and tensor.major not in (None, k):
+        if batch is not None and tensor.major == batch:
+            message = f"`{tensor.name}` is contiguous along {batch}, the batch, and tensor maps bring matrices"
+            help = f"write `major: {k}`, or leave it out, and pass a tensor that lies so"
+            say(message, "tensors", tensor.name, "major", help=help)
+        elif tensor.dtype.is_f8 and tensor.major not in (None, k):
             kind = tensor.dtype.value
             message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} takes what is along {k}"
             notes = ("it transposes elements of 16 bits only (PTX ISA 9.1, section 9.7.15.5.2)",)

@@ -32,7 +32,8 @@ def passed(spec: Spec, say: Say) -> None:
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
         if tensor in passing(spec):
-            wrong = _of_another_type(tensor, say) or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
+            wrong = _of_another_type(tensor, say) or _turned(spec, tensor, say)
+            wrong = wrong or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
         else:
             wrong = _without(spec, tensor, say)
         if wrong:
@@ -73,6 +74,15 @@ def _of_another_type(tensor: Tensor, say: Say) -> bool:
         say(message, "schedule", "copies", tensor.name, "atom", help="write `atom: universal`")
         return True
     return False
+
+
+def _turned(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that an output has no neighbours within its matrices, of which tensor maps store pieces."""
+    if tensor.major is None or tensor.major != product_of(spec).batch:
+        return False
+    message = f"`{tensor.name}` is contiguous along {tensor.major}, the batch, and tensor maps store matrices"
+    say(message, "tensors", tensor.name, "major", help="leave `major` out, or write `atom: universal`")
+    return True
 
 
 def _misaligned(spec: Spec, tensor: Tensor, say: Say) -> bool:
