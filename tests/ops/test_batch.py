@@ -133,10 +133,3 @@ def test_a_batch_of_8_bits_is_measured_against_eager_code_as_torch_scales_none()
     found = contenders.expression(module.plan, inplace=False)(*tensors.values())
     assert isinstance(found, torch.Tensor)
     assert torch.equal(found, (tensors["A"].double() @ tensors["B"].double().mT).to(torch.bfloat16))
-
-
-def test_a_kernel_that_cannot_is_refused() -> None:
-    for atom, dtype in (("mma_sync", "bf16"), ("fma", "f32")):
-        text = spec().replace("wgmma", atom).replace("bf16", dtype)
-        (found,) = found_in(text)
-        assert found.code == "CG130" and "wgmma" in (found.help or ""), found

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
+from cutegen.analysis.claims import Claim
+from cutegen.families.common.walks import Walk
 from cutegen.language.context import Context
+from cutegen.language.model import Tensor
+
+MATRICES, ALONG = 2, 3  # in which a walk is tried, and tiles of theirs along the raster
 
 
 def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, field: str) -> list[str]:
@@ -15,3 +21,29 @@ def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, 
         ctx.say("CG203", message, "schedule", field, batch, key=True, help=f"leave `{batch}` out")
         found.remove(batch)
     return found
+
+
+def in_matrices(output: Tensor, walk: Walk) -> Claim:
+    """The claim that no tile goes beyond the matrices of a batch."""
+    batch = output.shape[0]
+    because = (f"a tile has {walk.tile[0]} of {batch}, along which as many are walked as there are",)
+    text = f"{output.name}, {batch}: no predicate is needed"
+    return Claim("bounds", text, because, walk.tile[0] == 1, ("tensors", output.name, "shape"))
+
+
+def walked_once(output: Tensor, walk: Walk) -> Claim:
+    """The claim that blocks take every tile of every matrix of a batch once, tried for every width of the last band."""
+    wrong, most = 0, 2 * walk.swizzle + 1
+    for across in range(1, most + 1):
+        sizes = [0] * len(walk.tile)
+        for i, tiles in zip(walk.order, (ALONG, across, MATRICES), strict=True):
+            sizes[i] = tiles * walk.tile[i]
+        over = walk.over(sizes)
+        starts = product(*(range(0, size, extent) for size, extent in zip(sizes, walk.tile, strict=True)))
+        wrong += sorted(over.block(start)[0] for start in starts) != list(range(ALONG * across * MATRICES))
+    text = (
+        f"blocks take every tile of every matrix of {output.shape[0]} once: they have all numbers below that of tiles"
+    )
+    bands = f", in bands of {walk.swizzle}" if walk.swizzle > 1 else ""
+    because = (f"tried of 1 to {most} tiles across the raster, in {MATRICES} matrices{bands}: wrong in {wrong}",)
+    return Claim("coverage", text, because, wrong == 0, ("schedule", "scheduler"))

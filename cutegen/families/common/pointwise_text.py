@@ -77,6 +77,7 @@ class CoordinateText:
     registers: str  # the variable of a thread's coordinates
     variable: str  # that of their value
     index: int  # of the mode among those of the outputs
+    alone: str = ""  # what it is for all values of the block; empty: each has one of its own
 
     @property
     def what(self) -> str:
@@ -100,6 +101,7 @@ def pointwise_context(
     deeper: int = 0,
     modes: Sequence[str] = (),
     taken: Collection[str] = (),
+    alone: Mapping[str, str] = NOTHING,
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
@@ -107,7 +109,8 @@ def pointwise_context(
     each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
     do at all. `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many
     columns than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the
-    spec's. No variable of a tensor's values has a name of those that are `taken`.
+    spec's. No variable of a tensor's values has a name of those that are `taken`. `alone` has the coordinates of a
+    block along the modes of which it has but one, which are none of `modes`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
@@ -115,7 +118,7 @@ def pointwise_context(
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
     length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec)
-    coordinates = _coordinates(plan, variables, modes or spec.output.shape)
+    coordinates = _coordinates(plan, variables, modes or spec.output.shape, alone)
     names = {t.name: _variable(t, taken) for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     products = variables.products() if accumulators else {}
     printer = KernelPrinter(
@@ -150,7 +153,7 @@ def pointwise_context(
         "coordinates_path": "compute" if coordinates and not masked else "",
         "fit": partial(call, width=WIDTH - inside),
         "masked": masked,
-        "all_masked": len(masked) == len(spec.output.shape),
+        "all_masked": len(masked) == len(modes or spec.output.shape),
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
         "guard_tiles": guard_tiles,
         "accumulators": [f"{products[name]} = {text}" for name, text in accumulators.items()],
@@ -244,11 +247,15 @@ def copy_atom(spec: KernelSpec, o: Operand, vector: int, special: str) -> list[s
     return items if plain else [*items, priority]
 
 
-def _coordinates(plan: PointwisePlan, variables: Variables, order: Sequence[str]) -> list[CoordinateText]:
+def _coordinates(
+    plan: PointwisePlan, variables: Variables, order: Sequence[str], alone: Mapping[str, str]
+) -> list[CoordinateText]:
     modes = {coord.mode for typed in plan.statements for coord in coords(typed.value)}
     return [
-        CoordinateText(mode, variables.free(f"coords_{mode}"), variables.free(f"coord_{mode}"), index)
-        for index, mode in enumerate(order)
+        CoordinateText(
+            mode, variables.free(f"coords_{mode}"), variables.free(f"coord_{mode}"), index, alone.get(mode, "")
+        )
+        for index, mode in enumerate((*order, *alone))
         if mode in modes
     ]
 

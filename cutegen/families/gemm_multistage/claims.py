@@ -8,8 +8,10 @@ from tensor_layouts import Layout, size
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds, sides_text
 from cutegen.analysis.words import count
+from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.gemm_multistage.partitions import epilogue_layout, tiled_copy, workspace_values
+from cutegen.families.gemm_multistage.pictures import walk_of
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
 from cutegen.layouts import make_layout_tv
 from cutegen.planning.promises import known_divisor
@@ -39,6 +41,13 @@ def _coverage(plan: GemmPlan) -> Iterator[Claim]:
     wrong = (*miscounted(plan, layout), *not_stored(plan, plan.spec.output))
     what = f"the accumulators of a block are each element of its tile ({plan.m}, {plan.n}) exactly once"
     yield covered_once(what, layout, shape, ("schedule", "mma"), plan.threads, wrong)
+    yield from walked(plan)
+
+
+def walked(plan: MultistagePlan) -> Iterator[Claim]:
+    """The claim that blocks take the tiles of every matrix of a batch; none where there is one matrix."""
+    if plan.batch is not None:
+        yield walked_once(plan.spec.output, walk_of(plan))
 
 
 def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
@@ -98,6 +107,8 @@ def bounds(plan: MultistagePlan, layout: Layout) -> Iterator[Claim]:
         width = x.vector if mode == x.tensor.major else 1
         runs_of_x, padded = _aligned_runs(plan, x), None if x.workspace is None else x.workspace.write
         yield mode_in_bounds(plan.spec, f"{x.tensor.name}, ", mode, plan.tile[mode], x.masked, width, runs_of_x, padded)
+    if plan.batch is not None:
+        yield in_matrices(output, walk_of(plan))
     yield _summed(plan)
 
 

@@ -43,19 +43,44 @@ def tile_context(plan: MultistagePlan) -> dict[str, Any]:
 
 def _blocks(plan: MultistagePlan) -> dict[str, Any]:
     """The texts that turn a block's index into the coordinate of its tile, and those of the grid."""
-    grid, modes = ("grid_m", "grid_n"), plan.spec.output.shape
-    first, second = plan.tile_order
-    number = ("bidx", "bidy")
+    grid = {plan.m: "grid_m", plan.n: "grid_n"}
+    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+    number = {along: "bidx", across: "bidy"}
     if plan.swizzle > 1:
-        number = ("place // width", "band * SWIZZLE + place % width")
+        number = {along: "place // width", across: "band * SWIZZLE + place % width"}
+    elif plan.batch is not None:
+        number = {along: f"bidx % {grid[along]}", across: f"bidx // {grid[along]}"}
+    counts, extents = ["grid_m", "grid_n"], [f"BLK_{mode.upper()}" for mode in (plan.m, plan.n)]
+    if plan.batch is not None:
+        counts, extents = [*counts, "grid_l"], [*extents, "1"]
+    plane = plan.swizzle == 1 and plan.batch is None
     return {
-        "along": modes[first],
-        "across": modes[second],
-        "grid_along": grid[first],
-        "grid_across": grid[second],
-        "block_coordinate": ", ".join(number[plan.tile_order.index(i)] for i in (0, 1)),
-        "grid": f"{grid[first]}, {grid[second]}, 1" if plan.swizzle == 1 else "grid_m * grid_n, 1, 1",
+        "along": along,
+        "across": across,
+        "grid_along": grid[along],
+        "grid_across": grid[across],
+        "block_coordinate": ", ".join(number[mode] for mode in (plan.m, plan.n)),
+        "grid": f"{grid[along]}, {grid[across]}, 1" if plane else f"{' * '.join(counts)}, 1, 1",
+        "counts": ", ".join(counts),
+        "extents": f"({', '.join(extents)})",
+        "L": plan.batch.upper() if plan.batch else "",
+        "matrices": _matrices(plan),
     }
+
+
+def _matrices(plan: MultistagePlan) -> list[str]:
+    """The tensors of a kernel with a batch of which a block has one matrix; what lacks the batch is repeated in the
+    epilogue.
+    """
+    if plan.batch is None:
+        return []
+    operands = [x.tensor.name for x in (plan.a, plan.b) if plan.has_batch(x.tensor)]
+    return [*operands, *(o.tensor.name for o in plan.pointwise.operands)]
+
+
+def coordinates_alone(plan: MultistagePlan) -> dict[str, str]:
+    """What the kernel calls the coordinate of a block along a mode of which it has but one."""
+    return {} if plan.batch is None else {plan.batch: "l_tile"}
 
 
 def largest_text(plan: MultistagePlan) -> dict[str, str]:
@@ -79,15 +104,18 @@ def limits(plan: MultistagePlan) -> tuple[Limit, ...]:
     """What the number of tiles must be where one number counts them."""
     if plan.most_tiles is None:
         return ()
-    wanted = 'f"at most {MOST_TILES} tiles"'
-    return (Limit("schedule.scheduler.swizzle", _tiles(plan), wanted, "tiles <= MOST_TILES"),)
+    wanted, matrix = 'f"at most {MOST_TILES} tiles"', _tiles(plan)
+    # Of a batch those of a matrix first, so that 64 bits count all
+    counts = [matrix] if plan.batch is None else [matrix, (*matrix, f'sizes["{plan.batch}"]')]
+    return tuple(Limit("schedule.scheduler.swizzle", factors, wanted, "tiles <= MOST_TILES") for factors in counts)
 
 
 def _tiles(plan: MultistagePlan) -> tuple[str, ...]:
-    """Factors of the number of tiles in bands, the last one filled up."""
+    """Factors of the number of tiles of a matrix in bands, the last one filled up."""
     counts = []
-    for i, mode in enumerate(plan.spec.output.shape):
-        size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", i == plan.tile_order[1]
+    across = plan.spec.output.shape[plan.tile_order[1]]
+    for i, mode in enumerate((plan.m, plan.n)):
+        size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", mode == across and plan.swizzle > 1
         if bands:
             counts += [f"-(-{size} // ({extent} * SWIZZLE))", "SWIZZLE"]
         else:

@@ -52,7 +52,9 @@ def figures(plan: GemmPlan) -> tuple[Figure, ...]:
 def walk_of(plan: MultistagePlan) -> Walk:
     """How blocks walk the output's tiles: by a pair of numbers, or in bands by one."""
     tile = tuple(plan.tile[mode] for mode in plan.spec.output.shape)
-    return Walk(tile, plan.tile_order, swizzle=plan.swizzle, paired=plan.swizzle == 1)
+    if plan.batch is None:
+        return Walk(tile, plan.tile_order, swizzle=plan.swizzle, paired=plan.swizzle == 1)
+    return Walk(tile, (*plan.tile_order, plan.spec.output.shape.index(plan.batch)), swizzle=plan.swizzle)
 
 
 def _workspace(x: WorkspacePlan, found: Sequence[Access]) -> Figure:

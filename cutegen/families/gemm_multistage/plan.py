@@ -80,6 +80,7 @@ class MultistagePlan(PointwisePlan):
     m: str
     n: str
     k: str
+    batch: str | None  # the mode of the batch, of which a tile has one matrix
     a: StagedOperand
     b: StagedOperand
     stages: int
@@ -87,9 +88,14 @@ class MultistagePlan(PointwisePlan):
     k_tiles: int | None  # where k is fixed
     residue: bool  # K: residue_first
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
-    swizzle: int  # tiles of the other mode in a band; 1: the grid is two-dimensional, the raster's mode along x
-    largest: tuple[str, int] | None  # swizzle 1: size of the other mode that the grid can count; None if it is less
-    most_tiles: int | None  # swizzle > 1: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
+    swizzle: int  # tiles of the other mode in a band; 1 without a batch: the grid is two-dimensional, the raster's mode
+    # along x
+    largest: tuple[str, int] | None  # of such a grid: size of the other mode that it can count; None if it is less
+    most_tiles: int | None  # of others: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
+
+    def has_batch(self, tensor: Tensor) -> bool:
+        """Whether a tensor has a matrix for each one of a batch."""
+        return self.batch in tensor.shape
 
     @property
     def workspaces(self) -> tuple[WorkspacePlan, ...]:

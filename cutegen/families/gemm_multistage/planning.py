@@ -29,10 +29,11 @@ from cutegen.families.gemm_multistage import product as gemm
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Spec
 from cutegen.families.gemm_multistage.shared_memory import column_stride, smem_bytes, smem_elements
-from cutegen.families.gemm_multistage.tile_walk import largest_across, most_tiles, tile_order
+from cutegen.families.gemm_multistage.tile_walk import is_plane, largest_across, most_tiles, tile_of_batch, tile_order
 from cutegen.families.gemm_multistage.workspace import plan_workspaces
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
+from cutegen.ops.gemm import batch_of
 
 SLICE = 4  # values of an epilogue's slice, at least
 
@@ -52,12 +53,13 @@ def plan(spec: Spec) -> GemmPlan:
     return GemmPlan(
         spec=spec,
         threads=gemm.threads_of(schedule),
-        tile=schedule.tiler,
+        tile=tile_of_batch(spec, schedule.tiler),
         statements=statements,
         pointwise=_epilogue(spec, statements, tuple(mode for mode in (m, n) if mode in masked)),
         m=m,
         n=n,
         k=k,
+        batch=batch_of(spec.output),
         a=_operand(spec, a, "A", m, m in masked),
         b=_operand(spec, b, "B", n, n in masked),
         stages=schedule.pipeline.stages,
@@ -73,8 +75,8 @@ def plan(spec: Spec) -> GemmPlan:
         smem_fragment_n=_smem_profile(schedule, b, n, 1),
         tile_order=tile_order(spec),
         swizzle=swizzle,
-        largest=largest_across(spec) if swizzle == 1 else None,
-        most_tiles=most_tiles(spec) if swizzle > 1 else None,
+        largest=largest_across(spec) if is_plane(spec) else None,
+        most_tiles=None if is_plane(spec) else most_tiles(spec),
         row_first=spec.output.major == n,
         smem_bytes=smem_bytes(spec)[1],
     )

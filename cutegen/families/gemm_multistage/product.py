@@ -54,7 +54,7 @@ def product_of(spec: Spec) -> Product:
     product = spec.compute.matmul
     assert product is not None
     a, b = _as_read(spec, spec.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
-    return Product(a, b, a.shape[0], b.shape[0], a.shape[1])
+    return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
 
 
 def _as_read(spec: Spec, tensor: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def is_sound(spec: Spec) -> bool:
             return False
     tiler, product = schedule.tiler or {}, spec.compute.matmul
     assert product is not None
-    depth = tiler.get(spec.tensor(product.a).shape[1], LEAST_DEPTH)
+    depth = tiler.get(spec.tensor(product.a).shape[-1], LEAST_DEPTH)
     return max(tiler.values(), default=0) <= MAX_EXTENT and depth >= LEAST_DEPTH
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from cutegen.expressions.tree import Compute
+from cutegen.families.common.batches import without_batch
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, Scheduler
 from cutegen.language.computing import say
 from cutegen.language.context import Context
@@ -20,10 +21,19 @@ def check_schedule(
     modes, operands = check_names(ctx, schedule, tensors, compute)
     ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
     _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
+    batched = operands is not None and compute is not None and batch_of(tensors[compute.targets[0]]) is not None
+    for tensor in schedule.workspace if batched else ():
+        message = f"`{tensor}` goes through no workspace: a batch is multiplied as its matrices lie"
+        help = "leave `workspace` out, or pass a tensor that lies so and write its `major`"
+        ctx.say("CG203", message, "schedule", "workspace", tensor, key=True, help=help)
     for tensor, space in schedule.workspace.items():
         if tensor in tensors and space.major not in tensors[tensor].shape:
             where = ("schedule", "workspace", tensor, "major")
             ctx.unknown_mode(space.major, tensors[tensor].shape[:1], *where, key=False)
+
+
+BATCH_LOCALS = frozenset({"l_tile", "grid_l"})
+"""Variables of a kernel with a batch, which no scalar may be called."""
 
 
 class Named(Protocol):
@@ -47,20 +57,18 @@ def check_names(
     """Says which modes and tensors there are not; returns the modes m, n and k and the names of A and B, if known."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
+    batch = None
     if compute and compute.matmul:
         for product in compute.products[1:]:
             message = "kernels with this atom make one matrix product"
             say(ctx, "CG127", message, 0, product.place, "write `mma: {atom: wgmma}`, or a kernel for each product")
         operands = (compute.matmul.a, compute.matmul.b)
         output = tensors[compute.targets[0]]
-        if batch_of(output) is not None:
-            message = f"`{output.name}` has a batch, and kernels with this atom make one matrix product"
-            help = "write `mma: {atom: wgmma}` and `targets: [sm_90a]`, where A and B are of 16 bits or of 8"
-            ctx.say("CG130", message, "tensors", output.name, "shape", help=help)
-            return None, operands
-        modes = (*output.shape, tensors[operands[0]].shape[1])
-    ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
-    ctx.known_modes(schedule.predication, modes, "schedule", "predication")
+        batch = batch_of(output)
+        modes = (*output.shape[-2:], tensors[operands[0]].shape[-1])
+        _check_batch(ctx, batch, [tensors[name] for name in (*operands, output.name)])
+    ctx.known_modes(without_batch(ctx, batch, schedule.tiler, "tiler"), modes, "schedule", "tiler")
+    ctx.known_modes(without_batch(ctx, batch, schedule.predication, "predication"), modes, "schedule", "predication")
     for mode, predicate in schedule.predication.items():
         if modes and mode in modes[:2] and predicate == "residue_first":
             message = f"`residue_first` guards the mode that is summed over, `{modes[2]}`, not `{mode}`"
@@ -73,6 +81,20 @@ def check_names(
             ctx.unknown_tensor(tensor, tuple(tensors), "schedule", "copies")
     _only_operands(ctx, schedule.smem, tensors, operands, "smem", "shared memory")
     return modes, operands
+
+
+def _check_batch(ctx: Context, batch: str | None, moved: Iterable[Tensor]) -> None:
+    """Says what of a batch these kernels do not take: tensors that are contiguous along it, and names of its own."""
+    if batch is None:
+        return
+    for tensor in moved:
+        if tensor.major == batch:
+            message = f"`{tensor.name}` is contiguous along {batch}, the batch, and blocks move matrices"
+            help = f"write `major: {tensor.shape[-1]}`, or leave it out, and pass a tensor that lies so"
+            ctx.say("CG130", message, "tensors", tensor.name, "major", help=help)
+    for name in sorted(BATCH_LOCALS & set(ctx.data.get("scalars") or {})):
+        message = f"the scalar name `{name}` is the kernel's own"
+        ctx.say("CG113", message, "scalars", name, key=True, help="give the scalar another name")
 
 
 def _only_operands(

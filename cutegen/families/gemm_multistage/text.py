@@ -10,7 +10,13 @@ from cutegen.codegen.formatting import call, make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import pointwise_context
-from cutegen.families.gemm_multistage.grid_text import largest_text, limits, tile_constants, tile_context
+from cutegen.families.gemm_multistage.grid_text import (
+    coordinates_alone,
+    largest_text,
+    limits,
+    tile_constants,
+    tile_context,
+)
 from cutegen.families.gemm_multistage.load_text import ColumnText, column_text
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
@@ -64,8 +70,13 @@ def _copy_path(plan: GemmPlan) -> str:
 def _epilogue(plan: GemmPlan) -> dict[str, Any]:
     reshaped = ".reshape((SLICE,))" if plan.pointwise.reshape else ""
     one = " * one" if plan.pointwise.times_one else ""
+    product = f"acc[None, part].load(){reshaped}{one}"
     return pointwise_context(
-        plan, _copy_path(plan), accumulators={plan.b.tensor.name: f"acc[None, part].load(){reshaped}{one}"}
+        plan,
+        _copy_path(plan),
+        accumulators={plan.b.tensor.name: product},
+        modes=(plan.m, plan.n),
+        alone=coordinates_alone(plan),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from cutegen.families.common import raster
 from cutegen.families.gemm_multistage.plan import MultistagePlan
 from cutegen.language.model import KernelSpec
+from cutegen.ops.gemm import batch_of
 
 MAX_TILES = 2**31 - 1  # that 32 bits can number
 
@@ -15,6 +16,17 @@ MAX_TILES = 2**31 - 1  # that 32 bits can number
 def tile_order(spec: KernelSpec[Any]) -> tuple[int, int]:
     """The modes of the output by number: that along which consecutive blocks walk, then the other."""
     return raster.tile_order(spec, spec.schedule.scheduler.raster)
+
+
+def is_plane(spec: KernelSpec[Any]) -> bool:
+    """Whether blocks have a pair of numbers, one along each mode of the output; else one for all tiles."""
+    return spec.schedule.scheduler.swizzle == 1 and batch_of(spec.output) is None
+
+
+def tile_of_batch(spec: KernelSpec[Any], tile: Mapping[str, int]) -> Mapping[str, int]:
+    """The tile of a block with the mode of the batch, of which that has one matrix."""
+    batch = batch_of(spec.output)
+    return tile if batch is None else {batch: 1, **tile}
 
 
 def largest_across(spec: KernelSpec[Any]) -> tuple[str, int] | None:
@@ -34,12 +46,16 @@ def largest(plan: MultistagePlan) -> dict[str, int]:
 
 
 def banded_tiles(spec: KernelSpec[Any], sizes: Mapping[str, int]) -> int:
-    """Tiles of an output of those sizes, with the last band filled up: what the numbers of tiles stay below."""
+    """Tiles of an output of those sizes, with the last band filled up: what the numbers of tiles stay below.
+
+    Of a batch they are those of all matrices.
+    """
     swizzle: int = spec.schedule.scheduler.swizzle
     tiler: Mapping[str, int] = spec.schedule.tiler
     along, across = (spec.output.shape[i] for i in tile_order(spec))
     bands = -(-sizes[across] // (tiler[across] * swizzle))
-    return -(-sizes[along] // tiler[along]) * bands * swizzle
+    batch = batch_of(spec.output)
+    return -(-sizes[along] // tiler[along]) * bands * swizzle * (1 if batch is None else sizes[batch])
 
 
 def most_tiles(spec: KernelSpec[Any]) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cutegen import layouts
 from cutegen.families.gemm_multistage.product import product_of, tile_of
 from cutegen.families.gemm_multistage.schedule import Spec
+from cutegen.ops.gemm import batch_of
 
 if TYPE_CHECKING:
     from cutegen.tuning.schedules import Choice
@@ -41,7 +42,7 @@ def refinements(spec: Spec) -> Iterator[Choice]:
     for stages in STAGES:
         yield {("pipeline", "stages"): stages}
     for operand, mode in ((a, m), (b, n)):
-        if operand.major == k:
+        if operand.major == k and batch_of(spec.output) is None:
             yield {("workspace", operand.name): {"major": mode}}
     for name in schedule.workspace:
         yield {("workspace", name): {}}
@@ -49,7 +50,7 @@ def refinements(spec: Spec) -> Iterator[Choice]:
         depth = tile_of(schedule, k)
         for store in dict.fromkeys((depth - 1, depth - 2, depth - 3, depth // 2)):
             yield {("pipeline", "store"): max(0, store)}
-    for raster, swizzle in product(spec.output.shape, SWIZZLES):
+    for raster, swizzle in product(spec.output.shape[-2:], SWIZZLES):
         yield {("scheduler",): {"raster": raster, "swizzle": swizzle}}
 
 

@@ -7,6 +7,7 @@ from itertools import product
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
 from cutegen.dtypes import Dtype
+from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.gemm_warpspecialized.pictures import walk_of
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
@@ -40,8 +41,8 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
         else:
             yield _clipped(plan, mode)
     if plan.batch is not None:
-        yield _numbered(plan, plan.batch)
-    yield _walked(plan)
+        yield in_matrices(plan.spec.output, walk_of(plan))
+    yield _walked(plan) if plan.batch is None else walked_once(plan.spec.output, walk_of(plan))
     yield _summed(plan)
 
 
@@ -56,28 +57,19 @@ def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)
 
 
-def _numbered(plan: WarpspecializedPlan, batch: str) -> Claim:
-    """That no access goes beyond the matrices of a batch."""
-    text = f"{plan.spec.output.name}, {batch}: no predicate is needed"
-    because = (f"a tile has one matrix, and as many tiles are walked along {batch} as it has",)
-    return Claim("bounds", text, because, walk_of(plan).tile[0] == 1, ("tensors", plan.spec.output.name, "shape"))
-
-
 def _walked(plan: WarpspecializedPlan) -> Claim:
     """That the numbers of tiles are those of all of them once: tried for every width of the last band."""
-    walk, batched = walk_of(plan), plan.batch is not None
-    wrong, most, matrices = 0, 2 * plan.band + 1, 2 if batched else 1
+    walk = walk_of(plan)
+    wrong, most = 0, 2 * plan.band + 1
     for across in range(1, most + 1):
-        sizes = [0] * len(walk.tile)
-        for i, tiles in zip(walk.order, (3, across, *[matrices] * batched), strict=True):
+        sizes = [0, 0]
+        for i, tiles in zip(plan.tile_order, (3, across), strict=True):
             sizes[i] = tiles * walk.tile[i]
         over = walk.over(sizes)
         starts = product(*(range(0, size, extent) for size, extent in zip(sizes, walk.tile, strict=True)))
-        wrong += sorted(over.block(start)[0] for start in starts) != list(range(3 * across * matrices))
-    whose = f" of every matrix of {plan.batch}" if batched else ""
-    text = f"clusters take every tile{whose} once: their numbers, in bands, are all numbers below that of tiles"
-    tried = f", in {matrices} matrices" if batched else ""
-    because = (f"tried of 1 to {most} tiles across the raster{tried}, in bands of {plan.band}: wrong in {wrong}",)
+        wrong += sorted(over.block(start)[0] for start in starts) != list(range(3 * across))
+    text = "clusters take every tile once: their numbers, in bands, are all numbers below that of tiles"
+    because = (f"tried of 1 to {most} tiles across the raster, in bands of {plan.band}: wrong in {wrong}",)
     return Claim("coverage", text, because, wrong == 0, ("schedule", "scheduler"))
 
 

@@ -53,5 +53,5 @@ def refinements(spec: Spec) -> Iterator[Choice]:
         yield {("pipeline", "stages"): fewer}
     for columns in STORED:
         yield {("copies", spec.output.name): {"atom": "tma", "columns": columns}}
-    for raster, band in product(spec.output.shape, BANDS):
+    for raster, band in product(spec.output.shape[-2:], BANDS):
         yield {("scheduler",): {"raster": raster, "swizzle": band}}

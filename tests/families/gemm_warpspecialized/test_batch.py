@@ -123,16 +123,18 @@ MISTAKES = {
     ),
     "tiles of later matrices are numbered on": ("tile % (tiles_m * tiles_n)\n", "tile\n"),
     "the modes of B are those of its memory": ("mB.layout, mode=[1, 2, 0]", "mB.layout, mode=[0, 2, 1]"),
+}
+EPILOGUES = {
     "what the epilogue reads is of the first matrix": (f"mR, {PLACE}", f"mR, {PLACE}".replace("l_tile", "0")),
     "a row is of the first matrix": (f"mrow, {PLACE}", f"mrow, {PLACE}".replace("l_tile", "0")),
     "what broadcasts over the batch steps along it": (STRIDES.format(0), STRIDES.format(1)),
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", [*MISTAKES, *EPILOGUES])
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
-    old, new = MISTAKES[mistake]
-    module = made(RIGHT["what has the batch, and what has not"])
+    old, new = (MISTAKES | EPILOGUES)[mistake]
+    module = made(spec() if mistake in MISTAKES else RIGHT["what has the batch, and what has not"])
     assert module.text.count(old) == 1, module.text
     assert outcomes(module, tmp_path, module.text.replace(old, new))
 
@@ -170,6 +172,11 @@ def test_the_host_counts_the_tiles_of_a_matrix_and_then_of_all() -> None:
     text = made(spec()).text
     matrix = '-(-sizes["M"] // (BLK_M * CLUSTER_M)) * -(-sizes["N"] // (BLK_N * CLUSTER_N))'
     assert text.count("tiles <= MOST_TILES") == 2 and matrix in text and '* sizes["L"]' in text
+
+
+def test_tune_walks_along_the_modes_of_a_matrix() -> None:
+    tried = [choice["scheduler",] for choice in FAMILY.refinements(plan_of(spec()).spec) if ("scheduler",) in choice]
+    assert {walk["raster"] for walk in tried} == {"M", "N"}  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cutegen import layouts
 from cutegen.analysis.claims import Claim, compact, covered_once, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored
-from cutegen.families.gemm_multistage.claims import bounds, miscounted_copies
+from cutegen.families.gemm_multistage.claims import bounds, miscounted_copies, walked
 from cutegen.families.gemm_multistage.mma_sync.partitions import accumulator_layout, store_layout
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.partitions import tiled_copy
@@ -36,6 +36,7 @@ def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
     what = f"the threads of the epilogue take each element of the tile {modes} out of shared memory exactly once"
     path = ("schedule", "copies", plan.spec.output.name)
     yield covered_once(what, stored, shape, path, plan.threads, wrong)
+    yield from walked(plan)
     yield from bounds(plan, stored)
 
 

@@ -13,9 +13,10 @@ from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage.mma_sync import product as gemm
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import Spec
-from cutegen.families.gemm_multistage.tile_walk import largest_across, most_tiles, tile_order
+from cutegen.families.gemm_multistage.tile_walk import is_plane, largest_across, most_tiles, tile_of_batch, tile_order
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
+from cutegen.ops.gemm import batch_of
 
 SLICE = 32  # accumulators that the epilogue takes at a time, at most: their loads travel together
 HALF = 16  # bits of what ldmatrix moves to lanes in pairs, and can transpose
@@ -34,12 +35,13 @@ def plan(spec: Spec) -> MmaSyncPlan:
     return MmaSyncPlan(
         spec=spec,
         threads=gemm.threads_of(schedule),
-        tile=tile,
+        tile=tile_of_batch(spec, tile),
         statements=annotate(spec.compute, _types(spec), Dtype.f32),
         pointwise=_epilogue(spec, masked, store),
         m=m,
         n=n,
         k=k,
+        batch=batch_of(spec.output),
         a=first,
         b=second,
         stages=schedule.pipeline.stages,
@@ -48,8 +50,8 @@ def plan(spec: Spec) -> MmaSyncPlan:
         residue=schedule.predication[k] == "residue_first",
         tile_order=tile_order(spec),
         swizzle=swizzle,
-        largest=largest_across(spec) if swizzle == 1 else None,
-        most_tiles=most_tiles(spec) if swizzle > 1 else None,
+        largest=largest_across(spec) if is_plane(spec) else None,
+        most_tiles=None if is_plane(spec) else most_tiles(spec),
         smem_bytes=gemm.smem_bytes(spec),
         atoms=schedule.mma.atom_layout,
         instruction=(gemm.ROWS, gemm.COLUMNS, depth),
@@ -68,7 +70,7 @@ def _types(spec: Spec) -> dict[str, Dtype]:
 def _layouts(spec: Spec, tensor: Tensor, tile: tuple[int, int]) -> tuple[Layout, Layout]:
     """The threads that copy a tile, and the values of one access."""
     vector = gemm.vector_of(spec.schedule.copies[tensor.name], tensor)
-    found = gemm.copy_layouts(gemm.threads_of(spec.schedule), tile, vector, tensor.major == tensor.shape[1])
+    found = gemm.copy_layouts(gemm.threads_of(spec.schedule), tile, vector, tensor.major == tensor.shape[-1])
     assert found is not None
     return found
 

@@ -28,7 +28,7 @@ def product_of(spec: Spec) -> Product:
     product = spec.compute.matmul
     assert product is not None
     a, b = spec.tensor(product.a), spec.tensor(product.b)
-    return Product(a, b, a.shape[0], b.shape[0], a.shape[1])
+    return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
 
 
 def tile_of(schedule: MmaSyncSchedule, mode: str) -> int:
@@ -98,7 +98,7 @@ def widest_vector(spec: Spec, tensor: Tensor, tile: tuple[int, int]) -> int:
 
     `tile` has its extents along the tensor's modes. 0 where no access does.
     """
-    last = tensor.major == tensor.shape[1]
+    last = tensor.major == tensor.shape[-1]
     vector = min(aligned_elements(tensor), whole_accesses(spec, tensor.major))
     while vector and copy_layouts(threads_of(spec.schedule), tile, vector, last) is None:
         vector //= 2

@@ -9,7 +9,13 @@ from typing import Any
 from cutegen.codegen.formatting import call, make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.common.pointwise_text import pointwise_context
-from cutegen.families.gemm_multistage.grid_text import largest_text, limits, tile_constants, tile_context
+from cutegen.families.gemm_multistage.grid_text import (
+    coordinates_alone,
+    largest_text,
+    limits,
+    tile_constants,
+    tile_context,
+)
 from cutegen.families.gemm_multistage.load_text import LoadText, load_texts
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
@@ -74,7 +80,13 @@ def _copy_path(plan: MmaSyncPlan) -> str:
 
 def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
     product = "staged[None, part].load().reshape((SLICE,))"
-    return pointwise_context(plan, _copy_path(plan), accumulators={plan.b.tensor.name: product})
+    return pointwise_context(
+        plan,
+        _copy_path(plan),
+        accumulators={plan.b.tensor.name: product},
+        modes=(plan.m, plan.n),
+        alone=coordinates_alone(plan),
+    )
 
 
 def _context(plan: MmaSyncPlan) -> dict[str, Any]:

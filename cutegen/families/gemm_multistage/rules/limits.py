@@ -7,7 +7,7 @@ from cutegen.families.common.rules.candidates import several_in_tiler
 from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
 from cutegen.families.gemm_multistage import product as gemm
 from cutegen.families.gemm_multistage.schedule import Spec
-from cutegen.families.gemm_multistage.tile_walk import banded_tiles, tile_order
+from cutegen.families.gemm_multistage.tile_walk import banded_tiles, is_plane, tile_order
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import first_that_works
 
@@ -16,7 +16,7 @@ def grid(spec: Spec, say: Say) -> None:
     """Fixed sizes need no more tiles across the raster than a grid has blocks along y; in bands, than 31 bits count."""
     schedule, order = spec.schedule, tile_order(spec)
     assert schedule.scheduler.swizzle is not None
-    if schedule.scheduler.swizzle > 1:
+    if not is_plane(spec):
         if all(mode in spec.static for mode in spec.output.shape):
             _bands(spec, say)
         return
@@ -28,7 +28,8 @@ def _bands(spec: Spec, say: Say) -> None:
     found = banded_tiles(spec, spec.static)
     if found > MAX_COUNT:
         swizzle, mode = spec.schedule.scheduler.swizzle, spec.output.shape[tile_order(spec)[1]]
-        message = f"the fixed sizes make {found} tiles in bands of {swizzle}, and {MAX_COUNT} are the most"
+        bands = f" in bands of {swizzle}" if swizzle and swizzle > 1 else ""
+        message = f"the fixed sizes make {found} tiles{bands}, and {MAX_COUNT} are the most"
         say(message, "static", mode)
 
 

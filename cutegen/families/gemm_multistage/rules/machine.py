@@ -56,7 +56,7 @@ def small_grid(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
 
 
 def _smaller_tiles(spec: Spec, plan: GemmPlan) -> Iterator[Candidate]:
-    tile = {mode: plan.tile[mode] for mode in spec.output.shape}
+    tile = {mode: plan.tile[mode] for mode in (plan.m, plan.n)}
     while max(tile.values()) > 16:
         wide = max(tile, key=lambda mode: tile[mode])
         tile = {**tile, wide: tile[wide] // 2}

@@ -10,7 +10,7 @@ from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.product import PAIR, ROWS, accumulators, product_of, threads_of, tile_of
 from cutegen.families.gemm_multistage.mma_sync.schedule import Spec
-from cutegen.families.gemm_multistage.tile_walk import banded_tiles, tile_order
+from cutegen.families.gemm_multistage.tile_walk import banded_tiles, is_plane, tile_order
 from cutegen.lint.rule import Accesses, Candidate, Finding, Say
 from cutegen.lint.trial import first_that_works
 
@@ -21,10 +21,11 @@ def grid(spec: Spec, say: Say) -> None:
     """Fixed sizes need no more tiles across the raster than a grid has blocks along y; in bands, than 31 bits count."""
     swizzle, mode = spec.schedule.scheduler.swizzle, spec.output.shape[tile_order(spec)[1]]
     assert swizzle is not None
-    if swizzle == 1:
+    if is_plane(spec):
         grids.across(spec, say, mode, tile_of(spec.schedule, mode))
     elif all(x in spec.static for x in spec.output.shape) and (found := banded_tiles(spec, spec.static)) > MAX_COUNT:
-        message = f"the fixed sizes make {found} tiles in bands of {swizzle}, and {MAX_COUNT} are the most"
+        bands = f" in bands of {swizzle}" if swizzle > 1 else ""
+        message = f"the fixed sizes make {found} tiles{bands}, and {MAX_COUNT} are the most"
         say(message, "static", mode)
 
 
@@ -72,7 +73,7 @@ def small_grid(spec: Spec, plan: MmaSyncPlan, _: Accesses) -> Iterator[Finding]:
 
 
 def _smaller_tiles(spec: Spec, plan: MmaSyncPlan) -> Iterator[Candidate]:
-    tile = {mode: plan.tile[mode] for mode in spec.output.shape}
+    tile = {mode: plan.tile[mode] for mode in (plan.m, plan.n)}
     while max(tile.values()) > 2 * PAIR:
         wide = max(tile, key=lambda mode: tile[mode])
         tile = {**tile, wide: tile[wide] // 2}
