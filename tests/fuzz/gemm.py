@@ -23,22 +23,25 @@ def gemm(chance: Chance, small: bool) -> dict[str, Any]:
     kind = declare.dtype_of(chance, *FLOATS)
     out = chance.choice([kind, "f32", "f64"]) if chance.odds(0.4) else kind
     role = "inout" if chance.odds(0.2) else "out"
+    batch = [chance.choice(["L", "heads"])] if chance.odds(0.2) else []
+    shared = chance.choice(["A", "B", "", ""]) if batch else ""  # the operand that is the same in every product
     tensors = {
-        "A": declare.tensor(chance, [m, k], kind, small),
-        "B": declare.tensor(chance, [n, k], kind, small),
+        "A": declare.tensor(chance, [*batch * (shared != "A"), m, k], kind, small),
+        "B": declare.tensor(chance, [*batch * (shared != "B"), n, k], kind, small),
     }
     for name in chance.sample(["X", "bias", "W"], chance.choice([0, 0, 1, 2])):
         shape = chance.choice([[m, n], [n], [m]])
+        shape = [*batch, *shape] if batch and chance.odds(0.6) else shape
         tensors[name] = declare.tensor(chance, shape, declare.dtype_of(chance, *FLOATS), small)
-    tensors["C"] = declare.tensor(chance, [m, n], out, small, role=role)
+    tensors["C"] = declare.tensor(chance, [*batch, m, n], out, small, role=role)
     scalars = declare.scalars(chance, 2)
     document: dict[str, Any] = {"op": "gemm", "tensors": tensors} | ({"scalars": scalars} if scalars else {})
-    document["compute"] = _compute(chance, tensors, scalars, [m, n], small)
+    document["compute"] = _compute(chance, tensors, scalars, [*batch, m, n], small)
     schedule, promised = _schedule(chance, (m, n, k), tensors, small)
     if schedule and chance.odds(0.9):
         document["schedule"] = schedule
     document |= {key: value for key, value in promised.items() if value}
-    document |= declare.targets(chance, small) | declare.shapes(chance, [m, n, k], promised, small)
+    document |= declare.targets(chance, small) | declare.shapes(chance, [*batch, m, n, k], promised, small)
     if not small and chance.odds(0.1):
         document |= declare.expect(chance)
     if not small and chance.odds(0.15):
