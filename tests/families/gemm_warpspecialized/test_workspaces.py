@@ -8,6 +8,7 @@ import pytest
 from lint_kit import found_in
 
 from cutegen.codegen import Module, generate
+from cutegen.language.writer import write_spec
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -81,3 +82,11 @@ def test_what_is_promised_is_refused_elsewhere() -> None:
     assert [d.code for d in found_in(contradiction) if d.severity == "error"] == ["CG306"]
     meaningless = SPEC + "  copies: {C: {atom: universal, misaligned: workspace}}\n"
     assert [d.code for d in found_in(meaningless)] == ["CG203"]
+
+
+def test_what_is_read_of_a_workspace_is_read_in_pairs_whether_its_alignment_was_inferred_or_written() -> None:
+    module = made(SPEC + "divisible: {N: 8}\n")
+    assert "VECTOR = 2" in module.text and "partition_C(gC), VECTOR)" in module.text
+    written = made(write_spec(module.spec))
+    assert "align: 2" in write_spec(module.spec)
+    assert written.text.partition('"""')[2] == module.text.partition('"""')[2]
