@@ -50,11 +50,12 @@ def infer_cluster(spec: Spec, report: Report) -> Spec:
 def _has_few_tiles(spec: Spec) -> bool:
     """Whether sizes are fixed, tiles are at most half as many as multiprocessors, and each is a long sum."""
     product, fixed = product_of(spec), spec.static
+    batch = 1 if product.batch is None else fixed.get(product.batch, MAX_EXTENT)
     if any(mode not in fixed for mode in product.modes) or spec.schedule.warps.roles == "pingpong":
         return False
     m, n, k = (-(-fixed[mode] // tile_of(spec.schedule, mode)) for mode in product.modes)
     parted = tile_of(spec.schedule, product.n) % (2 * COLUMNS) == 0
-    return parted and 2 * m * n <= sum(GPCS) and k >= LONG
+    return parted and 2 * batch * m * n <= sum(GPCS) and k >= LONG
 
 
 def infer_scheduler(spec: Spec, report: Report) -> Spec:

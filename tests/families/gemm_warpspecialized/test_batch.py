@@ -13,7 +13,7 @@ from cutegen.codegen import Module, generate
 from cutegen.families.gemm_warpspecialized import FAMILY
 from cutegen.families.gemm_warpspecialized.pictures import figures
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import MOST_CLUSTERS
+from cutegen.language.writer import write_spec
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -99,6 +99,7 @@ RIGHT = {
         a=f"[L, M, K], {F8}",
         b=f"[L, N, K], {F8}",
     ),
+    "two blocks have parts of a sum": spec(schedule=f"{TILE}  cluster: {{M: 1, N: 1, K: 2}}\n", c="f32"),
     "a block for each tile": spec(schedule=f"{TILE}  scheduler: {{kind: grid}}\n"),
     "of sizes that are fixed": spec(end="static: {L: 2, M: 136}\n"),
 }
@@ -159,13 +160,19 @@ def test_the_walk_is_proved_to_take_every_tile_of_every_matrix_once(schedule: st
     assert walk.caption is not None and "1 of L x" in walk.caption and "of tile 0" not in walk.caption
 
 
-def test_blocks_are_those_of_all_matrices_as_far_as_a_grid_counts_them() -> None:
+def test_blocks_are_those_of_all_matrices() -> None:
     sizes = {"L": 70000, "M": 65, "N": 33, "K": 8}
     grid = plan_of(spec(schedule=TILE + "  scheduler: {kind: grid}\n  cluster: {M: 1, N: 1}\n"))
     assert FAMILY.blocks(grid, sizes | {"L": 5}) == 5 * 2 * 2
-    assert FAMILY.blocks(grid, sizes) == MOST_CLUSTERS
+    assert FAMILY.blocks(grid, sizes) == 70000 * 2 * 2 and "MOST_TILES = 2**29" in made(write_spec(grid.spec)).text
     persistent = plan_of(spec(schedule=TILE + "  scheduler: {blocks: 8}\n"))
     assert FAMILY.blocks(persistent, sizes) == 8 and FAMILY.blocks(persistent, sizes | {"L": 1, "M": 1}) == 4
+
+
+@pytest.mark.parametrize(("matrices", "parts"), [(2, 2), (64, 1)])
+def test_sums_are_parted_where_all_matrices_have_few_tiles(matrices: int, parts: int) -> None:
+    sizes = f"static: {{L: {matrices}, M: 256, N: 512, K: 8192}}\n"
+    assert plan_of(spec(schedule="", end=sizes)).split == parts
 
 
 def test_the_host_counts_the_tiles_of_a_matrix_and_then_of_all() -> None:
