@@ -36,7 +36,7 @@ def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
             if roles == "cooperative":
                 warps["consumers"] = min(2, m // 64)
             choices.append({("tiler",): {chosen.m: m, chosen.n: n}, ("warps",): warps})
-    own = specs[0].output.shape
+    own = specs[0].output.shape[-2:]
     for rows, columns in FEW_ROWS:
         mode = {"atom": "wgmma", "rows": own[1]}
         choices.append(

@@ -184,6 +184,8 @@ def test_the_host_counts_the_tiles_of_a_matrix_and_then_of_all() -> None:
 def test_tune_walks_along_the_modes_of_a_matrix() -> None:
     tried = [choice["scheduler",] for choice in FAMILY.refinements(plan_of(spec()).spec) if ("scheduler",) in choice]
     assert {walk["raster"] for walk in tried} == {"M", "N"}  # type: ignore[index]
+    for _, choices in FAMILY.axes([plan_of(spec()).spec]):
+        assert all("L" not in choice.get(("tiler",), {}) | choice.get(("cluster",), {}) for choice in choices)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
