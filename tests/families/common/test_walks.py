@@ -28,13 +28,16 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     extents = dict(plan.tile)
     if isinstance(plan, WarpspecializedPlan):
         extents |= dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+        extents |= {} if plan.batch is None else {plan.batch: 1}
     tiles = [-(-sizes[mode] // extents[mode]) for mode in modes]
     partition = getattr(plan, "partition", "")
     expected: dict[str, set[tuple[int, ...]]] = {}
     for place in range(prod(tiles)):
         if isinstance(plan, WarpspecializedPlan):
             back = slice(None, None, -1 if plan.exchanged else 1)
-            block, tile = str(place), _tile_coordinate(module(spec).text, plan.band)(place, *tiles[back])[back]
+            of_matrix = tiles[-2:][back]
+            m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *of_matrix)
+            block, tile = str(place), (*l_tile, *(m_tile, n_tile)[back])
         elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
             along, across = plan.tile_order
             band, inside = divmod(place, plan.swizzle * tiles[along])
