@@ -57,7 +57,7 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) 
     if case.blocks is not None:  # which walk all tiles in turn, and use every stage again on their way
         assert isinstance(module.plan, WarpspecializedPlan) and case.blocks == module.plan.cluster_size
         extents = zip((module.plan.m, module.plan.n), module.plan.cluster_tile, strict=True)
-        tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents)
+        tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents) * module.plan.batches(case.sizes)
         steps = -(-case.sizes[module.plan.k] // module.plan.tile[module.plan.k])
         assert tiles > module.plan.consumers // module.plan.groups and tiles * steps > (stages or 1)
         return
