@@ -261,6 +261,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_warpspecialized_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
     "gemm_warpspecialized_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
     "gemm_warpspecialized_schedule.mma.rows": [(HOPPER, "schedule.mma.rows", "K", REFUSED)],
+    "gemm_warpspecialized_schedule.mma.in_flight": [(HOPPER, "schedule.mma.in_flight", 0, TEXT)],
     "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
     "gemm_warpspecialized_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
     "gemm_warpspecialized_schedule.cluster": [

@@ -128,6 +128,13 @@ class WarpspecializedPlan(PointwisePlan):
         return self.cluster[0] * self.cluster[1] * self.split
 
     @property
+    def meets_late(self) -> bool:
+        """Whether blocks of a cluster need each other for nothing but their sums, once: they meet when these are made,
+        and a block that has got all has no more to do with the others.
+        """
+        return self.split > 1 and self.peers == 1 and self.blocks is None
+
+    @property
     def sent_bytes(self) -> int:
         """Bytes that the other blocks of a cluster along k send to one, of each tile."""
         sums = self.pointwise.values * self.products * WARPGROUP * self.consumers

@@ -63,15 +63,28 @@ def test_each_block_has_a_part_of_the_sum_and_stores_a_part_of_the_columns() -> 
     assert (plan.split, plan.cluster, plan.cluster_size, plan.own_columns) == (4, (1, 1), 4, 32)
     assert plan.pointwise.values == 64 * 32 // 128
     assert plan.sent_bytes == 3 * 128 * 32 * 4
-    assert plan.blocks == 120  # 30 clusters of 4 run at once
+    assert plan.blocks is None  # few tiles, one for each cluster
     assert all(claim.holds for claim in FAMILY.claims(plan))
+
+
+def test_persistent_blocks_are_clusters_that_run_at_once() -> None:
+    text = "  tiler: {{M: 128, N: 128, K: 64}}\n  cluster: {{M: 1, K: {}}}\n  scheduler: {{kind: persistent}}\n"
+    assert [plan_of(spec(text.format(k))).blocks for k in (1, 2, 4, 8)] == [132, 132, 120, 120]
 
 
 def test_what_others_send_takes_shared_memory_from_stages() -> None:
     whole, parts = (plan_of(spec(f"  tiler: {{M: 128, N: 256, K: 64}}\n  cluster: {{M: 1, K: {k}}}\n")) for k in (1, 2))
-    assert (whole.stages, parts.stages) == (4, 2)
-    # Of two stages one is multiplied, and is to be loaded again before the other has come
-    assert (whole.in_flight, parts.in_flight) == (1, 0)
+    assert (whole.stages, parts.stages) == (4, 3)
+
+
+@pytest.mark.parametrize(("stages", "in_flight"), [(1, 0), (2, 0), (3, 1)])
+def test_of_few_stages_one_is_loaded_again_as_soon_as_it_has_been_multiplied(
+    stages: int, in_flight: int, tmp_path: Path
+) -> None:
+    module = made(spec(f"  tiler: {{M: 64, N: 32, K: 32}}\n  pipeline: {{stages: {stages}}}\n"))
+    plan = module.plan
+    assert isinstance(plan, WarpspecializedPlan) and plan.in_flight == in_flight
+    assert outcomes(module, (sizes(130, 40, 200),), tmp_path) == []
 
 
 def test_a_block_may_have_nothing_to_sum_where_there_are_fewer_tiles_than_blocks() -> None:
@@ -93,7 +106,7 @@ def test_a_wrong_split_is_not_proved(change: dict[str, object]) -> None:
         ("  cluster: {K: 2}\n  warps: {roles: pingpong}\n", "CG307", "roles: cooperative"),
         ("  cluster: {M: 2, N: 2, K: 4}\n", "CG307", "write `N: 1`"),
         ("  cluster: {K: 9}\n", "CG105", ""),
-        ("  cluster: {K: 2}\n  scheduler: {blocks: 131}\n", "CG307", "blocks: 130"),
+        ("  cluster: {K: 2}\n  scheduler: {kind: persistent, blocks: 131}\n", "CG307", "blocks: 130"),
         ("  tiler: {N: 40}\n  cluster: {K: 2}\n", "CG302", "write `N: 48`"),
         ("  tiler: {N: 32}\n  cluster: {K: 4}\n  copies: {C: {atom: tma}}\n", "CG308", "write `N: 64`"),
     ],
@@ -154,7 +167,7 @@ MISTAKES = {
     "a part is a tile short": ("k_tiles * (share + 1) // CLUSTER_K - k_first", "k_tiles // CLUSTER_K"),
     "one sends its own columns": ("(other, 0, 0)", "(CLUSTER_K - 1 - other, 0, 0)"),
     "one keeps what is another's": ("if other == share:", "if other != share:"),
-    "a part is not added": ("vector.load() + sums[None, tidx - 128, i, place].load()", "vector.load()"),
+    "a part is not added": ("vector.load() + sums[None, thr, i, place, group].load()", "vector.load()"),
     "a part is added before it came": ("            cute.arch.mbarrier_wait(sent, turn)\n", ""),
     "fewer bytes are expected": ("expect_tx(sent, SENT_BYTES)", "expect_tx(sent, SENT_BYTES // 2)"),
     "what was sent is overwritten before it is read": (SEND, ""),
@@ -170,8 +183,8 @@ MISTAKES = {
     ),
     "both store the same columns": ("n_tile = n_tile * CLUSTER_K + share", "n_tile = n_tile * CLUSTER_K"),
     "threads of two warpgroups share a place": (
-        "sums[None, tidx - 128, i, place].iterator",
-        "sums[None, thr, i, place].iterator",
+        "sums[None, thr, i, place, group].iterator",
+        "sums[None, thr, i, place, 0].iterator",
     ),
     "a block ends before the other has read": ("    cute.arch.cluster_arrive()\n    cute.arch.cluster_wait()\n", ""),
 }
@@ -180,9 +193,34 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
-    module = made(spec("  tiler: {M: 128, N: 32, K: 32}\n  cluster: {K: 2}\n"))
+    module = made(spec("  tiler: {M: 128, N: 32, K: 32}\n  cluster: {K: 2}\n  scheduler: {kind: persistent}\n"))
     assert module.text.count(old) == 1, module.text
     cases = (sizes(200, 72, 200, blocks=2),)
+    assert outcomes(module, cases, tmp_path, module.text.replace(old, new))
+
+
+PLACES = "sums.iterator, sC_layout.inner"
+FREE = "                cute.arch.barrier(barrier_id=3 + group, number_of_threads=128)\n                for part in"
+SHARED = {
+    "the output passes where the other warpgroup's sums are": (
+        "buffer = group * BUFFERS",
+        "buffer = (1 - group) * BUFFERS",
+    ),
+    "the output passes where others still add": (FREE, "                for part in"),
+    "a block sends before the other has barriers": ("            cute.arch.cluster_wait()\n", ""),
+}
+
+
+@pytest.mark.parametrize("mistake", SHARED)
+def test_buffers_of_the_output_lie_where_sums_were(mistake: str, tmp_path: Path) -> None:
+    old, new = SHARED[mistake]
+    module = made(spec("  tiler: {M: 128, N: 64, K: 32}\n  cluster: {K: 2}\n"))
+    plan = module.plan
+    assert isinstance(plan, WarpspecializedPlan) and plan.shares_buffers and PLACES in module.text
+    assert plan.columns * plan.buffers * 64 * 4 * plan.consumers == plan.sent_bytes
+    cases = (sizes(200, 72, 200),)
+    assert outcomes(module, cases, tmp_path) == []
+    assert module.text.count(old) == 1
     assert outcomes(module, cases, tmp_path, module.text.replace(old, new))
 
 
