@@ -42,10 +42,10 @@ class Bench:
     device: str
     l2_bytes: int
     limits: Limits | None
-    gpu: str = ""
     imported: Callable[[str], Callable[..., Any]] = field(
         default_factory=lambda: functools.cache(contenders.imported), compare=False
     )
+    gpu: str = ""
 
 
 class Refused(Exception):
