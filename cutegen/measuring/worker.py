@@ -64,7 +64,7 @@ class Worker:
         request, kernel = job.request, job.request.plan.spec.kernel
         self._limits(job)
         machine = self.machine
-        bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, machine.gpu)
+        bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, gpu=machine.gpu)
         self.tell("running", kernel)
         try:
             module = load_module(request.module)
