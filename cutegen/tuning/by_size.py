@@ -79,6 +79,23 @@ def groups_of(shapes: Shapes, mode: str) -> dict[int, Shapes]:
     return found
 
 
+def check_cases(condition: str, mode: str, sheet: Sheet, name: str) -> None:
+    """Raises NoCases where no schedule of cases by a condition on a mode can be written, or it makes no kernel."""
+    own = sheet.schedule
+    try:
+        _generated(sheet.with_cases([({mode: condition}, own), ({}, own)]), name)
+    except EditError as error:
+        raise NoCases(f"a schedule of cases cannot be written: {error}") from None
+    except SpecError as error:
+        worst = next(d for d in error.diagnostics if d.severity == "error")
+        raise NoCases(f"with cases by {mode} the spec makes no kernel: {worst.code}: {worst.message}") from None
+
+
+def _generated(text: str, name: str) -> None:
+    """Generates the modules of a spec's text, whatever its line ends are. Raises SpecError where it has errors."""
+    generate(text.replace("\r\n", "\n").replace("\r", "\n"), name)
+
+
 def search_by(mode: str, shapes: Shapes, sheet: Sheet, name: str, search: Search) -> BySize:
     """Searches at every size of a mode, and writes the winners into the spec as cases.
 
@@ -122,8 +139,9 @@ def _written(told: BySize, sheet: Sheet, name: str) -> tuple[str | None, tuple[s
             for i, group in enumerate(groups)
         ]
         text = sheet.with_cases(cases)
-        generate(text.replace("\r\n", "\n").replace("\r", "\n"), name)
-        taken = ("`tune` is for a spec with one schedule, and was taken out",) if "tune" in sheet.data else ()
+        _generated(text, name)
+        taken: tuple[str, ...] = ("comments within `schedule` are gone",) if sheet.has_comments else ()
+        taken += ("`tune` is for a spec with one schedule, and was taken out",) * ("tune" in sheet.data)
     except EditError as error:
         return None, (f"the cases cannot be written: {error}",)
     except SpecError as error:

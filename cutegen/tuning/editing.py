@@ -59,6 +59,13 @@ class Sheet:
         schedule: Mapping[str, Any] = self.data.get("schedule", {})
         return schedule
 
+    @property
+    def has_comments(self) -> bool:
+        """Whether there are comments between the lines of the schedule, which cases are written in place of."""
+        entry = self._root.entry("schedule") if isinstance(self._root, MapPiece) else None
+        written = "" if entry is None else self._body[entry[0].start : entry[1].end]
+        return re.search(r"(^|\s)#", written) is not None
+
     def with_schedule(self, schedule: Mapping[str, Any]) -> str:
         """The text with another schedule, which is plain data. Values that stay the same stay as they are written.
 

@@ -20,7 +20,7 @@ from cutegen.measuring.shapes import parse_sizes, shapes_of
 from cutegen.project.selection import SpecFile
 from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
-from cutegen.tuning.by_size import BySize, groups_of, search_by
+from cutegen.tuning.by_size import BySize, check_cases, groups_of, search_by
 from cutegen.tuning.editing import Sheet
 from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import FOLDER, Log
@@ -64,9 +64,10 @@ class Prepared:
     def run_by(self, mode: str, log_file: Path, fresh: bool, progress: Progress) -> BySize:
         """Runs a search for each size that the shapes have of a mode, and makes cases of the winners.
 
-        Raises NoCases where they have one size only, and OSError as `run` does.
+        Raises NoCases where they have one size only or the spec takes no cases, and OSError as `run` does.
         """
-        groups_of(self.shapes, mode)
+        least = min(groups_of(self.shapes, mode))
+        check_cases(f"<= {least}", mode, self.sheet, self.source.name)
         with self._opened(log_file, fresh) as log, closing_all(make_timers()) as timers:
 
             def search(shapes: Mapping[str, tuple[Shape, ...]], also: Sequence[Mapping[str, Any]]) -> Result:

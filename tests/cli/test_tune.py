@@ -15,6 +15,7 @@ from tuning_kit import TUNED, VARIANTS, StandInGpu
 from cutegen.cli import cli
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Job, Outcome
+from cutegen.language.document import parse_documents, plain
 from cutegen.tuning import flow
 from cutegen.tuning.model import Trouble
 from cutegen.tuning.output import SHOWN
@@ -275,6 +276,22 @@ def test_cases_have_a_winner_for_each_size(spec: Path, gpu: Callable[..., StandI
     assert "M <= 64" in done.stdout and "all else" in done.stdout and "512, 2048" in done.stdout
     again = tune("--cases", "M", *SIZES)
     assert again.exit_code == 2 and "several cases" in again.stderr
+
+
+def test_a_spec_that_takes_no_cases_is_refused_before_anything_is_timed(
+    spec: Path, gpu: Callable[..., StandInGpu]
+) -> None:
+    stand_in = gpu(by_rows)
+    spec.write_text(json.dumps(plain(parse_documents(TUNED)[0][0])))
+    done = tune("--cases", "M", *SIZES)
+    assert done.exit_code == 2 and "cannot be written" in done.stderr and not stand_in.batches
+
+
+def test_comments_that_go_with_the_old_schedule_are_told(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+    gpu(by_rows)
+    spec.write_text(spec.read_text().replace("schedule:\n", "schedule:\n  # as measured\n"))
+    done = tune("--cases", "M", *SIZES)
+    assert done.exit_code == 0 and "comments within `schedule` are gone" in done.stderr
 
 
 def test_one_winner_at_all_sizes_is_no_case(spec: Path, gpu: Callable[..., StandInGpu]) -> None:

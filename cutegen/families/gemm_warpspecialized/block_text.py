@@ -35,7 +35,7 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "vector": "product * (VALUES // 4) + i" if several else "i",
         "readers": f"(CLUSTER_K - 1) * {warps}",
         "to": ranks.format("other"),
-        "from": ranks.format("thr % 32"),
+        "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
         "reused": plan.blocks is not None,
         "outer_width": WIDTH - 12,
         "width": WIDTH - (20 if several else 16),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.families.gemm_warpspecialized.product import (
-    COLUMNS,
+    GRANULE,
     MAX_EXTENT,
     exchanged,
     product_of,
@@ -54,16 +54,24 @@ def _has_few_tiles(spec: Spec) -> bool:
     if any(mode not in fixed for mode in product.modes) or spec.schedule.warps.roles == "pingpong":
         return False
     m, n, k = (-(-fixed[mode] // tile_of(spec.schedule, mode)) for mode in product.modes)
-    parted = tile_of(spec.schedule, product.n) % (2 * COLUMNS) == 0
-    return parted and 2 * batch * m * n <= sum(GPCS) and k >= LONG
+    own, copies = tile_of(spec.schedule, product.n) // 2, spec.schedule.copies
+    pieces = [copies[t.name].columns or GRANULE for t in spec.outputs if t.name in copies]
+    parted = tile_of(spec.schedule, product.n) % (2 * GRANULE) == 0 and all(own % piece == 0 for piece in pieces)
+    # What is written of stages and of blocks is of tiles that blocks have alone
+    alone = spec.schedule.pipeline.stages is not None or spec.schedule.scheduler.blocks is not None
+    return parted and not alone and 2 * batch * m * n <= sum(GPCS) and k >= LONG
 
 
 def infer_scheduler(spec: Spec, report: Report) -> Spec:
     walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
     if walk.kind is None:
-        few = split_of(spec) > 1
+        few = split_of(spec) > 1 and walk.blocks is None
         walk = replace(walk, kind="grid" if few else "persistent")
-        why = "there are few tiles, one for each cluster" if few else "loads of the next tile are under way"
+        why = (
+            f"blocks along {product_of(spec).k} are for few tiles, one for each cluster"
+            if few
+            else "loads of the next tile are under way"
+        )
         report.infer(why + " while one is stored" * (not few), *where, "kind")
     if walk.raster is None:
         walk = replace(walk, raster=product_of(spec).m)

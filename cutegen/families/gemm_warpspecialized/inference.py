@@ -190,7 +190,7 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         most = most // GRANULE * GRANULE or most
         columns = spec.static.get(product.n, FEW_COLUMNS if few else most)
         unit = split_of(spec) * (GRANULE if columns > COLUMNS else COLUMNS)
-        tiler[product.n] = min(most, -(-columns // unit) * unit)
+        tiler[product.n] = min(most // unit * unit or most, -(-columns // unit) * unit)
         whose = f", of {len(product.b)} products" * (len(product.b) > 1)
         full = most * len(product.b) == MOST_COLUMNS
         why = f"as many columns as one wgmma has{whose}" if full else f"as registers hold accumulators{whose}"

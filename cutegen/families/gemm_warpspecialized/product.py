@@ -16,6 +16,8 @@ from cutegen.planning.promises import fitting_elements, known_divisor
 
 ROWS = 64  # of one wgmma
 WARPGROUP = 128  # threads
+SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand
+MOST_STAGES = 16  # buffers that a schedule can name
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows
@@ -190,7 +192,11 @@ def smem_bytes(spec: Spec) -> int:
     outputs, barriers = 0 if shares_buffers(spec) else output_bytes(spec), 0
     if split_of(spec) > 1:
         barriers = 1 if spec.schedule.scheduler.kind == "grid" else 2
-    return stages * (stage_bytes(spec) + 2 * MBARRIER) + outputs + sent_bytes(spec) + barriers * MBARRIER
+    depth, total = tile_of(spec.schedule, product_of(spec).k), 0
+    for several, mode in ((product_of(spec).a, product_of(spec).m), (product_of(spec).b, product_of(spec).n)):
+        total += len(several) * tile_of(spec.schedule, mode) * depth * several[0].dtype.bytes * stages
+        total += -total % SWIZZLED
+    return total + stages * 2 * MBARRIER + outputs + sent_bytes(spec) + barriers * MBARRIER
 
 
 def sent_bytes(spec: Spec) -> int:
@@ -208,7 +214,8 @@ def shared_buffers(spec: Spec) -> int | None:
     if split_of(spec) == 1 or len(through) != 1 or spec.schedule.scheduler.kind != "grid":
         return None
     piece = piece_bytes(spec, through[0])
-    return sent_bytes(spec) // consumers // piece if piece and sent_bytes(spec) // consumers % piece == 0 else None
+    sent = sent_bytes(spec) // consumers
+    return sent // piece if piece and sent % piece == 0 and sent // piece <= MOST_STAGES else None
 
 
 def shares_buffers(spec: Spec) -> bool:

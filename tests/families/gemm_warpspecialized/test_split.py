@@ -108,11 +108,16 @@ def test_a_wrong_split_is_not_proved(change: dict[str, object]) -> None:
         ("  cluster: {K: 9}\n", "CG105", ""),
         ("  cluster: {K: 2}\n  scheduler: {kind: persistent, blocks: 131}\n", "CG307", "blocks: 130"),
         ("  tiler: {N: 40}\n  cluster: {K: 2}\n", "CG302", "write `N: 48`"),
+        ("  tiler: {N: 256}\n  cluster: {K: 3}\n", "CG302", "write `N: 240`"),
+        ("  pipeline: {stages: 1}\n  mma: {atom: wgmma, in_flight: 1}\n", "CG309", "in_flight: 0"),
+        ("  cluster: {M: 1}\n  scheduler: {blocks: 70000}\n", "CG307", "kind: grid"),
         ("  tiler: {N: 32}\n  cluster: {K: 4}\n  copies: {C: {atom: tma}}\n", "CG308", "write `N: 64`"),
     ],
 )
 def test_what_is_refused(schedule: str, code: str, help: str) -> None:
-    found = [d for d in found_in(spec(schedule)) if d.severity == "error"]
+    text = spec(schedule)
+    text = text.replace("  mma: {atom: wgmma}\n", "", 1) if "mma" in schedule else text
+    found = [d for d in found_in(text) if d.severity == "error"]
     assert [d.code for d in found] == [code] and help in (found[0].help or ""), found
 
 
@@ -231,3 +236,27 @@ def test_two_blocks_have_a_tile_together_where_sizes_say_that_tiles_are_few() ->
     many = plan_of(spec("", static="static: {M: 4096, N: 4096, K: 8192}\n"))
     assert (many.cluster, many.split) == ((2, 1), 1)
     assert plan_of(spec("  warps: {roles: pingpong}\n", static=whole % 8192)).split == 1
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "  scheduler: {blocks: 132}\n",
+        "  tiler: {N: 64}\n  copies: {C: {columns: 64}}\n",
+        "  tiler: {N: 48}\n  copies: {C: {atom: tma}}\n",
+        "  tiler: {M: 128, N: 256, K: 64}\n  pipeline: {stages: 3}\n",
+    ],
+)
+def test_what_is_written_of_whole_tiles_is_not_parted(schedule: str) -> None:
+    assert plan_of(spec(schedule, static="static: {M: 512, N: 512, K: 8192}\n")).split == 1
+
+
+def test_blocks_that_are_written_walk_tiles_in_clusters() -> None:
+    plan = plan_of(spec("  cluster: {K: 2}\n  scheduler: {blocks: 64}\n"))
+    assert (plan.split, plan.blocks) == (2, 64)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6, 7, 8])
+def test_any_number_of_blocks_along_k_has_a_tile(k: int) -> None:
+    plan = plan_of(spec(f"  cluster: {{K: {k}}}\n"))
+    assert plan.tile["N"] % (8 * k) == 0 and plan.smem_bytes <= 232448 and plan.buffers <= 16

@@ -16,4 +16,5 @@ RULES: tuple[Rule, ...] = (
     Rule("CG306", operands.mapped, basic=True),
     Rule("CG307", clusters.sized, basic=True),
     Rule("CG308", outputs.passed, basic=True),
+    Rule("CG309", tiles.in_flight),
 )

@@ -56,7 +56,8 @@ def made(spec: Spec, say: Say) -> None:
         )
     several, split = len(product.b), split_of(spec)
     if columns is not None and columns % COLUMNS == 0 and columns % (COLUMNS * split):
-        near = -(-columns // (COLUMNS * split)) * COLUMNS * split
+        least = COLUMNS * split
+        near = min(-(-columns // least), MOST_COLUMNS // several // least) * least
         say(
             f"the tile has {columns} columns, of which each of {split} blocks of a cluster stores a part: multiples of "
             f"{COLUMNS} each",
@@ -140,6 +141,17 @@ def shared_memory(spec: Spec, say: Say) -> None:
     )
     notes = (f"{outputs} of them for outputs on their way",) if outputs else ()
     say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
+
+
+def in_flight(spec: Spec, say: Say) -> None:
+    """A stage is free while the products of the one before it are under way: of one stage none would ever be."""
+    k, fixed = product_of(spec).k, spec.static
+    tiles = -(-fixed[k] // (tile_of(spec.schedule, k) * split_of(spec))) if k in fixed else 2
+    if spec.schedule.mma.in_flight and spec.schedule.pipeline.stages == 1 and tiles > 1:
+        message = (
+            "the products of the only stage are waited for when the next tile has come, which has no stage to come to"
+        )
+        say(message, "schedule", "mma", "in_flight", help="write `in_flight: 0`, or `stages: 2`")
 
 
 def registers(spec: Spec, say: Say) -> None:
