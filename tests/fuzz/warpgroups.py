@@ -83,6 +83,7 @@ def _schedule(
     tile[columns] = chance.choice([8, 16, 24, 32, 48] if small else [8, 16, 40, 64, 96, 128, 192, 256])
     tile[k] = chance.choice([32, 64, 16] if not kind.startswith("f8") else [32, 64, 128])
     mma: dict[str, Any] = {"atom": "wgmma"} | ({"rows": rows} if exchanged or chance.odds(0.1) else {})
+    mma |= {"in_flight": chance.choice([0, 1])} if chance.odds(0.2) else {}
     schedule: dict[str, Any] = {"mma": mma, "tiler": tile if small or chance.odds(0.6) else chance.some(tile)}
     warps: dict[str, Any] = {"roles": roles} if roles else {}
     if chance.odds(0.5) or small:

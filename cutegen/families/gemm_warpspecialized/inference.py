@@ -113,6 +113,9 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
                 why, width = f"tensor maps take multiples of {ALIGN} bytes", ALIGN
             tensor = replace(tensor, align=min(ALIGN, width * tensor.dtype.bytes))
             report.infer(why, "tensors", tensor.name, "align")
+        elif mapped and own.misaligned == "workspace" and tensor.align > tensor.dtype.bytes:
+            tensor = replace(tensor, align=tensor.dtype.bytes)
+            report.infer("any tensor is taken: one that stands elsewhere is copied", "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
 

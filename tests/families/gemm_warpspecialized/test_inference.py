@@ -186,6 +186,9 @@ def test_only_what_tensor_maps_read_must_stand_at_16_bytes() -> None:
     assert alignments("") == [2, 2, 2]  # what stands elsewhere is copied
     assert alignments(f"  copies: {{{refused}, C: {{misaligned: refuse}}}}\n") == [16, 16, 16]
     assert alignments(direct) == [16, 16, 2]
+    # A promise of less than tensor maps take is none: what stands elsewhere is copied all the same
+    weak = HEAD.replace("major: K}", "major: K, align: 8}", 1)
+    assert [t.align for t in planned(weak)[0].spec.tensors] == [2, 2, 2]
     assert alignments(direct + "divisible: {N: 2}\n") == [16, 16, 4]
 
 
