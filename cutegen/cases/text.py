@@ -95,6 +95,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         padded=padded,
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
+        nvgpu_path="schedule",
         nvgpu=tuple(
             sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
         ),

@@ -85,6 +85,7 @@ class KernelParts:
     padded: Mapping[str, Padding] = field(default_factory=dict)  # by the name of the tensor
     documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
     nvgpu: tuple[str, ...] = ()  # names that the module imports from `cutlass.cute.nvgpu`, in the order of its linter
+    nvgpu_path: str = "schedule.copies"  # the key of the spec that asks for these
     chosen_by_target: tuple[str, str] | None = (
         None  # a parameter of `launch` with its type, and what it gets when it is
     )

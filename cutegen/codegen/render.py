@@ -89,6 +89,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "output": spec.output,
         "O": spec.output.name,
         "nvgpu": parts.nvgpu,
+        "nvgpu_path": parts.nvgpu_path,
         "constants": parts.constants,
         "kernel_template": f"{spec.family.name}/{parts.template}",
         "kernel_parameters": parameters,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,8 @@ def test_the_lines_of_the_header_count(kernel: str) -> None:
     module = MODULES[kernel]
     lines = module.text.split("\n")
     constants = [r for r in module.regions if r.name.isupper() and r.first_line == r.last_line]
-    assert {"TARGETS", "THREADS", "VALUES"} <= {r.name for r in constants}
+    # Those of cases have numbers
+    assert {"TARGETS", "THREADS", "VALUES"} <= {re.sub(r"_\d+$", "", r.name) for r in constants}
     for region in constants:
         assert lines[region.first_line - 1].startswith(f"{region.name} = ")
 
@@ -466,7 +468,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.warps.consumers", 1, TILE | {"schedule.copies.C", "schedule.mma"}),
     (WARPSPECIALIZED, "schedule.warps.registers.consumer", 224, set()),
     (WARPSPECIALIZED, "schedule.smem.A.swizzle", 64, {"schedule.copies.A"}),
-    (WARPSPECIALIZED, "schedule.pipeline.stages", 3, set()),
+    (WARPSPECIALIZED, "schedule.pipeline.stages", 3, {"schedule.mma"}),  # of two one is loaded again at once
     (WARPSPECIALIZED, "schedule.mma.rows", "N", EXCHANGED),
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),

@@ -133,7 +133,7 @@ def full_sizes(plan: Plan, fills: WorkspacePlan | None = None) -> dict[str, int]
     spec = plan.spec
     if isinstance(plan, ProbePlan):
         return dict(spec.static)
-    sizes = dict(plan.tile)
+    sizes = dict.fromkeys(spec.output.shape, 1) | dict(plan.tile)  # of a batch, which has no tile, one matrix
     if isinstance(plan, ElementwisePlan) and plan.partition == "inner":
         left = plan.threads
         for i in plan.tile_order:
