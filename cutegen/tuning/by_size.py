@@ -30,10 +30,9 @@ class OfSize:
     chosen: Candidate
 
     @property
-    def us(self) -> Mapping[str, float]:
-        """Microseconds of the chosen candidate, by kernel and shape."""
-        scores = {candidate.number: score.us for candidate, score in self.result.ranking}
-        return scores.get(self.chosen.number, self.result.incumbent_us)
+    def ratio(self) -> float:
+        """The chosen candidate's time over that of the spec as it is."""
+        return next((score.ratio for one, score in self.result.ranking if one.number == self.chosen.number), 1.0)
 
 
 @dataclass(frozen=True)

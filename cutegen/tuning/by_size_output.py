@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cutegen.tuning import output
-from cutegen.tuning.by_size import BySize, OfSize
+from cutegen.tuning.by_size import BySize
 from cutegen.tuning.search import changes_text
 
 COLUMNS = ("case", "sizes", "time", "schedule")
@@ -19,7 +19,7 @@ def rows(told: BySize) -> list[list[str]]:
     for number, case in enumerate(cases):
         condition = f"{told.mode} <= {case[-1].size}" if number < len(cases) - 1 else "all else"
         sizes = ", ".join(str(one.size) for one in case)
-        times = ", ".join(f"{_ratio(one):.3f}" for one in case)
+        times = ", ".join(f"{one.ratio:.3f}" for one in case)
         chosen = case[0]
         text = changes_text(chosen.result.incumbent, chosen.chosen) if chosen.chosen.number else "the spec as it is"
         found.append([condition if len(cases) > 1 else "all", sizes, times, text])
@@ -38,8 +38,3 @@ def as_json(told: BySize) -> Mapping[str, Any]:
     ]
     searches = [{"size": one.size, **output.as_json(one.result)} for one in told.found]
     return {"mode": told.mode, "cases": cases, "searches": searches, "notices": list(told.notices)}
-
-
-def _ratio(one: OfSize) -> float:
-    """The chosen candidate's time over that of the spec as it is."""
-    return next((s.ratio for c, s in one.result.ranking if c.number == one.chosen.number), 1.0)

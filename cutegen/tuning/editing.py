@@ -74,11 +74,7 @@ class Sheet:
         wanted = {key: value for key, value in self.data.items() if key != "schedule"}
         if schedule:
             wanted["schedule"] = schedule
-        edited = apply_edits(self._body, self._editor.edits(self._root, self.data, wanted))
-        at = self._document
-        if not same_value(_data(edited), [*self._data[:at], wanted, *self._data[at + 1 :]]):
-            raise EditError("the edited text would say something else")
-        return self._mark + edited
+        return self._edited(self._editor.edits(self._root, self.data, wanted), wanted)
 
     def with_cases(self, cases: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
         """The text with a schedule of cases: what each is `for`, which says nothing of the rest, and its schedule.
@@ -88,7 +84,11 @@ class Sheet:
         """
         listed = [({"for": dict(conditions)} if conditions else {}) | dict(own) for conditions, own in cases]
         wanted = {key: value for key, value in self.data.items() if key != "tune"} | {"schedule": listed}
-        edited = apply_edits(self._body, list(self._editor.cases(self._root, listed)))
+        return self._edited(list(self._editor.cases(self._root, listed)), wanted)
+
+    def _edited(self, edits: Sequence[Edit], wanted: Mapping[str, Any]) -> str:
+        """The text after edits. Raises EditError unless its document then says what is wanted, and others the same."""
+        edited = apply_edits(self._body, edits)
         at = self._document
         if not same_value(_data(edited), [*self._data[:at], wanted, *self._data[at + 1 :]]):
             raise EditError("the edited text would say something else")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
+from math import prod
 
 from cutegen.analysis.claims import Claim
 from cutegen.families.common.walks import Walk
@@ -32,18 +33,19 @@ def in_matrices(output: Tensor, walk: Walk) -> Claim:
 
 
 def walked_once(output: Tensor, walk: Walk) -> Claim:
-    """The claim that blocks take every tile of every matrix of a batch once, tried for every width of the last band."""
-    wrong, most = 0, 2 * walk.swizzle + 1
+    """The claim that blocks take every tile once, of a batch those of every matrix, tried for every width of the last
+    band.
+    """
+    wrong, most, batched = 0, 2 * walk.swizzle + 1, len(walk.order) > 2
     for across in range(1, most + 1):
-        sizes = [0] * len(walk.tile)
-        for i, tiles in zip(walk.order, (ALONG, across, MATRICES), strict=True):
+        counts, sizes = (ALONG, across, *[MATRICES] * batched), [0] * len(walk.tile)
+        for i, tiles in zip(walk.order, counts, strict=True):
             sizes[i] = tiles * walk.tile[i]
         over = walk.over(sizes)
         starts = product(*(range(0, size, extent) for size, extent in zip(sizes, walk.tile, strict=True)))
-        wrong += sorted(over.block(start)[0] for start in starts) != list(range(ALONG * across * MATRICES))
-    text = (
-        f"blocks take every tile of every matrix of {output.shape[0]} once: they have all numbers below that of tiles"
-    )
-    bands = f", in bands of {walk.swizzle}" if walk.swizzle > 1 else ""
-    because = (f"tried of 1 to {most} tiles across the raster, in {MATRICES} matrices{bands}: wrong in {wrong}",)
+        wrong += sorted(over.block(start)[0] for start in starts) != list(range(prod(counts)))
+    taken = f"every tile of every matrix of {output.shape[0]}" if batched else "every tile"
+    text = f"{walk.taker.partition(' ')[0]}s take {taken} once: they have all numbers below that of tiles"
+    where = f", in {MATRICES} matrices" * batched + f", in bands of {walk.swizzle}" * (walk.swizzle > 1)
+    because = (f"tried of 1 to {most} tiles across the raster{where}: wrong in {wrong}",)
     return Claim("coverage", text, because, wrong == 0, ("schedule", "scheduler"))

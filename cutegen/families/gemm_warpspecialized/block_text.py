@@ -36,6 +36,7 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "readers": f"(CLUSTER_K - 1) * {warps}",
         "to": ranks.format("other"),
         "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
+        "mine": "product * VALUES + i" if several else "i",
         "reused": plan.blocks is not None,
         "outer_width": WIDTH - 12,
         "width": WIDTH - (20 if several else 16),
@@ -51,6 +52,7 @@ def places(plan: WarpspecializedPlan) -> str:
 
 
 def grid(plan: WarpspecializedPlan) -> str:
+    """The blocks of a launch along x, y and z: where all tiles have blocks, their number is along x."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
     if plan.blocks is None:
         along = "CLUSTER_M * clusters, CLUSTER_N" if clustered else "clusters, 1"

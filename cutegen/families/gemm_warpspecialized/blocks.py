@@ -67,12 +67,10 @@ def infer_scheduler(spec: Spec, report: Report) -> Spec:
     if walk.kind is None:
         few = split_of(spec) > 1 and walk.blocks is None
         walk = replace(walk, kind="grid" if few else "persistent")
-        why = (
-            f"blocks along {product_of(spec).k} are for few tiles, one for each cluster"
-            if few
-            else "loads of the next tile are under way"
-        )
-        report.infer(why + " while one is stored" * (not few), *where, "kind")
+        why = "loads of the next tile are under way while one is stored"
+        if few:
+            why = f"blocks along {product_of(spec).k} are for few tiles, one for each cluster"
+        report.infer(why, *where, "kind")
     if walk.raster is None:
         walk = replace(walk, raster=product_of(spec).m)
         report.infer("as CUTLASS numbers blocks", *where, "raster")

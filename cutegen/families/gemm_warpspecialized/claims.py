@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
 from cutegen.dtypes import Dtype
@@ -42,7 +41,7 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
             yield _clipped(plan, mode)
     if plan.batch is not None:
         yield in_matrices(plan.spec.output, walk_of(plan))
-    yield _walked(plan) if plan.batch is None else walked_once(plan.spec.output, walk_of(plan))
+    yield walked_once(plan.spec.output, walk_of(plan))
     yield _summed(plan)
 
 
@@ -55,22 +54,6 @@ def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
     where = ("schedule", "predication", mode)
     return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)
-
-
-def _walked(plan: WarpspecializedPlan) -> Claim:
-    """That the numbers of tiles are those of all of them once: tried for every width of the last band."""
-    walk = walk_of(plan)
-    wrong, most = 0, 2 * plan.band + 1
-    for across in range(1, most + 1):
-        sizes = [0, 0]
-        for i, tiles in zip(plan.tile_order, (3, across), strict=True):
-            sizes[i] = tiles * walk.tile[i]
-        over = walk.over(sizes)
-        starts = product(*(range(0, size, extent) for size, extent in zip(sizes, walk.tile, strict=True)))
-        wrong += sorted(over.block(start)[0] for start in starts) != list(range(3 * across))
-    text = "clusters take every tile once: their numbers, in bands, are all numbers below that of tiles"
-    because = (f"tried of 1 to {most} tiles across the raster, in bands of {plan.band}: wrong in {wrong}",)
-    return Claim("coverage", text, because, wrong == 0, ("schedule", "scheduler"))
 
 
 def _rows(plan: WarpspecializedPlan) -> Claim:
@@ -105,7 +88,7 @@ def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:
     tried = f"tried of 0 to {most - 1} tiles: wrong of {wrong} numbers"
     yield Claim("coverage", text, (tried,), wrong == 0, where)
     text = "these blocks store each column of the tile once, and each is sent the others' sums of its own"
-    columns, results = plan.own_columns * split, plan.pointwise.values * plan.products * WARPGROUP * plan.consumers
+    columns, results = plan.own_columns * split, plan.tile[plan.m] * plan.own_columns * plan.products
     sent = (split - 1) * results * Dtype.f32.bytes
     because = (
         f"{split} * {plan.own_columns} = {columns}, and the tile has {plan.tile[n]} along {n}",

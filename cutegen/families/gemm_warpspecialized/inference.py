@@ -18,6 +18,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     MOST_COLUMNS,
     PASSING_BITS,
     ROWS,
+    TARGET,
     accumulators,
     cluster_of,
     contiguous_bytes,
@@ -47,6 +48,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "tiler": ("warps.consumers", "warps.roles", "mma.rows"),
     "smem.*.swizzle": ("tiler",),
     "pipeline.stages": ("tiler",),
+    "mma.in_flight": ("pipeline.stages",),
     "warps.registers": ("warps.consumers", "tiler"),
     "cluster": ("tiler.M",),
     "copies.*.multicast": ("cluster",),
@@ -55,7 +57,6 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "scheduler.blocks": ("cluster", "scheduler.kind"),
 }
 W = TypeVar("W")
-TARGET = "sm_90a"
 LINE = 128  # bytes of a tile along k: of the widest swizzle
 FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
 FEW_STAGES = 2  # of which one is waited for: the other is free as soon as it has been multiplied

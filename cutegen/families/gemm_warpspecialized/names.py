@@ -4,41 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-TAKEN = ("mem", "tage", "lices")
-"""Tensors whose names would make the kernel's own with a letter before: smem, stage, slices."""
-
 LOCALS = frozenset(
     {
         "acc",
         "before",
+        "bits",
         "buffer",
         "clusters",
         "column",
         "empty",
         "every_column",
+        "exchange",
         "first",
         "full",
         "group",
         "i",
         "k_block",
+        "k_first",
         "k_tile",
         "k_tiles",
         "m_tile",
         "n_tile",
         "op",
         "other",
+        "own",
         "part",
         "part_mma",
         "parts",
         "peer",
         "piece",
+        "place",
         "places",
+        "read",
         "rotation",
         "row",
         "rows",
+        "sent",
+        "share",
         "stage",
         "stages",
         "step",
+        "sums",
+        "theirs",
         "thr",
         "thr_mma",
         "thr_tile",
@@ -51,13 +58,19 @@ LOCALS = frozenset(
         "tiles_m",
         "tiles_n",
         "turn",
+        "vector",
         "warp",
         "warp_idx",
+        "words",
         "x",
         "y",
+        "z",
     }
 )
 """Variables of the kernel, which no scalar may be called, as it keeps its name there."""
+
+TAKEN = frozenset(local[1:] for local in (*LOCALS, "smem", "slices") if local[0] in "gms")
+"""Tensors whose names would make the kernel's own with a letter before, such as stage and smem."""
 
 BATCH_LOCALS = frozenset({"l_tile", "tiles_l"})
 """Those besides of a kernel with a batch."""
@@ -67,12 +80,16 @@ CONSTANTS = frozenset(
         "BAND",
         "BLOCKS",
         "BUFFERS",
+        "CLUSTER_K",
+        "CLUSTER_M",
+        "CLUSTER_N",
         "COLUMNS",
         "CONSUMERS",
         "MOST_TILES",
         "PARTS",
         "PIECES",
         "PRODUCTS",
+        "SENT_BYTES",
         "STAGE_BYTES",
     }
 )

@@ -9,15 +9,15 @@ from tensor_layouts import Layout
 
 from cutegen.atoms.copies import MBARRIER
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec, WarpspecializedSchedule
+from cutegen.families.gemm_warpspecialized.schedule import MOST_STAGES, SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
 from cutegen.ops.gemm import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
 
+TARGET = "sm_90a"  # which has wgmma
 ROWS = 64  # of one wgmma
 WARPGROUP = 128  # threads
-SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand
-MOST_STAGES = 16  # buffers that a schedule can name
+SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand: after eight lines the swizzle repeats
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows

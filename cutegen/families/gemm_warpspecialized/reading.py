@@ -27,11 +27,17 @@ def check_schedule(
         modes = (*output.shape[-2:], tensors[operands[0]].shape[-1])
         batch = batch_of(output)
         taken = taken | BATCH_LOCALS if batch is not None else taken
-    for name in TAKEN:
-        if name in tensors:
+    for name in tensors:
+        if name in TAKEN:
             message = f"the tensor name `{name}` makes names that the kernel has"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = {*taken, *CONSTANTS, *made_of(tensors), "_".join(operands[1:] if operands else ())}
+    own = {
+        *taken,
+        *CONSTANTS,
+        *made_of(tensors),
+        *(f"OWN_{mode.upper()}" for mode in modes or ()),
+        "_".join(operands[1:] if operands else ()),
+    }
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{scalar}` is the kernel's own"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")

@@ -21,6 +21,7 @@ Multicast = Literal["cluster", "none"]
 Kind = Literal["grid", "persistent"]
 Launch = Literal["dependent", "serial"]
 Misaligned = Literal["refuse", "workspace"]
+MOST_STAGES = 16  # tiles, or buffers of a warpgroup, in shared memory
 MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
 
 
@@ -83,7 +84,8 @@ class Copy:
         Integer(8, 256), "Columns of the tile that a warpgroup brings to shared memory and stores at a time."
     )
     stages: int | None = key(
-        Integer(1, 16), "Buffers of each warpgroup, of so many columns: one is written while others are being stored."
+        Integer(1, MOST_STAGES),
+        "Buffers of each warpgroup, of so many columns: one is written while others are being stored.",
     )
     misaligned: Misaligned | None = key(
         Choice(get_args(Misaligned)),
@@ -109,7 +111,9 @@ class SharedMemory:
 class Pipeline:
     """The software pipeline from global to shared memory."""
 
-    stages: int | None = key(Integer(1, 16), "Tiles in shared memory: one is multiplied while others are on their way.")
+    stages: int | None = key(
+        Integer(1, MOST_STAGES), "Tiles in shared memory: one is multiplied while others are on their way."
+    )
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,12 @@ from tensor_layouts import Layout, Swizzle
 
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, SWIZZLED
 from cutegen.layouts import pair
 
 RUN = 16  # bytes that stay together
 LINE = 128  # bytes of all banks
 Mode = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
-_TILE_ALIGN = 1024  # bytes: eight lines, after which the swizzle repeats
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
         for number in range(stages):
             yield Part(name, number, at, size * side.tensor.dtype.bytes, f"stage {number} of {name}")
             at += size * side.tensor.dtype.bytes
-        at = -(-at // _TILE_ALIGN) * _TILE_ALIGN
+        at = -(-at // SWIZZLED) * SWIZZLED
     start = at
     for x in plan.passing:
         size = ROWS * plan.columns * x.tensor.dtype.bytes
@@ -132,7 +131,7 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
             what = f"buffer {buffer} of warpgroup {group}, of the {plan.consumers} that multiply, for {x.tensor.name}"
             yield Part(x.tensor.name, number, at, size, what)
             at += size
-        at = -(-at // _TILE_ALIGN) * _TILE_ALIGN
+        at = -(-at // SWIZZLED) * SWIZZLED
     if plan.shares_buffers:  # the buffers are where the sums are, which comes next
         at = start
     for group in range(plan.consumers if plan.split > 1 else 0):

@@ -210,6 +210,8 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
         "mapped": [*(t.name for x in plan.sides for t in x.tensors), *(x.tensor.name for x in plan.passing)],
         "mmas": list(_mmas(plan, blocks)),
+        "has_tile_mma": _has_tile_mma(plan),
+        "numbered_along_x": clustered and plan.blocks is None,
         "thr_tile": "thr_tile" if _has_tile_mma(plan) else "thr_mma",
         "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
         "parts": _products(plan, blocks),

@@ -344,6 +344,8 @@ def test_the_names_that_kernels_call_their_own_are_all_known() -> None:
     schedules = (
         "  warps: {roles: pingpong}\n  cluster: {M: 2, N: 2}\n  tiler: {N: 160}\n  copies: {C: {stages: 3}}\n",
         "  copies: {C: {atom: universal}}\n",
+        "  cluster: {M: 2, N: 2, K: 2}\n  scheduler: {kind: persistent}\n",
+        "  cluster: {K: 2}\n",
     )
     for schedule in schedules:
         made = generate(HEAD.replace("A @ B.T", "where(coord(M) > 3, A @ B.T, 0)") + schedule, "specs/x.yaml")
@@ -412,7 +414,9 @@ def test_what_the_epilogue_reads_may_be_called_as_a_variable_of_the_kernel(name:
     assert f" {own} = tCr{name}.load()" in kernel
 
 
-@pytest.mark.parametrize("name", ["tma_A", "from_sC", "thr_store_C", "PIECES", "x"])
+@pytest.mark.parametrize(
+    "name", ["tma_A", "from_sC", "thr_store_C", "PIECES", "x", "share", "sums", "SENT_BYTES", "OWN_N"]
+)
 def test_scalars_are_not_called_as_what_the_kernel_makes(name: str) -> None:
     with pytest.raises(SpecError, match="CG113"):
         generate(HEAD.replace("A @ B.T", f"{name} * (A @ B.T)") + f"scalars: {{{name}: f32}}\n", "specs/x.yaml")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm_warpspecialized.product import cluster_of, lacked, product_of, size_of, split_of
+from cutegen.atoms.targets import TARGETS
+from cutegen.families.gemm_warpspecialized.product import TARGET, cluster_of, lacked, product_of, size_of, split_of
 from cutegen.families.gemm_warpspecialized.schedule import MOST_CLUSTER, Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
-
-MOST_ALONG_Z = 65535  # blocks of a grid
 
 
 def sized(spec: Spec, say: Say) -> None:
@@ -53,8 +52,8 @@ def _whole(spec: Spec, say: Say) -> None:
     elif walk.blocks is not None and walk.blocks % size:
         near = max(1, walk.blocks // size) * size
         say(f"{walk.blocks} blocks are no whole clusters of {size}", *where, help=f"write `blocks: {near}`")
-    elif walk.blocks is not None and walk.blocks // size * split_of(spec) > MOST_ALONG_Z:
-        message = (
-            f"{walk.blocks} blocks are more than a device takes along z, {MOST_ALONG_Z} for each of a cluster's places"
-        )
+    elif walk.blocks is not None and walk.blocks // size * split_of(spec) > (
+        most := TARGETS[TARGET].grid_y
+    ):  # as many along z
+        message = f"{walk.blocks} blocks are more than a device takes along z, {most} for each of a cluster's places"
         say(message, *where, help="write `kind: grid`, without `blocks`")

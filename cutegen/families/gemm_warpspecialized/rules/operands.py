@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm_warpspecialized.product import ALIGN, product_of, stands_anywhere
+from cutegen.families.gemm_warpspecialized.product import ALIGN, TARGET, product_of, stands_anywhere
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.lint.rule import Say
 
 TYPES = (Dtype.bf16, Dtype.f16, Dtype.f8e4m3, Dtype.f8e5m2)
-TARGET = "sm_90a"
 
 
 def _stacked(spec: Spec, say: Say) -> None:
