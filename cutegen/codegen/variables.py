@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from itertools import chain, count
 
 from cutegen.language.model import KernelSpec
@@ -12,12 +13,12 @@ _TEMPORARY = re.compile(r"x\d+")  # what printers call parts of an expression
 
 
 class Variables:
-    """Gives out names that are free in the functions of one module."""
+    """Gives out names that are free in the functions of one module, and none of those that are `taken` besides."""
 
-    def __init__(self, spec: KernelSpec) -> None:
+    def __init__(self, spec: KernelSpec, taken: Collection[str] = ()) -> None:
         named = [t.name for t in spec.tensors] + list(spec.modes)
         self._spec = {spec.kernel, *named, *(t.argument for t in spec.tensors), *(s.name for s in spec.scalars)}
-        self._spec |= spec.operation.reserved
+        self._spec |= {*spec.operation.reserved, *taken}
         self._others = {spec.kernel, *named}
         self._taken: set[str] = set()
         self._tensors, self._products = spec.tensors, spec.compute.products

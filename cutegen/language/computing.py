@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.named_numbers import NAMED_NUMBERS, with_named_numbers
@@ -204,6 +204,22 @@ def _check_types(
         say(ctx, "CG135", error.message, error.statement, error.place, error.help)
     except ExpressionError as error:
         say(ctx, "CG128", error.message, error.statement, error.place, error.help)
+
+
+def first_output(compute: Compute, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The first tensor that statements assign to: checked ones have one."""
+    return next(tensors[target] for target in compute.targets if target in tensors)
+
+
+def check_alike(ctx: Context, outputs: Sequence[Tensor]) -> bool:
+    """Whether all outputs have the modes of the first; says which have not."""
+    first, wrong = outputs[0], [other for other in outputs if other.shape != outputs[0].shape]
+    for other in wrong:
+        message = f"`{other.name}` is [{', '.join(other.shape)}], and `{first.name}` [{', '.join(first.shape)}]"
+        notes = ("one kernel writes all its outputs element by element: they have the same modes",)
+        help = f"write `shape: [{', '.join(first.shape)}]`, or a kernel for each"
+        ctx.say("CG129", message, "tensors", other.name, "shape", notes=notes, help=help)
+    return not wrong
 
 
 def check_fits(ctx: Context, tensor: Tensor, output: Tensor) -> None:

@@ -47,7 +47,6 @@ def check_kernel_name(ctx: Context) -> None:
 
 def tensors(ctx: Context) -> tuple[Tensor, ...]:
     """Every tensor as declared, after checking each by itself."""
-    op = op_named(ctx.data["op"])
     found: tuple[Tensor, ...] = KEYS["tensors"].kind.read(ctx.data["tensors"], ctx, ("tensors",))
     for tensor in found:
         name, shape = tensor.name, tensor.shape
@@ -60,10 +59,6 @@ def tensors(ctx: Context) -> tuple[Tensor, ...]:
             message = f"`{shown(tensor.major)}` is not a mode of `{name}`"
             ctx.say("CG116", message, "tensors", name, "major", help=help)
         check_align(ctx, tensor)
-        if op.dtypes is not None and tensor.dtype not in op.dtypes:
-            known = ", ".join(d.value for d in op.dtypes)
-            message = f"a {op.name} cannot have a tensor of {tensor.dtype.value}"
-            ctx.say("CG118", message, "tensors", name, "dtype", help=f"supported: {known}")
     return found
 
 

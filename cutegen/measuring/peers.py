@@ -106,7 +106,7 @@ def _like_output(spec: KernelSpec, node: Expr) -> str | None:
 def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Product | None:
     """What cuBLAS is asked for, if one call of it computes all of `compute`; None otherwise."""
     matmul = spec.compute.matmul
-    if matmul is None:
+    if matmul is None or spec.compute.single is None:
         return None
     used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
     terms = _terms(spec.compute.values[-1], 1.0, scalars)
@@ -128,7 +128,9 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
 def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Scaled | None:
     """What torch._scaled_mm is asked for, if one call of it computes all of `compute`; None otherwise."""
     matmul, output = spec.compute.matmul, spec.output
-    if matmul is None or len(spec.compute.products) > 1 or output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
+    if matmul is None or len(spec.compute.products) > 1 or spec.compute.single is None:
+        return None
+    if output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
         return None
     if batch_of(output) is not None or not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.tree import Compute, Place
-from cutegen.language.computing import check_fits, say
+from cutegen.language.computing import check_alike, check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.op import Op
@@ -50,16 +50,10 @@ targets: [sm_80, sm_90a]
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
-        first = outputs[0]
-        for other in outputs[1:]:
-            if other.shape != first.shape:
-                message = f"`{other.name}` is [{', '.join(other.shape)}], and `{first.name}` [{', '.join(first.shape)}]"
-                notes = ("one kernel writes all its outputs element by element: they have the same modes",)
-                help = f"write `shape: [{', '.join(first.shape)}]`, or a kernel for each"
-                ctx.say("CG129", message, "tensors", other.name, "shape", notes=notes, help=help)
+        check_alike(ctx, outputs)
         for name in compute.names():
             if name in tensors and tensors[name] not in outputs:
-                check_fits(ctx, tensors[name], first)
+                check_fits(ctx, tensors[name], outputs[0])
 
     def reference(self, plan: Plan) -> Reference:
         from cutegen.ops.reference import reference_of

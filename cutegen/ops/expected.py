@@ -70,7 +70,7 @@ def expected_of(
     sure = exact_targets(statements)
     if all(is_exact(value, sure) for value in stored):
         return Expected((_of_reference(spec),), is_reference=True)
-    if isinstance(stored[0], MatMul):
+    if len(statements) == 1 and isinstance(stored[0], MatMul):
         a, b = multiplied[stored[0].b]
         numbers = _product(spec, (a, b), stored[0])
         return Expected((), product=numbers, factors=(a.argument, b.argument))

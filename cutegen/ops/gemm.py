@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Name, coords, walk
 from cutegen.expressions.tree import Compute
-from cutegen.language.computing import check_fits, say
+from cutegen.language.computing import check_alike, check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.op import Op, Work
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
 BATCHES = ((64, 1024), (16, 2048))  # of a batch: matrix products, and cubes
+FACTORS = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)  # types that are multiplied
 BATCHED = 3  # modes of a tensor with a batch
 
 
@@ -36,14 +37,23 @@ def batch_of(output: Tensor) -> str | None:
     return output.shape[0] if len(output.shape) == BATCHED else None
 
 
+def _first_uses(compute: Compute) -> dict[MatMul, int]:
+    """The products in their order, each with the number of the statement that first has it."""
+    found: dict[MatMul, int] = {}
+    for number, value in enumerate(compute.values):
+        for node in walk(value):
+            if isinstance(node, MatMul):
+                found.setdefault(node, number)
+    return found
+
+
 class Gemm(Op):
-    """One assignment whose right side holds products of two tensors that share their last mode: one, or several of one
-    A.
+    """Statements with products of two tensors that share their last mode: one, or several of one A. All outputs have
+    the modes of the product.
     """
 
     name = "gemm"
     summary = "A [M,K] times B [N,K] transposed, or [L,M,K] times [L,N,K] of a batch, with an epilogue"
-    dtypes = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
     has_product = True
     rate = "TFLOP/s"
     starter = """\
@@ -62,44 +72,42 @@ targets: [sm_80, sm_90a]
     def check_compute(
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
     ) -> None:
-        assignment = compute.single
-        if assignment is None:
-            message = "a gemm's compute is one assignment"
-            say(ctx, "CG127", message, 1, compute.statements[1].target_place, "write it as one, `C = ...`")
+        uses = _first_uses(compute)
+        if not uses:
+            message, place = "a gemm needs one `A @ B.T` in compute", compute.statements[0].value.place
+            say(ctx, "CG127", message, 0, place, "write `op: elementwise` if there is none")
             return
-        products = compute.products
-        if not products:
-            message = "a gemm needs one `A @ B.T` in compute"
-            say(ctx, "CG127", message, 0, assignment.value.place, "write `op: elementwise` if there is none")
-            return
-        first, output, sound = products[0], tensors[assignment.target], True
-        for product in products:
+        outputs = [tensors[target] for target in compute.targets if target in tensors]
+        if not outputs:
+            return  # of which each statement was told
+        first, output, sound = next(iter(uses)), outputs[0], check_alike(ctx, outputs)
+        for product, number in uses.items():
             places = ((product.a, product.a_place), (product.b, product.b_place))
             scalar = [(name, place) for name, place in places if name not in tensors]
             for name, place in scalar:
-                say(ctx, "CG127", f"`{name}` is a scalar; `@` multiplies two tensors", 0, place)
+                what = "a scalar" if name in {s.name for s in scalars} else "a value that was computed"
+                say(ctx, "CG127", f"`{name}` is {what}; `@` multiplies two tensors", number, place)
             if not scalar and product.a != first.a:
                 message = (
                     f"products of `{first.a}` and of `{product.a}`: several in one kernel share the tensor on the left"
                 )
-                say(
-                    ctx,
-                    "CG127",
-                    message,
-                    0,
-                    product.a_place,
-                    "write a kernel for each",
-                )
+                say(ctx, "CG127", message, number, product.a_place, "write a kernel for each")
             elif not scalar and self._is_alike(ctx, tensors.get(first.b), tensors[product.b]):
                 self._check_product(ctx, tensors[product.a], tensors[product.b], output)
             sound = sound and not scalar
         if sound:
-            for coord in coords(assignment.value):
+            self._check_epilogue(ctx, compute, tensors, output)
+
+    def _check_epilogue(self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], output: Tensor) -> None:
+        """What stands around the products has places along the modes of the outputs."""
+        for number, value in enumerate(compute.values):
+            for coord in coords(value):
                 if coord.mode not in output.shape:
                     message = f"`{coord.mode}` is summed over: an element of `{output.name}` is at no place along it"
-                    say(ctx, "CG116", message, 0, coord.place, f"modes: {', '.join(output.shape)}")
-            epilogue = {node.id for node in walk(assignment.value) if isinstance(node, Name)}
-            for name in epilogue & set(tensors):
+                    say(ctx, "CG116", message, number, coord.place, f"modes: {', '.join(output.shape)}")
+        read = dict.fromkeys(node.id for value in compute.values for node in walk(value) if isinstance(node, Name))
+        for name in read:
+            if name in tensors and not tensors[name].writes:
                 check_fits(ctx, tensors[name], output)
 
     def _check_product(self, ctx: Context, a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -119,7 +127,12 @@ targets: [sm_80, sm_90a]
             message = f"`{out.name}` is [{', '.join(out.shape)}], and {a.name} @ {b.name}.T gives [{gives}]"
             ctx.say("CG130", message, "tensors", out.name, "shape", help=f"write `shape: [{gives}]`")
         alike = a.dtype is b.dtype or (a.dtype.is_f8 and b.dtype.is_f8)  # of which either kind multiplies the other
-        if not alike and a.dtype in self.dtypes and b.dtype in self.dtypes:
+        for tensor in (a, b):
+            if tensor.dtype not in FACTORS:
+                message = f"a {self.name} multiplies no {tensor.dtype.value}"
+                help = f"it multiplies {', '.join(dtype.value for dtype in FACTORS)}"
+                ctx.say("CG118", message, "tensors", tensor.name, "dtype", help=help)
+        if not alike and a.dtype in FACTORS and b.dtype in FACTORS:
             message = f"`{a.name}` is {a.dtype.value} and `{b.name}` is {b.dtype.value}; both must be the same"
             ctx.say("CG118", message, "tensors", b.name, "dtype", help=f"write `dtype: {a.dtype.value}`")
 
@@ -165,7 +178,7 @@ targets: [sm_80, sm_90a]
         """Whether a right side is like that of the first product, as all are multiplied as one; says how it is not."""
         if first is None or first is other:
             return True
-        if other.dtype is not first.dtype and {first.dtype, other.dtype} <= set(self.dtypes):
+        if other.dtype is not first.dtype and {first.dtype, other.dtype} <= set(FACTORS):
             types = f"`{first.name}` is {first.dtype.value} and `{other.name}` is {other.dtype.value}"
             help = f"write `dtype: {first.dtype.value}`"
             ctx.say("CG118", f"{types}; both must be the same", "tensors", other.name, "dtype", help=help)
@@ -191,12 +204,11 @@ targets: [sm_80, sm_90a]
         """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
         from cutegen.ops.reference import Reference, reference_of
 
-        (statement,) = plan.statements
-        products = (node for node in walk(statement.value) if isinstance(node, MatMul))
+        products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
         constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
-        if isinstance(statement.stored, MatMul):
-            return Reference((f"result = {texts[statement.stored.b]}",), constants=constants)
+        if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
+            return Reference((f"result = {texts[products[0].b]}",), constants=constants)
         found = reference_of(plan.spec, plan.statements, texts)
         return replace(found, constants=(*found.constants, *constants))
 

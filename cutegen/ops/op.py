@@ -13,7 +13,6 @@ from cutegen.expressions.tree import Binary, Call, walk
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.dtypes import Dtype
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -39,7 +38,6 @@ class Op(ABC):
 
     name: str
     summary: str = ""  # for the schema: what is special about the op's compute
-    dtypes: tuple[Dtype, ...] | None = None  # that its tensors may have; None: all
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may

@@ -10,7 +10,7 @@ from tests.fuzz import declarations as declare
 from tests.fuzz.chance import Chance
 from tests.fuzz.layouts import compact
 from tests.fuzz.statements import Writer
-from tests.fuzz.warpgroups import warpgroups
+from tests.fuzz.warpgroups import second_output, statements, warpgroups
 
 FLOATS = ("f32", "bf16", "f16", "f64")
 
@@ -34,9 +34,10 @@ def gemm(chance: Chance, small: bool) -> dict[str, Any]:
         shape = [*batch, *shape] if batch and chance.odds(0.6) else shape
         tensors[name] = declare.tensor(chance, shape, declare.dtype_of(chance, *FLOATS), small)
     tensors["C"] = declare.tensor(chance, [*batch, m, n], out, small, role=role)
+    second = second_output(chance, tensors, [*batch, m, n], small)
     scalars = declare.scalars(chance, 2)
     document: dict[str, Any] = {"op": "gemm", "tensors": tensors} | ({"scalars": scalars} if scalars else {})
-    document["compute"] = _compute(chance, tensors, scalars, [*batch, m, n], small)
+    document["compute"] = statements(chance, _compute(chance, tensors, scalars, [*batch, m, n], small), second)
     schedule, promised = _schedule(chance, (m, n, k), tensors, small)
     if schedule and chance.odds(0.9):
         document["schedule"] = schedule
@@ -49,9 +50,7 @@ def gemm(chance: Chance, small: bool) -> dict[str, Any]:
     return document
 
 
-def _compute(
-    chance: Chance, tensors: dict[str, Any], scalars: dict[str, str], modes: list[str], small: bool
-) -> str | list[str]:
+def _compute(chance: Chance, tensors: dict[str, Any], scalars: dict[str, str], modes: list[str], small: bool) -> str:
     read = {name: t["dtype"] for name, t in tensors.items() if name not in "AB" and t.get("role") != "out"}
     writer = Writer(chance, {**read, **scalars}, modes, plain=small)
     value = "(A @ B.T)"
@@ -65,8 +64,7 @@ def _compute(
         value = f"where({writer.truth(1)}, {value}, {writer.leaf()})"
     for name in [name for name in writer.types if name not in writer.used]:
         value = f"{value} + {name}"
-    text = f"C = {value}"
-    return [text] if chance.odds(0.1) else text
+    return value
 
 
 def _schedule(

@@ -29,9 +29,11 @@ def warpgroups(chance: Chance, small: bool) -> dict[str, Any]:
     role = "inout" if chance.odds(0.15) else "out"
     tensors["C"] = declare.tensor(chance, [m, n], out, small, role=role)
     read |= {"C": out} if role == "inout" else {}
+    second = second_output(chance, tensors, [m, n], small)
     scalars = declare.scalars(chance, 2)
     document: dict[str, Any] = {"op": "gemm", "tensors": tensors} | ({"scalars": scalars} if scalars else {})
-    document["compute"] = _compute(chance, bs, {**read, **scalars}, [m, n], small)
+    value = _compute(chance, bs, {**read, **scalars}, [m, n], small)
+    document["compute"] = statements(chance, value, second)
     schedule, promised = _schedule(chance, (m, n, k), bs, kind, small)
     document["schedule"] = schedule
     document |= {key: value for key, value in promised.items() if value}
@@ -43,6 +45,25 @@ def warpgroups(chance: Chance, small: bool) -> dict[str, Any]:
     if not small and chance.odds(0.1):
         document["tune"] = {"schedule.pipeline.stages": [2, 3], "schedule.warps.roles": ["cooperative", "pingpong"]}
     return document
+
+
+def second_output(chance: Chance, tensors: dict[str, Any], modes: list[str], small: bool) -> str:
+    """A tensor that keeps what C is made of, now and then, which is added to the others: its type, or none."""
+    if not chance.odds(0.2):
+        return ""
+    kind = chance.choice(["bf16", "f16", "f32", "f8e4m3", "bool", "i32"])
+    tensors["Kept"] = declare.tensor(chance, modes, kind, small, role="out")
+    return kind
+
+
+def statements(chance: Chance, value: str, second: str) -> str | list[str]:
+    """The statements that give C a value, and with a `second` type keep it as that before."""
+    if not second:
+        return [f"C = {value}"] if chance.odds(0.1) else f"C = {value}"
+    if chance.odds(0.5) and second not in ("bool", "i32"):
+        return [f"Kept = {value}", f"C = {chance.choice(UNARY)}(Kept)"]
+    kept = {"bool": "value > 1", "i32": "cast(value, i32)"}.get(second, "value")
+    return [f"value = {value}", f"C = {chance.choice(UNARY)}(value)", f"Kept = {kept}"]
 
 
 def _operand(chance: Chance, shape: list[str], kind: str, small: bool) -> dict[str, Any]:
@@ -66,7 +87,7 @@ def _compute(chance: Chance, bs: list[str], types: dict[str, str], modes: list[s
         value = f"where({writer.truth(1)}, {value}, {writer.leaf()})"
     for name in [name for name in writer.types if name not in writer.used]:
         value = f"{value} + {name}"
-    return f"C = {value}"
+    return value
 
 
 def _schedule(

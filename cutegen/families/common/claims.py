@@ -24,10 +24,10 @@ def miscounted(plan: PointwisePlan, layout: Layout) -> Iterator[str]:
         yield f"{count(values, 'value')}: no whole number of accesses of {plan.pointwise.vector}"
 
 
-def not_stored(plan: PointwisePlan, output: Tensor) -> Iterator[str]:
-    """Says that the kernel does not store a tensor to which the spec assigns; nothing where it does."""
-    if not any(o.write and o.tensor.name == output.name for o in plan.pointwise.operands):
-        yield f"the kernel does not store {output.name}"
+def not_stored(plan: PointwisePlan, *outputs: Tensor) -> Iterator[str]:
+    """Says which tensors the kernel does not store to which the spec assigns; nothing where it stores all."""
+    stored = {o.tensor.name for o in plan.pointwise.operands if o.write}
+    yield from (f"the kernel does not store {output.name}" for output in outputs if output.name not in stored)
 
 
 def share_predicates(plan: PointwisePlan) -> bool:

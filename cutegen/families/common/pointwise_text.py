@@ -109,15 +109,15 @@ def pointwise_context(
     each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
     do at all. `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many
     columns than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the
-    spec's. No variable of a tensor's values has a name of those that are `taken`. `alone` has the coordinates of a
-    block along the modes of which it has but one, which are none of `modes`.
+    spec's. No variable of a tensor's values, nor one that is computed, has a name of those that are `taken`. `alone`
+    has the coordinates of a block along the modes of which it has but one, which are none of `modes`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
     operands = [_operand(plan, o, taken) for o in point.operands]
     loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
     length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
-    variables = Variables(spec)
+    variables = Variables(spec, taken)
     coordinates = _coordinates(plan, variables, modes or spec.output.shape, alone)
     names = {t.name: _variable(t, taken) for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     products = variables.products() if accumulators else {}

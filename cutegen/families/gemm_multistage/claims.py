@@ -38,7 +38,7 @@ def _coverage(plan: GemmPlan) -> Iterator[Claim]:
         yield covered_once(what, layout, shape, path, plan.threads, _other_copies(x, shape))
     shape = (plan.tile[plan.m], plan.tile[plan.n])
     layout = epilogue_layout(plan, compact(shape))
-    wrong = (*miscounted(plan, layout), *not_stored(plan, plan.spec.output))
+    wrong = (*miscounted(plan, layout), *not_stored(plan, *plan.spec.outputs))
     what = f"the accumulators of a block are each element of its tile ({plan.m}, {plan.n}) exactly once"
     yield covered_once(what, layout, shape, ("schedule", "mma"), plan.threads, wrong)
     yield from walked(plan)

@@ -246,7 +246,9 @@ def _stored_as_they_are(spec: Spec) -> bool:
     takes a cycle more. With arithmetic in between, even by one, it is free to choose.
     """
     accumulator = spec.schedule.mma.accumulator
-    return isinstance(spec.compute.values[-1], MatMul) and spec.output.dtype is accumulator is Dtype.f32
+    outputs = {t.name: t.dtype for t in spec.outputs}
+    stored = [outputs.get(s.target) for s in spec.compute.statements if isinstance(s.value, MatMul)]
+    return accumulator is Dtype.f32 and accumulator in stored
 
 
 def _slice(spec: Spec, vector: int) -> int:

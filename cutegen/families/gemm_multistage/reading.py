@@ -8,7 +8,7 @@ from typing import Protocol
 from cutegen.expressions.tree import Compute
 from cutegen.families.common.batches import without_batch
 from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, Scheduler
-from cutegen.language.computing import say
+from cutegen.language.computing import first_output, say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 from cutegen.ops.gemm import batch_of
@@ -21,7 +21,7 @@ def check_schedule(
     modes, operands = check_names(ctx, schedule, tensors, compute)
     ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
     _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
-    batched = operands is not None and compute is not None and batch_of(tensors[compute.targets[0]]) is not None
+    batched = operands is not None and compute is not None and batch_of(first_output(compute, tensors)) is not None
     for tensor in schedule.workspace if batched else ():
         message = f"`{tensor}` goes through no workspace: a batch is multiplied as its matrices lie"
         help = "leave `workspace` out, or pass a tensor that lies so and write its `major`"
@@ -63,7 +63,7 @@ def check_names(
             message = "kernels with this atom make one matrix product"
             say(ctx, "CG127", message, 0, product.place, "write `mma: {atom: wgmma}`, or a kernel for each product")
         operands = (compute.matmul.a, compute.matmul.b)
-        output = tensors[compute.targets[0]]
+        output = first_output(compute, tensors)
         batch = batch_of(output)
         modes = (*output.shape[-2:], tensors[operands[0]].shape[-1])
         _check_batch(ctx, batch, [tensors[name] for name in (*operands, output.name)])

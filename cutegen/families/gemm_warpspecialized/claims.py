@@ -23,7 +23,7 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
         return
     shape = (plan.tile[plan.m], plan.own_columns)
     layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]
-    wrong = (*miscounted(plan, layout), *not_stored(plan, plan.spec.output))
+    wrong = (*miscounted(plan, layout), *not_stored(plan, *plan.spec.outputs))
     what = f"the accumulators of the warpgroups that multiply are each element of its tile ({plan.m}, {plan.n}) once"
     if plan.split > 1:
         what = f"the sums that a block stores are each element of its part of the tile ({plan.m}, {plan.n}) once"

@@ -101,6 +101,12 @@ _OF_TENSORS = (
 )
 
 
+def own_names(tensors: Iterable[str], modes: Iterable[str], stacked: Iterable[str], batched: bool) -> set[str]:
+    """All names that the kernel has, with tensors and modes of these names, and operands that are side by side."""
+    more, columns = BATCH_LOCALS if batched else frozenset(), {f"OWN_{mode.upper()}" for mode in modes}
+    return {*LOCALS, *more, *CONSTANTS, *made_of(tensors), *columns, "_".join(stacked)}
+
+
 def made_of(tensors: Iterable[str]) -> Iterator[str]:
     """What the kernel calls what it makes of tensors with these names."""
     return (pattern.format(name) for name in tensors for pattern in _OF_TENSORS)

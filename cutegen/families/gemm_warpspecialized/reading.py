@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.common.batches import without_batch
-from cutegen.families.gemm_warpspecialized.names import BATCH_LOCALS, CONSTANTS, LOCALS, TAKEN, made_of
+from cutegen.families.gemm_warpspecialized.names import TAKEN, made_of, own_names
 from cutegen.families.gemm_warpspecialized.product import ROLES
 from cutegen.families.gemm_warpspecialized.schedule import Copy, WarpspecializedSchedule
+from cutegen.language.computing import first_output
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 from cutegen.ops.gemm import batch_of
@@ -20,24 +21,17 @@ def check_schedule(
     """Says which modes, tensors and roles there are not, and what would have no effect on a tensor."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
-    taken, batch = LOCALS, None
+    batch = None
     if compute and compute.products:
         operands = (compute.products[0].a, *(product.b for product in compute.products))
-        output = tensors[compute.targets[0]]
+        output = first_output(compute, tensors)
         modes = (*output.shape[-2:], tensors[operands[0]].shape[-1])
         batch = batch_of(output)
-        taken = taken | BATCH_LOCALS if batch is not None else taken
     for name in tensors:
         if name in TAKEN:
             message = f"the tensor name `{name}` makes names that the kernel has"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = {
-        *taken,
-        *CONSTANTS,
-        *made_of(tensors),
-        *(f"OWN_{mode.upper()}" for mode in modes or ()),
-        "_".join(operands[1:] if operands else ()),
-    }
+    own = own_names(tensors, modes or (), operands[1:] if operands else (), batch is not None)
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{scalar}` is the kernel's own"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")
@@ -68,23 +62,23 @@ def check_schedule(
             )
     for tensor, copy in schedule.copies.items():
         if operands and compute and tensor in tensors:
-            _check_copy(ctx, tensor, copy, operands, compute)
+            _check_copy(ctx, tensor, copy, operands, [tensors[t] for t in compute.targets if t in tensors])
 
 
-def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], compute: Compute) -> None:
+def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], outputs: Sequence[Tensor]) -> None:
     """Says which words of a tensor's copy have no meaning for it."""
-    where = ("schedule", "copies", tensor)
-    if tensor not in operands and tensor not in compute.targets:
-        help = f"write it for `{compute.targets[0]}`: what the epilogue reads moves as that does"
+    where, lead = ("schedule", "copies", tensor), outputs[0].name
+    if tensor not in operands and tensor not in [output.name for output in outputs]:
+        help = f"write it for `{lead}`: what the epilogue reads moves as that does"
         ctx.say("CG203", f"`{tensor}` has no copy of its own", *where, key=True, help=help)
         return
-    wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != compute.targets[0]))
+    wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != lead))
     if copy.atom == "universal" and copy.misaligned is not None:
         ctx.say("CG203", f"`{tensor}` is stored from registers, wherever it stands", *where, "misaligned", key=True)
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
     for word in wrong:
         if getattr(copy, word) is not None:
-            what = "stored" if tensor == compute.targets[0] else "moved as the first output"
+            what = "stored" if tensor == lead else "moved as the first output"
             what = "brought to shared memory by a tensor map" if tensor in operands else what
             ctx.say("CG203", f"`{tensor}` is {what}: it has no `{word}`", *where, word, key=True)
     atoms = ("tma",) if tensor in operands else ("tma", "universal")

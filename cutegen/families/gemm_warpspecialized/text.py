@@ -13,7 +13,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
-from cutegen.families.gemm_warpspecialized.names import BATCH_LOCALS, LOCALS
+from cutegen.families.gemm_warpspecialized.names import own_names
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
@@ -149,7 +149,8 @@ def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
     values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in _parts(plan).items()}
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
-    taken = LOCALS | BATCH_LOCALS if plan.batch is not None else LOCALS
+    stacked = [product.b for product in plan.spec.compute.products]
+    taken = own_names((t.name for t in plan.spec.tensors), _modes(plan), stacked, plan.batch is not None)
     found = pointwise_context(
         plan, path, accumulators=values, through=through, deeper=deeper, modes=_modes(plan), taken=taken
     )

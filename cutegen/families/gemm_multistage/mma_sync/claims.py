@@ -32,7 +32,7 @@ def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
     yield covered_once(what, accumulator_layout(plan, compact(shape)), shape, ("schedule", "mma"), plan.threads)
     yield _summed_whole(plan)
     stored = store_layout(plan, compact(shape))
-    wrong = (*miscounted(plan, stored), *not_stored(plan, plan.spec.output), *_overlapping(plan))
+    wrong = (*miscounted(plan, stored), *not_stored(plan, *plan.spec.outputs), *_overlapping(plan))
     what = f"the threads of the epilogue take each element of the tile {modes} out of shared memory exactly once"
     path = ("schedule", "copies", plan.spec.output.name)
     yield covered_once(what, stored, shape, path, plan.threads, wrong)

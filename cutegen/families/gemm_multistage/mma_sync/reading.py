@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.gemm_multistage.mma_sync.schedule import MmaSyncSchedule
@@ -18,6 +18,11 @@ DERIVED = ("read_{}", "swizzle_{}")  # of a tensor's name
 MODULE = "warp"  # that the generated one imports
 
 
+def own_names(tensors: Iterable[str]) -> set[str]:
+    """What the kernel calls its own, with tensors of these names, besides what every gemm does."""
+    return {*LOCALS, *(pattern.format(tensor) for tensor in tensors for pattern in DERIVED)}
+
+
 def check_schedule(
     ctx: Context, schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
@@ -26,8 +31,7 @@ def check_schedule(
         if name in tensors:
             message = f"the tensor name `{name}` makes names that the kernel has"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = {*LOCALS, *(pattern.format(tensor) for pattern in DERIVED for tensor in tensors)}
-    for name in sorted(own & set(ctx.data.get("scalars") or {})):
+    for name in sorted(own_names(tensors) & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{name}` is the kernel's own"
         ctx.say("CG113", message, "scalars", name, key=True, help=f"write `{name}_`, or another name")
     if ctx.data.get("kernel") == MODULE:

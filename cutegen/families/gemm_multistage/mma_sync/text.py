@@ -18,6 +18,7 @@ from cutegen.families.gemm_multistage.grid_text import (
 )
 from cutegen.families.gemm_multistage.load_text import LoadText, load_texts
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
+from cutegen.families.gemm_multistage.mma_sync.reading import own_names
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
 from cutegen.layouts import show
 
@@ -86,6 +87,7 @@ def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
         accumulators={plan.b.tensor.name: product},
         modes=(plan.m, plan.n),
         alone=coordinates_alone(plan),
+        taken=own_names(t.name for t in plan.spec.tensors),
     )
 
 
