@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from types import MappingProxyType
@@ -51,6 +51,7 @@ class OperandText:
     memory: str  # where the result is copied to
     truth: str  # a bool is a byte in memory: what turns it into a condition
     held: bool = False  # whether registers have all of it already, of which a slice's part is taken
+    source: Through | None = None  # how it is loaded from shared memory, where it is not from its own
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class CoordinateText:
 
 
 class Through(NamedTuple):
-    """How an output is copied to shared memory, where it is not stored from registers."""
+    """How a tensor is copied to shared memory or from there, where it is not stored or loaded itself."""
 
     registers: str  # what makes those that are copied
     copying: list[str]  # arguments of the copy
@@ -98,6 +99,7 @@ def pointwise_context(
     accumulators: Mapping[str, str] = NOTHING,
     guard_tiles: bool = False,
     through: Mapping[str, Through] = NOTHING_THROUGH,
+    sources: Mapping[str, Through] = NOTHING_THROUGH,
     deeper: int = 0,
     modes: Sequence[str] = (),
     taken: Collection[str] = (),
@@ -107,15 +109,20 @@ def pointwise_context(
 
     `copy_path` is the key of the spec that says how operands move. `accumulators` has what makes the values of
     each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
-    do at all. `through` has the outputs that are copied to shared memory, by name. The text stands `deeper` by so many
-    columns than in the other kernels. `modes` is the order of the outputs' modes in the kernel, where it is not the
-    spec's. No variable of a tensor's values, nor one that is computed, has a name of those that are `taken`. `alone`
-    has the coordinates of a block along the modes of which it has but one, which are none of `modes`.
+    do at all. `through` has the outputs that are copied to shared memory, by name, and `sources` what is read there.
+    The text stands `deeper` by so many columns than in the other kernels. `modes` is the order of the outputs' modes in
+    the kernel, where it is not the spec's. No variable of a tensor's values, nor one that is computed, has a name of
+    those that are `taken`. `alone` has the coordinates of a block along the modes of which it has but one, which are
+    none of `modes`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
     operands = [_operand(plan, o, taken) for o in point.operands]
-    loaded = [text for o, text in zip(point.operands, operands, strict=True) if o.read]
+    loaded = [
+        replace(text, source=sources.get(o.tensor.name))
+        for o, text in zip(point.operands, operands, strict=True)
+        if o.read
+    ]
     length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec, taken)
     coordinates = _coordinates(plan, variables, modes or spec.output.shape, alone)

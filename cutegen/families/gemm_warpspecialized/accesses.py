@@ -11,7 +11,7 @@ from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import Passing, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout, row_layout
-from cutegen.families.gemm_warpspecialized.shared_memory import piece_of, writes_of
+from cutegen.families.gemm_warpspecialized.shared_memory import moves_of, piece_of
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -21,9 +21,11 @@ def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
     found = []
     for o in plan.pointwise.operands:
         for kind in ("read", "write"):
-            if o.read if kind == "read" else o.write and not plan.passes(o.tensor):
+            passed = plan.comes(o.tensor) if kind == "read" else plan.passes(o.tensor)
+            if (o.read if kind == "read" else o.write) and not passed:
                 found.append(_epilogue(plan, o, kind))
-        found += [_to_shared(plan, x) for x in plan.passing if x.tensor.name == o.tensor.name]
+        found += [_shared(plan, x, "read") for x in plan.sources if x.tensor.name == o.tensor.name]
+        found += [_shared(plan, x, "write") for x in plan.passing if x.tensor.name == o.tensor.name]
     return tuple(found)
 
 
@@ -44,17 +46,17 @@ def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "writ
     )
 
 
-def _to_shared(plan: WarpspecializedPlan, x: Passing) -> Access:
-    layout, vector = writes_of(plan, x)
+def _shared(plan: WarpspecializedPlan, x: Passing, kind: Literal["read", "write"]) -> Access:
+    layout, vector = moves_of(plan, x)
     return Access(
-        f"{x.tensor.name} to shared memory",
+        f"{x.tensor.name} {'from' if kind == 'read' else 'to'} shared memory",
         x.tensor.name,
         x.tensor.dtype,
         "shared",
-        "write",
+        kind,
         vector,
         layout,
-        ("schedule", "copies", x.tensor.name, "columns"),
+        ("schedule", "copies", x.tensor.name, "columns" if x.tensor.writes else "through"),
         swizzle=piece_of(plan, x).pattern,
     )
 
@@ -75,6 +77,15 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         yield Buffer(
             passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece", passing.swizzle
         )
+    for read in plan.sources:
+        number = plan.consumers * plan.source_buffers
+        rows, depth = (plan.columns, ROWS) if read.n_major else (ROWS, plan.columns)
+        size = read.tensor.dtype.bytes * ROWS * plan.columns * number
+        name = f"{read.tensor.name} that is read" if read.tensor.writes else read.tensor.name
+        yield Buffer(name, rows, rows, depth, number, size, "of a piece", read.swizzle)
+    if plan.sources:
+        number = plan.consumers * plan.source_buffers
+        yield Buffer("barriers of what is read", number, number, 1, 2, 2 * number * MBARRIER, "of a kind")
     if plan.split > 1:
         threads = plan.consumers * WARPGROUP
         sums = plan.pointwise.values * plan.products

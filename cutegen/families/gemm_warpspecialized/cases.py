@@ -60,7 +60,7 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
     taking = 2 if plan.pingpong else 1  # warpgroups that have tiles in turn
     stages, pieces = plan.stages or 1, max(1, plan.pieces)
     # Tiles of a warpgroup, the last of which waits for a buffer
-    again = plan.buffers // pieces + 1 if plan.passing else 2
+    again = max(plan.buffers, plan.source_buffers) // pieces + 1 if plan.passing else 2
     several = max(2, again) * taking - (taking - 1)
     # Along the sum: the last stage of the first tile is used again, and tiles end in different stages
     steps = max(2, -(-stages // (several - 1)))

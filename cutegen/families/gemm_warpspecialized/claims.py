@@ -31,6 +31,8 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     yield covered_once(what, layout, shape, ("schedule", "warps"), plan.groups * WARPGROUP, wrong)
     yield _rows(plan)
     yield _bytes(plan)
+    if plan.sources:
+        yield _brought(plan)
     runs = are_runs(layout, shape, 1, plan.pointwise.vector) and share_predicates(plan)
     for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True):
         width = plan.pointwise.vector if mode == plan.spec.output.major else 1
@@ -48,7 +50,7 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     name = plan.spec.output.name
     guarded = {o.tensor.name for o in plan.pointwise.operands if plan.held(o) and plan.rows_masked}
-    accessed = [o.tensor for o in plan.pointwise.operands if o.read or not plan.passes(o.tensor)]
+    accessed = [o.tensor for o in plan.pointwise.operands if plan.accessed(o) or plan.held(o)]
     direct = [tensor.name for tensor in accessed if mode in tensor.shape and tensor.name not in guarded]
     because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
@@ -73,6 +75,24 @@ def _bytes(plan: WarpspecializedPlan) -> Claim:
     text = "a stage's barrier expects the bytes that the loads of its tile bring"
     because = (*because, f"{total} bytes come, and {plan.stage_bytes} are expected")
     return Claim("coverage", text, because, total == plan.stage_bytes, ("schedule", "tiler"))
+
+
+def _brought(plan: WarpspecializedPlan) -> Claim:
+    """That the pieces of what epilogues read are the tile, and a barrier expects what the loads of one bring."""
+    columns = plan.columns
+    sizes = [(x.tensor, ROWS * columns * x.tensor.dtype.bytes) for x in plan.sources]
+    because = tuple(f"{t.name}: {ROWS} * {columns} * {t.dtype.bytes} = {size}" for t, size in sizes)
+    total, pieces = sum(size for _, size in sizes), plan.groups * plan.pieces
+    found, elements = pieces * ROWS * columns, plan.tile[plan.m] * plan.own_columns
+    because = (
+        *because,
+        f"{total} bytes come, and {plan.source_bytes} are expected",
+        f"{pieces} pieces of {ROWS} * {columns} = {found} elements, of the {elements} that a block stores",
+    )
+    names = " and ".join(t.name for t, _ in sizes)
+    text = f"what comes of {names} is the block's tile, and the barrier of a buffer expects the bytes of a piece"
+    holds = total == plan.source_bytes and found == elements
+    return Claim("coverage", text, because, holds, ("schedule", "copies", plan.sources[0].tensor.name))
 
 
 def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:

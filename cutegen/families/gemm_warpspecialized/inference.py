@@ -7,16 +7,22 @@ from dataclasses import replace
 from typing import TypeVar
 
 from cutegen.analysis.words import count
-from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.gemm_warpspecialized.blocks import infer_cluster, infer_scheduler
+from cutegen.families.gemm_warpspecialized.epilogue_inference import (
+    BUFFERS,
+    infer_buffers,
+    infer_outputs,
+    obstacle_of,
+    room_of,
+    smem_with,
+)
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     COLUMNS,
     GRANULE,
     MAX_EXTENT,
     MOST_COLUMNS,
-    PASSING_BITS,
     ROWS,
     TARGET,
     accumulators,
@@ -26,21 +32,15 @@ from cutegen.families.gemm_warpspecialized.product import (
     is_finished,
     is_sound,
     lacked,
-    most_vector,
-    own_columns,
-    passing,
     product_of,
     shared_buffers,
-    smem_bytes,
     split_of,
-    stands_anywhere,
     tile_of,
-    vector_of,
 )
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
-from cutegen.planning.promises import known_divisor, promised
+from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -65,8 +65,6 @@ FEW_COLUMNS, MORE_STAGES = 64, 16  # of a product whose rows are columns of the 
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
 MANY = 128  # accumulators of a thread, beyond which two warpgroups take what producers can do without
 MOST_REGISTERS = (24, 240)
-PIECES = (64, 32, 16)  # columns that are stored at a time: multiples of what one stmatrix writes
-BUFFERS = (2, 4)  # of each warpgroup: at least, and at most
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -81,9 +79,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
     spec = _infer_loads(infer_cluster(spec, report), report)
-    spec = _infer_outputs(spec, report)
+    spec = infer_outputs(spec, report)
     spec = infer_scheduler(spec, report)
-    spec = _infer_in_flight(_infer_buffers(_infer_stages(spec, report), report), report)
+    spec = _infer_in_flight(infer_buffers(_infer_stages(spec, report), report), report)
     return _infer_predication(spec, report) if is_finished(spec) else spec
 
 
@@ -96,7 +94,7 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
     vector = vector if output.major in (None, product.n) else 1
     tensors = []
     for tensor in spec.tensors:
-        mapped = tensor in (*product.a, *product.b) or (tensor.writes and not _obstacle(spec, tensor))
+        mapped = tensor in (*product.a, *product.b) or not obstacle_of(spec, tensor)
         own = copies.get(tensor.name, Copy())
         if mapped and own.misaligned is None:
             own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
@@ -119,27 +117,6 @@ def _infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer("any tensor is taken: one that stands elsewhere is copied", "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
-
-
-def _obstacle(spec: Spec, tensor: Tensor) -> str | None:
-    """Why an output cannot pass shared memory to be stored by a tensor map, as far as its own words say."""
-    copy = spec.schedule.copies.get(tensor.name, Copy())
-    product, major, unit = product_of(spec), tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
-    columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
-    size = spec.static.get(major) or promised(spec, major)
-    if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):
-        return "as its accesses are written"
-    if product.batch is not None and major == product.batch:
-        return f"it is contiguous along {major}, the batch, and tensor maps store matrices"
-    if tensor.dtype.bits not in PASSING_BITS:
-        return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
-    if columns % GRANULE:
-        return f"{GRANULE} columns pass shared memory together, and a block stores {columns}"
-    if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
-        return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
-    if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
-        return f"tensor maps store whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
-    return None
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
@@ -264,50 +241,6 @@ def _infer_loads(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(spec.schedule, copies=copies))
 
 
-def _infer_outputs(spec: Spec, report: Report) -> Spec:
-    """Outputs pass shared memory and are stored by tensor maps where they can; else they are stored from registers."""
-    copies, n = dict(spec.schedule.copies), product_of(spec).n
-    sure = [t for t in spec.outputs if not _obstacle(spec, t)]
-    width = max((t.dtype.bytes for t in sure), default=1)
-    written = [c.columns for t in sure if (c := copies.get(t.name)) and c.columns]
-    fitting = [c for c in PIECES if c * width <= LINE and own_columns(spec) % c == 0]
-    for tensor in spec.outputs:
-        own = copies.get(tensor.name, Copy())
-        where = ("schedule", "copies", tensor.name)
-        if own.atom is None:
-            obstacle = None if own.through is not None else _obstacle(spec, tensor)
-            own = replace(own, atom="universal" if obstacle else "tma")
-            report.infer(obstacle or "whole tiles, without predicates", *where, "atom")
-            if obstacle and report.inferred.pop((*where, "misaligned"), None):
-                own = replace(own, misaligned=None)  # as it seemed before the tile was known
-        if own.atom == "tma":
-            if own.through is None:
-                own = replace(own, through="smem")
-                report.infer("tensor maps store from there", *where, "through")
-            if own.columns is None and (written or fitting):
-                own = replace(own, columns=written[0] if written else fitting[0])
-                report.infer(f"rows of at most {LINE} bytes, and whole pieces of the tile", *where, "columns")
-        copies[tensor.name] = own
-    spec = replace(spec, schedule=replace(spec.schedule, copies=copies))
-    lead = copies[spec.output.name]
-    if lead.bits is None:
-        lead = replace(lead, bits=most_vector(spec) * spec.output.dtype.bits)
-        why = f"a thread has pairs of neighbours along {n}, where sizes and alignment let it move them at once"
-        report.infer(why, "schedule", "copies", spec.output.name, "bits")
-    spec = replace(spec, schedule=replace(spec.schedule, copies=copies | {spec.output.name: lead}))
-    vector, major = vector_of(spec), spec.output.major
-    assert major is not None
-    what = f"accesses of {vector} elements of {spec.output.name} along {major}"
-    spec = require_divisible(spec, report, major, vector, what)
-    for tensor in passing(spec):
-        assert tensor.major is not None
-        if stands_anywhere(spec, tensor):
-            continue  # rows of the workspace are padded
-        why = f"tensor maps store whole {ALIGN} bytes of {tensor.name}"
-        spec = require_divisible(spec, report, tensor.major, ALIGN // tensor.dtype.bytes, why)
-    return spec
-
-
 def _infer_stages(spec: Spec, report: Report) -> Spec:
     schedule, k = spec.schedule, product_of(spec).k
     if schedule.pipeline.stages is not None:
@@ -319,7 +252,7 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
         whose = "a block has" if split_of(spec) > 1 else f"{k} has"
         stages, why = max(1, tiles), f"{whose} {count(tiles, 'tile')}"
-    while stages > 1 and _smem(spec, stages, shared_buffers(spec) or BUFFERS[0]) > _room(spec):
+    while stages > 1 and smem_with(spec, stages, shared_buffers(spec) or BUFFERS[0]) > room_of(spec):
         stages, why = stages - 1, "as many as fit shared memory"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
@@ -336,39 +269,6 @@ def _infer_in_flight(spec: Spec, report: Report) -> Spec:
         in_flight, why = 0, "of two stages the one that has been multiplied is loaded again at once"
     report.infer(why, "schedule", "mma", "in_flight")
     return replace(spec, schedule=with_value(spec.schedule, ("mma", "in_flight"), in_flight))
-
-
-def _infer_buffers(spec: Spec, report: Report) -> Spec:
-    """As many buffers of outputs as fit beside the stages: stores are under way while others are written."""
-    stages, copies = spec.schedule.pipeline.stages, dict(spec.schedule.copies)
-    assert stages is not None
-    buffers, most = BUFFERS
-    why = "stores are under way while others are written"
-    if (shared := shared_buffers(spec)) is not None:
-        buffers = most = shared
-        why = "they lie where what other blocks sent was, once that is added"
-    while buffers < most and _smem(spec, stages, buffers + 1) <= _room(spec):
-        buffers += 1
-    for tensor in passing(spec):
-        if copies[tensor.name].stages is None:
-            copies[tensor.name] = replace(copies[tensor.name], stages=buffers)
-            report.infer(why, "schedule", "copies", tensor.name, "stages")
-    return replace(spec, schedule=replace(spec.schedule, copies=copies))
-
-
-def _room(spec: Spec) -> int:
-    """Bytes of shared memory that a block of every target can have."""
-    return min((TARGETS[target].smem_per_block for target in spec.targets if target in TARGETS), default=0)
-
-
-def _smem(spec: Spec, stages: int, buffers: int) -> int:
-    """Bytes of shared memory with so many stages of operands, and buffers of the outputs that do not say how many."""
-    copies = {
-        name: replace(copy, stages=copy.stages or buffers) if copy.through else copy
-        for name, copy in spec.schedule.copies.items()
-    }
-    schedule = replace(spec.schedule, copies=copies)
-    return smem_bytes(replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages)))
 
 
 def _infer_predication(spec: Spec, report: Report) -> Spec:

@@ -33,6 +33,10 @@ def draw_shared_memory(plan: WarpspecializedPlan) -> Figure:
     where = ", where the sums of others were" * plan.shares_buffers
     each = f"{count(plan.buffers, 'buffer')} for each of {count(plan.consumers, 'warpgroup')}{where}"
     buffers = f" {' and '.join(outputs)}: {each}." if outputs else ""
+    if plan.sources:
+        read = " and ".join(x.tensor.name for x in plan.sources)
+        each = f"{count(plan.source_buffers, 'buffer')} for each of {count(plan.consumers, 'warpgroup')}"
+        buffers += f" What epilogues read of {read}: {each}."
     return Figure(
         "shared-memory",
         f"What a block has in its {plan.smem_bytes} bytes of shared memory",

@@ -9,6 +9,7 @@ LOCALS = frozenset(
         "acc",
         "before",
         "bits",
+        "brought",
         "buffer",
         "clusters",
         "column",
@@ -41,6 +42,8 @@ LOCALS = frozenset(
         "rows",
         "sent",
         "share",
+        "slot",
+        "source",
         "stage",
         "stages",
         "step",
@@ -58,6 +61,7 @@ LOCALS = frozenset(
         "tiles_m",
         "tiles_n",
         "turn",
+        "used",
         "vector",
         "warp",
         "warp_idx",
@@ -90,6 +94,8 @@ CONSTANTS = frozenset(
         "PIECES",
         "PRODUCTS",
         "SENT_BYTES",
+        "SOURCES",
+        "SOURCE_BYTES",
         "STAGE_BYTES",
     }
 )
@@ -97,7 +103,9 @@ CONSTANTS = frozenset(
 
 _OF_TENSORS = (
     *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
-    *("thr_store_{}", "tiled_store_{}"),
+    *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}"),
+    *("tma_{}_in", "tma_tensor_{}_in", "g{}_in_pieces", "s{}_in", "s{}_in_layout", "to_s{}_in", "from_g{}_in"),
+    *("thr_load_{}_in", "tiled_load_{}_in"),
 )
 
 

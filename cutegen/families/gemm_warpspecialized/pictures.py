@@ -30,8 +30,7 @@ def _figures(plan: WarpspecializedPlan) -> Iterator[Figure]:
     yield draw_shared_memory(plan)
     for side in plan.sides:
         yield draw_stage(plan, side)
-    for x in plan.passing:
-        name = x.tensor.name
+    for name in dict.fromkeys(x.tensor.name for x in (*plan.passing, *plan.sources)):
         shared = [access for access in accesses(plan) if access.space == "shared" and access.tensor == name]
         yield draw_bank_use(shared, name, (Subject(("schedule", "copies", name)),))
     if plan.products > 1:

@@ -41,7 +41,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Passing:
-    """An output on its way from registers through shared memory, from where a tensor map stores it."""
+    """An output on its way from registers through shared memory, from where a tensor map stores it; or a tensor that
+    the epilogue reads, on its way there.
+    """
 
     tensor: Tensor
     n_major: bool
@@ -49,7 +51,9 @@ class Passing:
 
     @property
     def matrices(self) -> bool:
-        """Whether stmatrix writes it to shared memory: values of 16 bits; others are written in pairs or alone."""
+        """Whether stmatrix writes it to shared memory, and ldmatrix reads it: values of 16 bits; others are moved in
+        pairs or alone.
+        """
         return self.tensor.dtype.bits == 16
 
 
@@ -75,8 +79,10 @@ class WarpspecializedPlan(PointwisePlan):
     cluster: tuple[int, int]  # blocks along m and n
     split: int  # blocks along k
     passing: tuple[Passing, ...]  # outputs that pass shared memory
-    columns: int  # of the tile that are stored at a time, of those outputs
+    sources: tuple[Passing, ...]  # what the epilogue reads from there, where a warp of each warpgroup's brings it
+    columns: int  # of the tile that are stored at a time, of those outputs, and read
     buffers: int  # of each warpgroup for that
+    source_buffers: int  # of each warpgroup for what its epilogue reads
     shares_buffers: bool  # whether these lie where a warpgroup had what other blocks of a cluster along k sent it
     blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
     dependent: bool  # whether blocks start before the kernel before them in the stream has ended
@@ -165,7 +171,22 @@ class WarpspecializedPlan(PointwisePlan):
         return is_held(operand, self.n)
 
     def passes(self, tensor: Tensor) -> bool:
+        """Whether an output passes shared memory."""
         return any(x.tensor.name == tensor.name for x in self.passing)
+
+    def comes(self, tensor: Tensor) -> bool:
+        """Whether tensor maps bring to shared memory what the epilogue reads of a tensor."""
+        return any(x.tensor.name == tensor.name for x in self.sources)
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes that a barrier expects of what the epilogue reads of one piece."""
+        return sum(ROWS * self.columns * x.tensor.dtype.bytes for x in self.sources)
+
+    def accessed(self, operand: Operand) -> bool:
+        """Whether threads access a tensor itself, value by value, from or to their registers."""
+        loaded = operand.read and not self.held(operand) and not self.comes(operand.tensor)
+        return loaded or (operand.write and not self.passes(operand.tensor))
 
     @property
     def sides(self) -> tuple[Side, Side]:

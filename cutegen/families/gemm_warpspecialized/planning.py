@@ -16,11 +16,14 @@ from cutegen.families.gemm_warpspecialized.product import (
     accumulators,
     cluster_of,
     passing,
+    piece_columns,
     piece_swizzle,
     product_of,
     shared_by,
     shares_buffers,
     smem_bytes,
+    source_buffers,
+    sources,
     split_of,
     stage_bytes,
     stands_anywhere,
@@ -48,10 +51,11 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     )
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     statements = annotate(spec.compute, types, Dtype.f32)
-    read, vector, through = names_read(statements), vector_of(spec), passing(spec)
+    read, vector, through, brought = names_read(statements), vector_of(spec), passing(spec), sources(spec)
     moved = (t for t in spec.tensors if t.name in read or t in spec.outputs)
     operands = tuple(_operand(spec, t, vector, t.name in read) for t in moved)
-    direct = [o.tensor for o in operands if not is_held(o, product.n) and (o.read or o.tensor not in through)]
+    loaded = [o.tensor for o in operands if o.read and o.tensor not in brought and not is_held(o, product.n)]
+    direct = [*loaded, *(o.tensor for o in operands if o.write and o.tensor not in through)]
     guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication.get(mode) == "mask"}
     masked = tuple(mode for mode in (product.m, product.n) if mode in guarded)
     held = any(is_held(o, product.n) for o in operands)
@@ -82,8 +86,10 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         cluster=cluster_of(spec),
         split=split_of(spec),
         passing=tuple(_passing(spec, tensor) for tensor in through),
-        columns=max((schedule.copies[t.name].columns or 0 for t in through), default=0),
+        sources=tuple(_passing(spec, tensor) for tensor in brought),
+        columns=piece_columns(spec),
         buffers=max((schedule.copies[t.name].stages or 0 for t in through), default=0),
+        source_buffers=source_buffers(spec),
         shares_buffers=shares_buffers(spec),
         blocks=walk.blocks if walk.kind == "persistent" else None,
         dependent=walk.launch == "dependent",
@@ -121,8 +127,8 @@ def _may_be_empty(spec: Spec) -> bool:
 
 
 def _passing(spec: Spec, tensor: Tensor) -> Passing:
-    n, columns = product_of(spec).n, spec.schedule.copies[tensor.name].columns
-    swizzle = piece_swizzle(tensor, n, columns or 0)
+    n = product_of(spec).n
+    swizzle = piece_swizzle(tensor, n, piece_columns(spec))
     assert swizzle is not None
     return Passing(tensor, tensor.major == n, swizzle)
 

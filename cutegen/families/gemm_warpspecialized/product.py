@@ -135,20 +135,38 @@ def passing(spec: Spec) -> tuple[Tensor, ...]:
     return tuple(t for t in spec.outputs if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
 
 
+def read_beside(spec: Spec) -> tuple[Tensor, ...]:
+    """The tensors that the epilogue reads, with what is read of the outputs."""
+    operands = [tensor for tensor, _ in product_of(spec).sides]
+    return tuple(t for t in spec.tensors if t.reads and t not in operands)
+
+
+def sources(spec: Spec) -> tuple[Tensor, ...]:
+    """The tensors that the epilogue reads from shared memory, where tensor maps bring them; of outputs those that pass
+    it and are read before.
+    """
+    copies = spec.schedule.copies
+    return tuple(t for t in read_beside(spec) if (copy := copies.get(t.name)) and copy.through == "smem")
+
+
 def stands_anywhere(spec: Spec, tensor: Tensor) -> bool:
     """Whether a call brings a tensor to a workspace, or from there, where it does not stand as tensor maps take it."""
     copy = spec.schedule.copies.get(tensor.name)
     return copy is not None and copy.misaligned == "workspace"
 
 
+def piece_columns(spec: Spec) -> int:
+    """Columns that a warpgroup stores at a time of the outputs that pass shared memory, and reads of other tensors."""
+    return max((spec.schedule.copies[t.name].columns or 0 for t in passing(spec)), default=0)
+
+
 def piece_bytes(spec: Spec, tensor: Tensor) -> int:
-    """Bytes of shared memory of what a warpgroup stores at a time of an output."""
-    copy = spec.schedule.copies[tensor.name]
-    return ROWS * (copy.columns or 0) * tensor.dtype.bytes
+    """Bytes of shared memory of what a warpgroup stores, or reads, at a time of a tensor."""
+    return ROWS * piece_columns(spec) * tensor.dtype.bytes
 
 
 def piece_swizzle(tensor: Tensor, n: str, columns: int) -> int | None:
-    """The widest swizzle, in bytes, of which rows of an output's piece in shared memory are whole multiples."""
+    """The widest swizzle, in bytes, of which rows of a tensor's piece in shared memory are whole multiples."""
     extent = (columns if tensor.major == n else ROWS) * tensor.dtype.bytes
     return next((width for width in SWIZZLES if extent % width == 0), None)
 
@@ -185,8 +203,21 @@ def output_bytes(spec: Spec) -> int:
     return sum(groups * (copies[t.name].stages or 1) * piece_bytes(spec, t) for t in passing(spec))
 
 
+def source_buffers(spec: Spec) -> int:
+    """Buffers of each warpgroup for what its epilogue reads."""
+    return max((spec.schedule.copies[t.name].stages or 1 for t in sources(spec)), default=0)
+
+
+def source_bytes(spec: Spec) -> int:
+    """Bytes of shared memory for what the epilogues read: the buffers of every warpgroup, with two barriers each."""
+    number = (spec.schedule.warps.consumers or 1) * source_buffers(spec)
+    return number * (sum(piece_bytes(spec, tensor) for tensor in sources(spec)) + 2 * MBARRIER)
+
+
 def smem_bytes(spec: Spec) -> int:
-    """Bytes of shared memory of a block: stages with two barriers each, buffers of outputs, and what others send."""
+    """Bytes of shared memory of a block: stages with two barriers each, buffers of outputs and of what is read beside
+    the product, and what others send.
+    """
     stages = spec.schedule.pipeline.stages
     assert stages is not None
     outputs, barriers = 0 if shares_buffers(spec) else output_bytes(spec), 0
@@ -196,7 +227,8 @@ def smem_bytes(spec: Spec) -> int:
     for several, mode in ((product_of(spec).a, product_of(spec).m), (product_of(spec).b, product_of(spec).n)):
         total += len(several) * tile_of(spec.schedule, mode) * depth * several[0].dtype.bytes * stages
         total += -total % SWIZZLED
-    return total + stages * 2 * MBARRIER + outputs + sent_bytes(spec) + barriers * MBARRIER
+    beside = outputs + source_bytes(spec) + sent_bytes(spec)
+    return total + stages * 2 * MBARRIER + beside + barriers * MBARRIER
 
 
 def sent_bytes(spec: Spec) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.common.batches import without_batch
@@ -62,16 +62,16 @@ def check_schedule(
             )
     for tensor, copy in schedule.copies.items():
         if operands and compute and tensor in tensors:
-            _check_copy(ctx, tensor, copy, operands, [tensors[t] for t in compute.targets if t in tensors])
+            outputs = [tensors[name] for name in compute.targets if name in tensors]
+            if tensor in operands or tensor in compute.targets:
+                _check_copy(ctx, tensor, copy, operands, outputs[0].name)
+            else:
+                _check_source(ctx, tensors[tensor], copy, outputs[0])
 
 
-def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], outputs: Sequence[Tensor]) -> None:
-    """Says which words of a tensor's copy have no meaning for it."""
-    where, lead = ("schedule", "copies", tensor), outputs[0].name
-    if tensor not in operands and tensor not in [output.name for output in outputs]:
-        help = f"write it for `{lead}`: what the epilogue reads moves as that does"
-        ctx.say("CG203", f"`{tensor}` has no copy of its own", *where, key=True, help=help)
-        return
+def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], lead: str) -> None:
+    """Says which words of the copy of an operand, or of an output, have no meaning for it."""
+    where = ("schedule", "copies", tensor)
     wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != lead))
     if copy.atom == "universal" and copy.misaligned is not None:
         ctx.say("CG203", f"`{tensor}` is stored from registers, wherever it stands", *where, "misaligned", key=True)
@@ -85,3 +85,28 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
     if copy.atom is not None and copy.atom not in atoms:
         what = "A and B are loaded by" if tensor in operands else "outputs are stored by"
         ctx.say("CG203", f"{what} {' or '.join(atoms)}, not `{copy.atom}`", *where, "atom")
+
+
+def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> None:
+    """Says which words of the copy of what the epilogue reads have no meaning for it."""
+    where = ("schedule", "copies", tensor.name)
+    if tensor.shape != lead.shape:
+        help = f"write it for `{lead.name}`: it moves to registers, as that is stored from there"
+        message = f"`{tensor.name}` is no [{', '.join(lead.shape)}], and has no copy of its own"
+        ctx.say("CG203", message, *where, key=True, help=help)
+        return
+    if copy.atom == "universal":
+        for word in ("through", "stages", "misaligned"):
+            if getattr(copy, word) is not None:
+                message = f"`{tensor.name}` is loaded to registers, wherever it stands: it has no `{word}`"
+                ctx.say("CG203", message, *where, word, key=True)
+    for word, whose in (("columns", "pieces as those of outputs"), ("bits", "accesses as the first output")):
+        if getattr(copy, word) is not None:
+            help = f"write it for `{lead.name}`"
+            ctx.say(
+                "CG203", f"`{tensor.name}` has {whose}, and no `{word}` of its own", *where, word, key=True, help=help
+            )
+    if copy.multicast is not None:
+        ctx.say(
+            "CG203", f"`{tensor.name}` is brought to one block: it has no `multicast`", *where, "multicast", key=True
+        )

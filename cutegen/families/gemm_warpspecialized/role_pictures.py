@@ -126,13 +126,27 @@ def _timeline(plan: WarpspecializedPlan) -> Timeline:
             about = f"warpgroup {group} multiplies {what} in {stage}"
             sheet.bar(_lane(group), one.product, one.product + 1, f"k{one.k}", colour, about)
     for tile, end in found.ends.items():
+        for group in group_of(plan, tile) if plan.sources else ():
+            # As soon as the warpgroup has read what came for its tile before
+            before = found.ends.get(tile - (2 if plan.pingpong else 1), 0)
+            what = " and ".join(x.tensor.name for x in plan.sources)
+            about = (
+                f"a warp starts the loads of {what} of tile {tile} to the {count(plan.source_buffers, 'buffer')} of "
+                f"warpgroup {group}, and of the rest as pieces have been read"
+            )
+            sheet.bar(_loader(group), before, end - EPILOGUE, f"tile {tile}", hue(tile), about, faint=True)
         for group in group_of(plan, tile):
             about = f"the {plan.split} blocks of a cluster along {plan.k} send each other their parts of tile {tile}"
             sheet.bar(_lane(group), end - EPILOGUE - exchange(plan), end - EPILOGUE, "sums", hue(tile), about)
             about = f"warpgroup {group} computes the epilogue of tile {tile} and stores it"
             sheet.bar(_lane(group), end - EPILOGUE, end, f"epilogue {tile}", STORED, about)
-    lanes = ["producer", *(f"stage {i}" for i in range(plan.stages or 1)), *map(_lane, range(plan.consumers))]
+    loaders = [_loader(group) for group in range(plan.consumers)] if plan.sources else []
+    lanes = ["producer", *loaders, *(f"stage {i}" for i in range(plan.stages or 1)), *map(_lane, range(plan.consumers))]
     return sheet.timeline("steps", lanes)
+
+
+def _loader(group: int) -> str:
+    return f"loads for {group}"
 
 
 def _lane(group: int) -> str:
@@ -170,6 +184,9 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
         yield "A named barrier hands the tensor cores over: one warpgroup's epilogue hides behind the other's products."
     elif plan.consumers > 1:
         yield f"Each of {plan.consumers} warpgroups has {plan.tile[plan.m] // plan.consumers} of the tile's rows."
+    if plan.sources:
+        what = " and ".join(x.tensor.name for x in plan.sources)
+        yield f"What epilogues read of {what} comes while products are made: a warp loads it for each warpgroup."
     if plan.blocks is not None:
         yield "Loads of the next tile start as stages become free, whatever the consumers do."
     known, drawn = k_tiles(plan), len(schedule_of(plan).products(0))

@@ -66,26 +66,31 @@ class Warps:
 
 @dataclass(frozen=True)
 class Copy:
-    """How one tensor moves: A and B to shared memory, and what the epilogue stores from registers or through it."""
+    """How one tensor moves: A and B to shared memory, what the epilogue stores from registers or through it, and what
+    it reads there.
+    """
 
     atom: CopyAtom | None = key(
         Choice(get_args(CopyAtom)),
         "Copy atom: `tma` moves whole tiles between global and shared memory, as a tensor map says; `universal` stores "
-        "from registers.",
+        "from registers, or loads to them.",
     )
     multicast: Multicast | None = key(
         Choice(get_args(Multicast)),
         "Whether a tile of A or B is loaded once for all blocks of the `cluster` that multiply it, or by each of them.",
     )
     through: Literal["smem"] | None = key(
-        Choice(("smem",)), "What an output passes on its way from registers: tensor maps store from shared memory."
+        Choice(("smem",)),
+        "What an output passes on its way from registers, and what the epilogue reads on its way there: tensor maps "
+        "store from shared memory, and bring to it.",
     )
     columns: int | None = key(
         Integer(8, 256), "Columns of the tile that a warpgroup brings to shared memory and stores at a time."
     )
     stages: int | None = key(
         Integer(1, MOST_STAGES),
-        "Buffers of each warpgroup, of so many columns: one is written while others are being stored.",
+        "Buffers of each warpgroup, of so many columns: one is written while others are being stored, or read while "
+        "others are being loaded.",
     )
     misaligned: Misaligned | None = key(
         Choice(get_args(Misaligned)),
@@ -156,7 +161,7 @@ class WarpspecializedSchedule(Schedule):
     warps: Warps = key(Record(Warps), "The roles of a block's warps.", factory=Warps)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."),
-        "How tensors move, by tensor: A, B and the outputs.",
+        "How tensors move, by tensor: A, B, the outputs, and what the epilogue reads of as many elements.",
         factory=dict,
         block=True,
     )

@@ -7,7 +7,7 @@ address are added without carry to those from bit 4 on, as many as a row's runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from tensor_layouts import Layout, Swizzle
@@ -73,12 +73,13 @@ def piece_of(plan: WarpspecializedPlan, x: Passing) -> Swizzled:
     return Swizzled(along, across, x.tensor.dtype.bytes, x.swizzle)
 
 
-def writes_of(plan: WarpspecializedPlan, x: Passing) -> tuple[Layout, int]:
-    """(thread, value) of a warpgroup to the elements of a piece that its threads write, before the swizzle, and how
-    many one instruction does.
+def moves_of(plan: WarpspecializedPlan, x: Passing) -> tuple[Layout, int]:
+    """(thread, value) of a warpgroup to the elements of a piece that its threads write, or read, before the swizzle,
+    and how many one instruction does.
 
-    stmatrix writes four matrices of 8 x 8: each lane says where a row of one stands, which is contiguous. Others write
-    accumulators as threads have them, those of neighbouring columns at once where these are contiguous.
+    stmatrix writes four matrices of 8 x 8, and ldmatrix reads them: each lane says where a row of one stands, which is
+    contiguous. Others move accumulators as threads have them, those of neighbouring columns at once where these are
+    contiguous.
     """
     tile = piece_of(plan, x)
     pieces: Mode = (plan.pieces,), (0,)  # one after the other, to buffers whose banks are alike
@@ -123,17 +124,11 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
             yield Part(name, number, at, size * side.tensor.dtype.bytes, f"stage {number} of {name}")
             at += size * side.tensor.dtype.bytes
         at = -(-at // SWIZZLED) * SWIZZLED
-    start = at
-    for x in plan.passing:
-        size = ROWS * plan.columns * x.tensor.dtype.bytes
-        for number in range(plan.consumers * plan.buffers):
-            group, buffer = divmod(number, plan.buffers)
-            what = f"buffer {buffer} of warpgroup {group}, of the {plan.consumers} that multiply, for {x.tensor.name}"
-            yield Part(x.tensor.name, number, at, size, what)
-            at += size
-        at = -(-at // SWIZZLED) * SWIZZLED
+    if not plan.shares_buffers:
+        at = yield from _buffers(plan, at)
+    at = yield from _source_buffers(plan, at)
     if plan.shares_buffers:  # the buffers are where the sums are, which comes next
-        at = start
+        yield from _buffers(plan, at)
     for group in range(plan.consumers if plan.split > 1 else 0):
         size = plan.sent_bytes // plan.consumers
         what = f"what the other blocks of the cluster along {plan.k} send to warpgroup {group} of those that multiply"
@@ -146,8 +141,46 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
         for number in range(stages):
             yield Part(name, number, at, MBARRIER, f"the barrier which says {says.format(number)}")
             at += MBARRIER
+    for name, says in (("brought barriers", "has been brought"), ("used barriers", "is free")):
+        for number in range(plan.consumers * plan.source_buffers):
+            group, buffer = divmod(number, plan.source_buffers)
+            what = f"the barrier which says that buffer {buffer} of warpgroup {group} for what it reads {says}"
+            yield Part(name, number, at, MBARRIER, what)
+            at += MBARRIER
     own = {"sent barrier": "that all have sent their sums"} if plan.split > 1 else {}
     own |= {"read barrier": "that all have read what this block sent"} if own and plan.blocks is not None else {}
     for name, says in own.items():
         yield Part(name, 0, at, MBARRIER, f"the barrier which says {says}")
         at += MBARRIER
+
+
+def _buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None, int]:
+    """The buffers of outputs that pass shared memory, from byte `at` on; returns where what comes next may start."""
+    for x in plan.passing:
+        yield from _of_warpgroups(plan, x, x.tensor.name, "for", plan.buffers, at)
+        at += _extent(plan, x, plan.buffers)
+    return at
+
+
+def _source_buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None, int]:
+    """The same for what epilogues read."""
+    for x in plan.sources:
+        name = f"{x.tensor.name}, read" if x.tensor.writes else x.tensor.name
+        yield from _of_warpgroups(plan, x, name, "for what is read of", plan.source_buffers, at)
+        at += _extent(plan, x, plan.source_buffers)
+    return at
+
+
+def _of_warpgroups(
+    plan: WarpspecializedPlan, x: Passing, name: str, what: str, buffers: int, at: int
+) -> Iterator[Part]:
+    size = ROWS * plan.columns * x.tensor.dtype.bytes
+    for number in range(plan.consumers * buffers):
+        group, buffer = divmod(number, buffers)
+        whose = f"warpgroup {group}, of the {plan.consumers} that multiply, {what} {x.tensor.name}"
+        yield Part(name, number, at + number * size, size, f"buffer {buffer} of {whose}")
+
+
+def _extent(plan: WarpspecializedPlan, x: Passing, buffers: int) -> int:
+    """Bytes of all buffers of a tensor, up to where another swizzled one may start."""
+    return -(-plan.consumers * buffers * ROWS * plan.columns * x.tensor.dtype.bytes // SWIZZLED) * SWIZZLED

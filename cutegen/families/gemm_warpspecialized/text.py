@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import coords
-from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
-from cutegen.families.gemm_warpspecialized.names import own_names
-from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.epilogue_text import (
+    epilogue_context,
+    has_tile_mma,
+    layout_call,
+    parts_names,
+    passing_text,
+    source_name,
+    source_text,
+    type_text,
+)
+from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.language.model import Tensor
 
 
 def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    parameters = []
+    parameters, moved = [], (*plan.passing, *plan.sources)
     for side in plan.sides:
         parameters += [f"tma_{tensor.name}: cute.CopyAtom" for tensor in side.tensors]
         parameters += [f"s{stack_name(plan, side)}_layout: cute.ComposedLayout"]
@@ -29,19 +35,30 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         name = x.tensor.name
         parameters += [f"tma_{name}: cute.CopyAtom", f"tma_tensor_{name}: cute.Tensor"]
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
-    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * _has_tile_mma(plan)]
+    for x in plan.sources:
+        name = source_name(x)
+        parameters += [f"tma_{name}: cute.CopyAtom"]
+        parameters += [f"tma_tensor_{name}: cute.Tensor"] * (name != x.tensor.name)
+        parameters += [f"s{name}_layout: cute.ComposedLayout"]
+    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * has_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += [f"{name}: cutlass.Int32" for name in _counts(plan)]
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan),
-        context=_epilogue(plan) | _context(plan),
+        context=epilogue_context(plan) | _context(plan),
         parameters=tuple(parameters),
-        launched={f"m{t.name}": f"tma_tensor_{t.name}" for side in plan.sides for t in side.tensors},
+        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)},
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
-        nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in plan.passing), "warpgroup"),
+        nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
     )
+
+
+def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
+    """The tensors that the kernel sees as tensor maps do: it accesses them in no other way."""
+    yield from (t for side in plan.sides for t in side.tensors)
+    yield from (x.tensor for x in plan.sources if not x.tensor.writes)
 
 
 def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
@@ -53,14 +70,6 @@ def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
 def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
     """What counts the tiles of clusters along each mode of the output, and the matrices of a batch."""
     return ("tiles_m", "tiles_n", *["tiles_l"] * (plan.batch is not None))
-
-
-def _has_tile_mma(plan: WarpspecializedPlan) -> bool:
-    """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
-    direct = any(o.read or not plan.passes(o.tensor) for o in plan.pointwise.operands)
-    read = any(True for typed in plan.statements for _ in coords(typed.value))
-    narrower = len(plan.b.tensors) * plan.split > 1
-    return narrower and (direct or read or bool(plan.pointwise.masked))
 
 
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
@@ -86,6 +95,7 @@ def _counted(plan: WarpspecializedPlan) -> bool:
 
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
+    source = f"schedule.copies.{plan.sources[0].tensor.name}" if plan.sources else ""
     copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
     return (
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
@@ -133,62 +143,21 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
             if plan.passing
             else ()
         ),
-    )
-
-
-def _epilogue(plan: WarpspecializedPlan) -> dict[str, Any]:
-    lead = plan.spec.output.name
-    through: dict[str, Through] = {}
-    for x in plan.passing:
-        name = x.tensor.name
-        fragment = f"t{lead}r{name}_out"
-        registers = f"cute.make_rmem_tensor(((2, 2, SLICE // 4), 1, 1), {_type(x.tensor)})"
-        target = f"t{name}s{name}[None, None, part % PARTS, buffer]"
-        source = f"thr_store_{name}.retile({fragment})[None, None, 0]"
-        through[name] = Through(registers, [f"tiled_store_{name}", source, target])
-    values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in _parts(plan).items()}
-    path = f"schedule.copies.{lead}"
-    deeper = 12 if plan.passing else 8
-    stacked = [product.b for product in plan.spec.compute.products]
-    taken = own_names((t.name for t in plan.spec.tensors), _modes(plan), stacked, plan.batch is not None)
-    found = pointwise_context(
-        plan, path, accumulators=values, through=through, deeper=deeper, modes=_modes(plan), taken=taken
-    )
-    held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
-    loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
-    read = [o.tensor.name for o in loaded if not o.held]
-    direct = [o for o in found["operands"] if o.tensor.name in read or o.tensor.name not in (*through, *held)]
-    accessed = {o.tensor.name for o in direct}  # under predicates of their own widths
-    return found | {
-        "loaded": loaded,
-        "direct": direct,
-        "narrow_widths": narrow_widths(
-            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name in accessed], plan.pointwise.vector
+        *(
+            (
+                Constant("SOURCES", str(plan.source_buffers), "buffers of each for what it reads then", source),
+                Constant("SOURCE_BYTES", str(plan.source_bytes), "that the loads of one bring", source),
+            )
+            if plan.sources
+            else ()
         ),
-        "held": [o for o in loaded if o.held],
-        "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
-    }
-
-
-def _modes(plan: WarpspecializedPlan) -> tuple[str, ...]:
-    """The modes of outputs as the kernel sees them."""
-    return (plan.m, plan.n) if plan.batch is None else (plan.m, plan.n, plan.batch)
-
-
-def _parts(plan: WarpspecializedPlan) -> dict[str, str]:
-    """What the kernel calls the accumulators of each product, in slices, by the name of its B."""
-    names = [product.b for product in plan.spec.compute.products]
-    return {name: f"parts_{name}" if len(names) > 1 else "parts" for name in names}
-
-
-def _type(tensor: Tensor) -> str:
-    return f"cutlass.{tensor.dtype.cutlass}"
+    )
 
 
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
     clustered, several = prod(plan.cluster) > 1, plan.consumers > 1
-    passing = [_passing(x) for x in plan.passing]
+    passing, sources = [passing_text(x) for x in plan.passing], [source_text(x) for x in plan.sources]
     group = "group" if several else "0"
     users = "CONSUMERS" if plan.groups > 1 else ""
     row = "row" if plan.groups == 1 else "row * CONSUMERS + group"
@@ -208,12 +177,22 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "K": plan.k.upper(),
         "sides": [_side(plan, x, blocks) for x in plan.sides],
         "passing": passing,
+        "sources": sources,
+        "loaders": "warp_idx == 1" if plan.consumers == 1 else "warp_idx >= 1 and warp_idx <= CONSUMERS",
+        "loaders_say": "One warp loads what the epilogues read, piece by piece"
+        if plan.consumers == 1
+        else "A warp for each warpgroup of consumers loads what its epilogues read, piece by piece",
+        "sources_path": f"schedule.copies.{plan.sources[0].tensor.name}" if sources else "",
         "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
-        "mapped": [*(t.name for x in plan.sides for t in x.tensors), *(x.tensor.name for x in plan.passing)],
+        "mapped": [
+            *(t.name for x in plan.sides for t in x.tensors),
+            *(x.tensor.name for x in plan.passing),
+            *(x["stem"] for x in sources),
+        ],
         "mmas": list(_mmas(plan, blocks)),
-        "has_tile_mma": _has_tile_mma(plan),
+        "has_tile_mma": has_tile_mma(plan),
         "numbered_along_x": clustered and plan.blocks is None,
-        "thr_tile": "thr_tile" if _has_tile_mma(plan) else "thr_mma",
+        "thr_tile": "thr_tile" if has_tile_mma(plan) else "thr_mma",
         "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
         "parts": _products(plan, blocks),
         "product_op": _product_op(plan),
@@ -266,7 +245,7 @@ def _seen(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
 
 def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
     """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
-    a, b = _type(plan.a.tensor), _type(plan.b.tensor)
+    a, b = type_text(plan.a.tensor), type_text(plan.b.tensor)
     return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
 
 
@@ -281,7 +260,7 @@ def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[st
     groups = "(1, 1, 1)" if plan.pingpong else "(CONSUMERS, 1, 1)"
     says = f"A warpgroup multiplies (64, {depth}) by ({depth}, {columns}), from shared memory"
     yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
-    if _has_tile_mma(plan):
+    if has_tile_mma(plan):
         says = "The accumulators of one product, as they lie in its tile"
         if plan.split > 1:
             says = "The results that a block stores, as they lie in its part of the tile"
@@ -296,12 +275,12 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
     if plan.products == 1:
         return []
     if plan.split > 1:
-        names = enumerate(_parts(plan).values())
+        names = enumerate(parts_names(plan).values())
         return [{"name": name, "of": ("cute.local_tile(", ["own", "(VALUES,)", f"({i},)"], ")")} for i, name in names]
     tiler, along = f"({blocks[plan.n]} // 2, {plan.row_blocks}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
     return [
         {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
-        for number, name in enumerate(_parts(plan).values())
+        for number, name in enumerate(parts_names(plan).values())
     ]
 
 
@@ -348,14 +327,14 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     place = f"{place} + share * CLUSTER_M * CLUSTER_N" if plan.split > 1 else place
     return {
         "name": name,
-        "type": _type(side.tensor),
+        "type": type_text(side.tensor),
         "names": [tensor.name for tensor in side.tensors],
         "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
         "box": box,
         "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, STAGES)",
         "order": str(order),
         "atom": atom,
-        "stage": _layout_call(atom, side.tensor, box, order),
+        "stage": layout_call(atom, side.tensor, box, order),
         "tile": tile,
         "path": f"schedule.smem.{side.tensor.name}.swizzle",
         "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
@@ -375,23 +354,3 @@ def _load(plan: WarpspecializedPlan, side: Side, tensor: Tensor, number: int, bl
     batched, path = plan.has_batch(tensor), f"schedule.copies.{tensor.name}"
     matrix = ", l_tile" if batched else ""
     return {"name": tensor.name, "part": part, "path": path, "every": _every(batched), "matrix": matrix}
-
-
-def _layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
-    return f'_smem_layout("{atom}", {_type(tensor)}, {box}, {order[:2]})'
-
-
-def _passing(x: Passing) -> dict[str, Any]:
-    """What is printed of an output that passes shared memory."""
-    kind, order = f"{'K' if x.n_major else 'MN'}_SW{x.swizzle}", (0, 1, 2) if x.n_major else (1, 0, 2)
-    bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
-    plain = ["cute.nvgpu.CopyUniversalOp()", _type(x.tensor), f"num_bits_per_copy={bits}"]
-    matrices = [f"warp.StMatrix8x8x16bOp({not x.n_major}, 4)", _type(x.tensor)]
-    return {
-        "name": x.tensor.name,
-        "type": _type(x.tensor),
-        "atom": matrices if x.matrices else plain,
-        "kind": kind,
-        "order": str(order),
-        "piece": _layout_call(kind, x.tensor, "(64, COLUMNS)", order),
-    }

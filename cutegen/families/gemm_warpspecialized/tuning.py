@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from cutegen.families.gemm_warpspecialized.product import COLUMNS, product_of
+from cutegen.families.gemm_warpspecialized.product import COLUMNS, product_of, sources
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 
 if TYPE_CHECKING:
@@ -53,5 +53,8 @@ def refinements(spec: Spec) -> Iterator[Choice]:
         yield {("pipeline", "stages"): fewer}
     for columns in STORED:
         yield {("copies", spec.output.name): {"atom": "tma", "columns": columns}}
+    for tensor in sources(spec):
+        if not tensor.writes:
+            yield {("copies", tensor.name): {"atom": "universal"}}
     for raster, band in product(spec.output.shape[-2:], BANDS):
         yield {("scheduler",): {"raster": raster, "swizzle": band}}

@@ -159,6 +159,7 @@ def test_what_a_call_copies_is_seen_at_16_bytes_whatever_is_written_of_it(comput
     """Its accesses are as wide where the alignment that was inferred is written; what only passes has no predicates."""
     text = HEAD.replace("bf16, role: out", f"f32, role: {'inout' if '+ C' in compute else 'out'}")
     text = text.replace("  C:", "  X: {shape: [M, N], dtype: f32}\n  C:").replace("A @ B.T\n", f"{compute}\n")
+    text += "  copies: {X: {atom: universal}}\n"
     plan, _ = planned(f"{text}divisible: {{N: 4}}\n")
     assert {o.tensor.name: o.vector for o in plan.pointwise.operands} == {"X": 2, "C": 2}
     assert [tensor.name for tensor in plan.padded] == ["A", "B", "C"]

@@ -14,7 +14,7 @@ from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.memory.tensor_maps import swizzled
 from cutegen.emulator.warps.shared_matrices import Descriptor
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.shared_memory import parts_of, piece_of, stage_of, writes_of
+from cutegen.families.gemm_warpspecialized.shared_memory import moves_of, parts_of, piece_of, stage_of
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -116,7 +116,7 @@ def test_threads_write_where_the_access_says(
     case = Case("a tile", "", {"M": 128, "N": 96, "K": 64}, "padded", "integers", blocks=1)
     assert not verify_case(plan, case, load_module(path), EmulatorExecutor()).message
 
-    (layout, vector), tile = writes_of(plan, x), piece_of(plan, x)
+    (layout, vector), tile = moves_of(plan, x), piece_of(plan, x)
     buffers = [part.start for part in parts_of(plan) if part.name == "C"]
     per_piece = plan.columns * 64 // 128 // vector
     for thread in range(128 * plan.groups):

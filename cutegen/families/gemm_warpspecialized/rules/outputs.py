@@ -1,4 +1,5 @@
-"""Rules about the output: whether it passes shared memory to be stored by tensor maps, and in what pieces."""
+"""Rules about outputs: whether they pass shared memory to be stored by tensor maps, and in what pieces; and about what
+the epilogue reads there."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from cutegen.families.gemm_warpspecialized.product import (
     own_columns,
     passing,
     product_of,
+    read_beside,
+    sources,
     split_of,
     stands_anywhere,
 )
@@ -25,19 +28,33 @@ def passed(spec: Spec, say: Say) -> None:
     copies = spec.schedule.copies
     if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
         return
-    for tensor in spec.outputs:
+    beside = [t for t in read_beside(spec) if not t.writes and t.name in copies]
+    for tensor in (*spec.outputs, *beside):
         copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
         if (copy.atom == "tma") != (copy.through == "smem"):
-            message = f"`{tensor.name}` is stored by tensor maps if and only if it passes shared memory"
+            verb = "stored" if tensor.writes else "brought"
+            message = f"`{tensor.name}` is {verb} by tensor maps if and only if it passes shared memory"
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
-        if tensor in passing(spec):
+        if not tensor.writes:
+            wrong = tensor in sources(spec) and _beside(spec, tensor, say)
+        elif tensor in passing(spec):
             wrong = _of_another_type(tensor, say) or _turned(spec, tensor, say)
             wrong = wrong or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
         else:
             wrong = _without(spec, tensor, say)
         if wrong:
             return
+
+
+def _beside(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that what the epilogue reads cannot come to shared memory, in pieces like those of outputs."""
+    if not passing(spec):
+        message = f"`{tensor.name}` comes to shared memory in pieces like those of outputs, and no output passes it"
+        help = "write `atom: universal`, or `{atom: tma, through: smem}` for an output"
+        say(message, "schedule", "copies", tensor.name, "atom", help=help)
+        return True
+    return _of_another_type(tensor, say) or _turned(spec, tensor, say) or _misaligned(spec, tensor, say)
 
 
 def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:

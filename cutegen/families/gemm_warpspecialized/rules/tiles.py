@@ -22,6 +22,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     output_bytes,
     product_of,
     smem_bytes,
+    source_bytes,
     split_of,
     threads_of,
     tile_of,
@@ -125,7 +126,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
     short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
     if not short:
         return
-    stages, outputs = spec.schedule.pipeline.stages or 1, output_bytes(spec)
+    stages, outputs, beside = spec.schedule.pipeline.stages or 1, output_bytes(spec), source_bytes(spec)
 
     def help() -> str | None:
         fewer = range(stages - 1, 0, -1)
@@ -139,7 +140,11 @@ def shared_memory(spec: Spec, say: Say) -> None:
     message = (
         f"{count(stages, 'stage')} take{'s' * (stages == 1)} {total} bytes of shared memory, and a block of {room}"
     )
-    notes = (f"{outputs} of them for outputs on their way",) if outputs else ()
+    notes = tuple(
+        f"{size} of them for {what}"
+        for size, what in ((outputs, "outputs on their way"), (beside, "what the epilogue reads"))
+        if size
+    )
     say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
 
 
