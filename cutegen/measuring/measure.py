@@ -16,7 +16,7 @@ from cutegen.measuring.clock import Contender, Prepared, Stopwatch, interleaved,
 from cutegen.measuring.contenders import Candidate
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measured, Request, Timing
-from cutegen.measuring.peers import Peer, choose
+from cutegen.measuring.peers import Peer, choose, rounds_between
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe
@@ -63,7 +63,7 @@ class Refused(Exception):
 class Reference:
     """The values that a contender's results are held to, by output.
 
-    A library computes the formula with roundings of its own, which no bound of ours knows. `share` is what it may
+    A peer may compute the formula with roundings of its own, which no bound of ours knows. `share` is what it may
     differ by besides, of the value itself and of the values' root mean square: a rounding before a sum or a difference
     shows in small values too.
     """
@@ -71,7 +71,7 @@ class Reference:
     expected: Mapping[str, Expected]
     share: float = 0.0
 
-    def for_library(self, spec: KernelSpec) -> Reference:
+    def for_peer(self, spec: KernelSpec) -> Reference:
         """The same with room for a few roundings to the narrowest of the spec's types."""
         import torch
 
@@ -282,8 +282,8 @@ def _best(
 ) -> tuple[Prepared[Any], Checked | None]:
     """Finds the fastest of the peer's candidates. Raises Refused unless each of them is right."""
     best: tuple[Prepared[Any], Checked | None] | None = None
-    if wanted.kind == "library" and reference is not None:
-        reference = reference.for_library(request.plan.spec)
+    if reference is not None and rounds_between(wanted, request.plan.spec, arguments.scalars):
+        reference = reference.for_peer(request.plan.spec)
     for candidate in contenders.peer(wanted, request.plan, arguments):
         checked = _checked(candidate, reference, watch)
         ready = prepare(candidate.contender, watch)

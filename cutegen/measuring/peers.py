@@ -33,6 +33,18 @@ class Peer:
     found: Recognised | None = None
 
 
+def rounds_between(peer: Peer, spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> bool:
+    """Whether a peer rounds on its way to the results, to types of the spec, where the kernel rounds but its results.
+
+    Libraries compute a formula in their own way. Of a gemm torch gets the product from cuBLAS in the operands' type,
+    and cuBLAS may round it before it adds a tensor; one call for the product alone rounds as we do.
+    """
+    if peer.kind == "library" or not spec.compute.products:
+        return peer.kind == "library"
+    wanted = product_of(spec, scalars)
+    return peer.kind != "scaled" and (wanted is None or wanted.addend is not None)
+
+
 COMPILED = Peer("torch.compile", "compile")
 EAGER = Peer("torch eager", "eager")
 CUBLAS = Peer("cuBLAS", "cublas")

@@ -112,7 +112,7 @@ def test_every_library_computes_what_the_spec_says(name: str, sets: int, install
     spec = module.spec
     arguments = make_arguments(spec, dict(zip(spec.modes, (8, 16, 8), strict=False)) | dict(spec.static), sets, "cpu")
     before = [[x.clone() for x in tensors] for tensors in arguments.sets]
-    reference = Reference(evaluate(spec, arguments.named(0), arguments.scalars)).for_library(spec)
+    reference = Reference(evaluate(spec, arguments.named(0), arguments.scalars)).for_peer(spec)
     peers = library_peers(spec)
     assert [peer.name for peer in peers] == KERNELS[name]
     for peer in peers:
@@ -190,7 +190,7 @@ def test_one_that_rounds_before_the_end_is_right(monkeypatch: pytest.MonkeyPatch
     spec = softmax().spec
     tensors = make_arguments(spec, SHAPE, 1, "cpu").named(0)
     reference, results = Reference(evaluate(spec, tensors, {})), (rough(tensors["p"]),)
-    assert not reference.judge(results).ok and reference.for_library(spec).judge(results).ok
+    assert not reference.judge(results).ok and reference.for_peer(spec).judge(results).ok
 
 
 def test_in_f32_it_may_differ_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_one_that_overwrites_what_it_reads_has_a_copy_for_each_call_that_is_time
     (candidate,) = contenders.peer(library_peers(spec)[-1], module.plan, arguments)
     calls = candidate.contender.calls
     assert candidate.contender.once and len(calls) % 3 == 0 and 3 < len(calls) <= MOST_COPIES
-    reference = Reference(evaluate(spec, arguments.named(0), arguments.scalars)).for_library(spec)
+    reference = Reference(evaluate(spec, arguments.named(0), arguments.scalars)).for_peer(spec)
     for restore in (candidate.contender.reset, candidate.poison):
         restore()
         for call in calls:

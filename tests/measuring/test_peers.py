@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from measuring_kit import FakeWatch, elementwise, f8_gemm, gemm, steady
 
-from cutegen.codegen import Module
+from cutegen.codegen import Module, generate
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import make_arguments
-from cutegen.measuring.peers import Product, Scaled, choose, product_of, scaled_of
+from cutegen.measuring.peers import Product, Scaled, choose, product_of, rounds_between, scaled_of
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 
@@ -254,3 +254,29 @@ def test_functions_that_are_not_there_are_named(place: str) -> None:
         ValueError, match=re.escape(place if place in ("math", "math:", ":sqrt") else place.split(":")[0])
     ):
         contenders.imported(place)
+
+
+@pytest.mark.parametrize(
+    ("compute", "more", "rounds"),
+    [
+        ("A @ B.T", "", {"cuBLAS": False, "cuBLAS best layout": False}),
+        ("A @ B.T + D", "  D: {shape: [M, N], dtype: f32}\n", {"cuBLAS": True, "cuBLAS best layout": True}),
+        ("relu(A @ B.T)", "", {"cuBLAS, then torch": True, "torch.compile": True}),
+    ],
+)
+def test_a_peer_that_rounds_the_product_before_the_rest_has_room_for_that(
+    compute: str, more: str, rounds: dict[str, bool]
+) -> None:
+    text = f"""\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: f32}}
+  B: {{shape: [N, K], dtype: f32}}
+  C: {{shape: [M, N], dtype: f32, role: out}}
+{more}compute: C = {compute}
+"""
+    (module,) = generate(text, "specs/x.yaml").modules
+    found = {peer.name: rounds_between(peer, module.spec, {}) for peer in choose(module.spec)}
+    assert {name: found[name] for name in rounds} == rounds

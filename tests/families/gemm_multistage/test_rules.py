@@ -90,6 +90,8 @@ CASES = [
      "(64,32,2)", "(32,32,1):(1,32,0)"),
     (GEMM.replace("sm_86", "sm_90a"), {"{M: 128, N: 128, K: 8}": "{M: «1024, N: 512, K: 8}"}, "CG232", "= 2048 > 1024",
      "M: 1024, N: 512", "M: 128, N: 256"),
+    (GEMM, {"value_layout: (4,1)": "value_layout: «(1024,2)"}, "CG232", "1024 * 2 = 2048 > 1024",
+     "      value_layout: (1024,2)\n", ""),
     (GEMM, {C_BITS: "    C:\n      bits: «16"}, "CG236", "element of C", "bits: 16", "bits: 32"),
     (GEMM, {"value_layout: (4,1)": "value_layout: (2,1)", A_BITS: "    A:\n      bits: «128"}, "CG237",
      "A, and a thread has 2", A_BITS, "    A:\n      bits: 64"),

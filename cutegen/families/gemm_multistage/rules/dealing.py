@@ -92,8 +92,13 @@ def along_m_and_n(layout: Layout) -> Layout:
 
 
 def values(spec: Spec, say: Say) -> None:
-    """A thread has at most 1024 accumulators."""
+    """A thread has at most 1024 accumulators, and copies as many elements at most."""
     schedule = spec.schedule
+    for one in layouts_of(spec):
+        if one.name == "value_layout" and (count := int(size(one.layout))) > MAX_VALUES:
+            message = f"`value_layout` has {count} values, and a thread copies at most {MAX_VALUES}"
+            notes = (f"{' * '.join(map(str, layouts.mode_sizes(one.layout)))} = {count} > {MAX_VALUES}",)
+            say(message, *one.path, notes=notes, help="leave it out: it follows from the threads and the access")
     if schedule.mma.thread_layout is None:
         return
     _, _, m, n, _ = gemm.product_of(spec)
