@@ -72,10 +72,10 @@ def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
         what = "of k" if not x.k_major else f"of {x.mode}"
         yield Buffer(name, along, along, other, plan.stages, size, what, swizzle=x.swizzle)
     for passing in plan.passing if not plan.shares_buffers else ():
-        size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.consumers * plan.buffers
+        size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.storing * plan.buffers
         rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
         yield Buffer(
-            passing.tensor.name, rows, rows, depth, plan.consumers * plan.buffers, size, "of a piece", passing.swizzle
+            passing.tensor.name, rows, rows, depth, plan.storing * plan.buffers, size, "of a piece", passing.swizzle
         )
     for read in plan.sources:
         number = plan.consumers * plan.source_buffers

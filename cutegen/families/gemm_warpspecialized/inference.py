@@ -152,6 +152,9 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         warps = replace(warps, roles="cooperative")
         report.infer("each warpgroup has a part of the rows, so that tiles are large", "schedule", "warps", "roles")
     pingpong = warps.roles == "pingpong"
+    if pingpong and warps.turns is None:
+        warps = replace(warps, turns="products")
+        report.infer("epilogues may meet: one is never waited for", "schedule", "warps", "turns")
     if consumers is None:
         needed = rows if rows is not None else ROWS if few else spec.static.get(product.m, 2 * ROWS)
         consumers = 2 if pingpong else min(2, max(1, -(-needed // ROWS)))

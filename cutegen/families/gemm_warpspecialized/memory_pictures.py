@@ -32,6 +32,8 @@ def draw_shared_memory(plan: WarpspecializedPlan) -> Figure:
     outputs = [x.tensor.name for x in plan.passing]
     where = ", where the sums of others were" * plan.shares_buffers
     each = f"{count(plan.buffers, 'buffer')} for each of {count(plan.consumers, 'warpgroup')}{where}"
+    if plan.in_turn:
+        each = f"{count(plan.buffers, 'buffer')} for the warpgroup that stores"
     buffers = f" {' and '.join(outputs)}: {each}." if outputs else ""
     if plan.sources:
         read = " and ".join(x.tensor.name for x in plan.sources)

@@ -76,12 +76,13 @@ class WarpspecializedPlan(PointwisePlan):
     b: Side
     consumers: int  # warpgroups that multiply
     pingpong: bool  # whether these have tiles in turn, not parts of one
+    in_turn: bool  # whether they also store in turn, through the same buffers
     cluster: tuple[int, int]  # blocks along m and n
     split: int  # blocks along k
     passing: tuple[Passing, ...]  # outputs that pass shared memory
     sources: tuple[Passing, ...]  # what the epilogue reads from there, where a warp of each warpgroup's brings it
     columns: int  # of the tile that are stored at a time, of those outputs, and read
-    buffers: int  # of each warpgroup for that
+    buffers: int  # of each warpgroup for that, or of all that store in turn
     source_buffers: int  # of each warpgroup for what its epilogue reads
     shares_buffers: bool  # whether these lie where a warpgroup had what other blocks of a cluster along k sent it
     blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
@@ -118,6 +119,11 @@ class WarpspecializedPlan(PointwisePlan):
     def groups(self) -> int:
         """Warpgroups that share the rows of a tile."""
         return 1 if self.pingpong else self.consumers
+
+    @property
+    def storing(self) -> int:
+        """Warpgroups that have buffers of outputs of their own."""
+        return 1 if self.in_turn else self.consumers
 
     @property
     def row_blocks(self) -> int:

@@ -197,9 +197,14 @@ def stage_bytes(spec: Spec) -> int:
     return sum(tile_of(spec.schedule, mode) * depth * tensor.dtype.bytes for tensor, mode in product.sides)
 
 
+def in_turn(spec: Spec) -> bool:
+    """Whether warpgroups take turns with their epilogues, too, and so share the buffers of outputs."""
+    return spec.schedule.warps.turns == "all"
+
+
 def output_bytes(spec: Spec) -> int:
     """Bytes of shared memory of the outputs that pass it: the buffers of every warpgroup that multiplies."""
-    copies, groups = spec.schedule.copies, spec.schedule.warps.consumers or 1
+    copies, groups = spec.schedule.copies, 1 if in_turn(spec) else spec.schedule.warps.consumers or 1
     return sum(groups * (copies[t.name].stages or 1) * piece_bytes(spec, t) for t in passing(spec))
 
 

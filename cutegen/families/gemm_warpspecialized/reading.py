@@ -46,6 +46,9 @@ def check_schedule(
     for mode, path in walked:
         if mode is not None and modes is not None and mode not in modes[:2]:
             ctx.unknown_mode(mode, modes[:2], "schedule", *path, key=False)
+    if schedule.warps.turns is not None and schedule.warps.roles != "pingpong":
+        message, instead = "warpgroups that share a tile take no turns", "write `roles: pingpong`, or leave `turns` out"
+        ctx.say("CG203", message, "schedule", "warps", "turns", key=True, help=instead)
     for role in schedule.warps.registers:
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)

@@ -76,6 +76,8 @@ def schedule_of(plan: WarpspecializedPlan) -> Schedule:
             ready = max(ready, load + FLIGHT)
             steps.append(Step(tile, k, number % stages, load, ready))
             ready += 1
+        if plan.in_turn:  # the epilogue waits for the one before
+            ready = max(ready, ends.get(tile - 1, 0))
         ends[tile] = ready + exchange(plan) + EPILOGUE
     return Schedule(tuple(steps), ends)
 
@@ -182,6 +184,8 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
         )
     if plan.pingpong:
         yield "A named barrier hands the tensor cores over: one warpgroup's epilogue hides behind the other's products."
+        if plan.in_turn:
+            yield "Another one hands over the buffers of outputs, when all has been read of what is stored."
     elif plan.consumers > 1:
         yield f"Each of {plan.consumers} warpgroups has {plan.tile[plan.m] // plan.consumers} of the tile's rows."
     if plan.sources:

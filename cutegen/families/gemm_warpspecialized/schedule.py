@@ -16,6 +16,7 @@ SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their pl
 Predicate = Literal["none", "mask"]
 Role = Literal["producer", "consumer"]
 Roles = Literal["cooperative", "pingpong"]
+Turns = Literal["products", "all"]
 CopyAtom = Literal["tma", "universal"]
 Multicast = Literal["cluster", "none"]
 Kind = Literal["grid", "persistent"]
@@ -57,6 +58,12 @@ class Warps:
         Integer(1, 3),
         "Warpgroups that multiply: each has the same number of the tile's rows, a multiple of 64, and all its columns.",
     )
+    turns: Turns | None = key(
+        Choice(get_args(Turns)),
+        "What the warpgroups of `pingpong` take turns with: `products`, so that their epilogues may meet, and each has "
+        "buffers of its own for outputs; or `all`, so that one after the other stores, through buffers that they "
+        "share: room for another stage of A and B, where K is small.",
+    )
     registers: Mapping[str, int] = key(
         ByName(Integer(24, 240), "Registers of each of its threads: a multiple of 8."),
         "Registers of a thread by role, `producer` and `consumer`: what the former do without, the latter get.",
@@ -90,7 +97,7 @@ class Copy:
     stages: int | None = key(
         Integer(1, MOST_STAGES),
         "Buffers of each warpgroup, of so many columns: one is written while others are being stored, or read while "
-        "others are being loaded.",
+        "others are being loaded. Outputs of warpgroups that take turns with `all` have these together.",
     )
     misaligned: Misaligned | None = key(
         Choice(get_args(Misaligned)),

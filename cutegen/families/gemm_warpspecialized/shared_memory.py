@@ -157,8 +157,8 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
 def _buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None, int]:
     """The buffers of outputs that pass shared memory, from byte `at` on; returns where what comes next may start."""
     for x in plan.passing:
-        yield from _of_warpgroups(plan, x, x.tensor.name, "for", plan.buffers, at)
-        at += _extent(plan, x, plan.buffers)
+        yield from _of_warpgroups(plan, x, x.tensor.name, "for", plan.buffers, at, plan.storing)
+        at += _extent(plan, x, plan.storing * plan.buffers)
     return at
 
 
@@ -166,21 +166,22 @@ def _source_buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None,
     """The same for what epilogues read."""
     for x in plan.sources:
         name = f"{x.tensor.name}, read" if x.tensor.writes else x.tensor.name
-        yield from _of_warpgroups(plan, x, name, "for what is read of", plan.source_buffers, at)
-        at += _extent(plan, x, plan.source_buffers)
+        yield from _of_warpgroups(plan, x, name, "for what is read of", plan.source_buffers, at, plan.consumers)
+        at += _extent(plan, x, plan.consumers * plan.source_buffers)
     return at
 
 
 def _of_warpgroups(
-    plan: WarpspecializedPlan, x: Passing, name: str, what: str, buffers: int, at: int
+    plan: WarpspecializedPlan, x: Passing, name: str, what: str, buffers: int, at: int, groups: int
 ) -> Iterator[Part]:
     size = ROWS * plan.columns * x.tensor.dtype.bytes
-    for number in range(plan.consumers * buffers):
+    for number in range(groups * buffers):
         group, buffer = divmod(number, buffers)
         whose = f"warpgroup {group}, of the {plan.consumers} that multiply, {what} {x.tensor.name}"
+        whose = f"the warpgroup that stores {x.tensor.name}" if groups < plan.consumers else whose
         yield Part(name, number, at + number * size, size, f"buffer {buffer} of {whose}")
 
 
 def _extent(plan: WarpspecializedPlan, x: Passing, buffers: int) -> int:
     """Bytes of all buffers of a tensor, up to where another swizzled one may start."""
-    return -(-plan.consumers * buffers * ROWS * plan.columns * x.tensor.dtype.bytes // SWIZZLED) * SWIZZLED
+    return -(-buffers * ROWS * plan.columns * x.tensor.dtype.bytes // SWIZZLED) * SWIZZLED

@@ -138,7 +138,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
                 Constant("COLUMNS", str(plan.columns), "that a warpgroup stores at a time", copies),
                 Constant("PARTS", str(plan.parts), "slices of so many columns", copies),
                 Constant("PIECES", "VALUES // SLICE // PARTS", "of a warpgroup's tile", copies),
-                Constant("BUFFERS", str(plan.buffers), "of each warpgroup for them", copies),
+                Constant("BUFFERS", str(plan.buffers), f"of {_storing(plan)} for them", copies),
             )
             if plan.passing
             else ()
@@ -208,7 +208,9 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
         "releasing": f"thr < {plan.peers}" if plan.peers > 1 else "thr == 0",
         "release": f"cute.arch.mbarrier_arrive(empty + {freed}{', peer' if plan.peers > 1 else ''})",
-        "rotates": bool(passing) and plan.pieces % plan.buffers > 0,
+        "rotates": bool(passing) and plan.pieces % plan.buffers > 0 and not plan.in_turn,
+        "own_buffers": "CONSUMERS * BUFFERS" if not plan.in_turn else "BUFFERS",
+        "of_group": "group * BUFFERS + " if plan.storing > 1 else "",
         "own_barrier": f"3 + {group}" if several else "3",
         "row_block": row,
         "cluster_tile": f"({', '.join(extents)})",
@@ -282,6 +284,10 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
         {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
         for number, name in enumerate(parts_names(plan).values())
     ]
+
+
+def _storing(plan: WarpspecializedPlan) -> str:
+    return "the warpgroup that stores" if plan.in_turn else "each warpgroup"
 
 
 def _values(plan: WarpspecializedPlan) -> str:

@@ -51,6 +51,8 @@ def refinements(spec: Spec) -> Iterator[Choice]:
     stages = spec.schedule.pipeline.stages or 1
     for fewer in range(max(1, stages - 2), stages):
         yield {("pipeline", "stages"): fewer}
+    if spec.schedule.warps.roles == "pingpong":
+        yield {("warps", "turns"): "all", ("pipeline", "stages"): stages + 1}
     for columns in STORED:
         yield {("copies", spec.output.name): {"atom": "tma", "columns": columns}}
     for tensor in sources(spec):

@@ -7,6 +7,7 @@ from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     GRANULE,
     PASSING_BITS,
+    in_turn,
     is_sound,
     own_columns,
     passing,
@@ -27,6 +28,10 @@ def passed(spec: Spec, say: Say) -> None:
     """
     copies = spec.schedule.copies
     if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
+        return
+    if in_turn(spec) and not passing(spec):
+        message = "warpgroups that store in turn share the buffers of outputs, and no output passes shared memory"
+        say(message, "schedule", "warps", "turns", help="write `turns: products`, or leave it out")
         return
     beside = [t for t in read_beside(spec) if not t.writes and t.name in copies]
     for tensor in (*spec.outputs, *beside):

@@ -1,0 +1,103 @@
+"""Two warpgroups of a gemm on Hopper's tensor cores that take turns with epilogues, too, and share their buffers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cutlass")
+
+from lint_kit import found_in
+
+from cutegen.codegen import Module, generate
+from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.role_pictures import EPILOGUE, schedule_of
+from cutegen.families.gemm_warpspecialized.shared_memory import parts_of
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
+
+# Five tiles of one cluster: each warpgroup stores, waits for its turn and stores again
+SIZES = Case("in turn", "", {"M": 130, "N": 264, "K": 40}, "padded", "integers", blocks=1)
+HEAD = """\
+cutegen: 1
+kernel: turns
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  mma: {atom: wgmma}
+"""
+SMALL = "  tiler: {M: 64, N: 64, K: 32}\n  cluster: {M: 1}\n  copies: {C: {columns: 32, stages: 1}}\n"
+
+
+def made(schedule: str) -> Module:
+    return generate(HEAD + schedule, "specs/x.yaml").modules[0]
+
+
+def plan_of(module: Module) -> WarpspecializedPlan:
+    assert isinstance(module.plan, WarpspecializedPlan)
+    return module.plan
+
+
+def outcome(module: Module, folder: Path, text: str | None = None) -> str:
+    path = folder / "turns.py"
+    path.write_text(module.text if text is None else text, encoding="utf-8")
+    return verify_case(module.plan, SIZES, load_module(path), EmulatorExecutor(), orders=3).message
+
+
+def test_shared_buffers_leave_room_for_a_stage() -> None:
+    found = {}
+    for turns in ("products", "all"):
+        plan = plan_of(made(f"  warps: {{roles: pingpong, turns: {turns}}}\n"))
+        buffers = [part for part in parts_of(plan) if part.name == "C"]
+        found[turns] = (plan.stages, plan.buffers, len(buffers))
+        assert max(part.start + part.size for part in parts_of(plan)) == plan.smem_bytes
+    assert found == {"products": (4, 4, 8), "all": (5, 3, 3)}
+
+
+def test_epilogues_do_not_meet_in_the_picture() -> None:
+    ends = schedule_of(plan_of(made("  warps: {roles: pingpong, turns: all}\n"))).ends
+    assert all(ends[tile + 1] - ends[tile] >= EPILOGUE for tile in range(len(ends) - 1))
+
+
+TURNS = "  warps: {roles: pingpong, turns: all}\n" + SMALL
+
+
+def test_right(tmp_path: Path) -> None:
+    assert outcome(made(TURNS), tmp_path) == ""
+
+
+DRAIN = (
+    "            if thr < 32:\n                cute.arch.cp_async_bulk_wait_group(0, read=True)\n            if tile"
+)
+MISTAKES = {
+    "stores out of turn": ("cute.arch.barrier(barrier_id=5 + group, number_of_threads=256)", "pass"),
+    "hands over what is still read": (DRAIN, "            if tile"),
+    "never hands over": ("cute.arch.barrier_arrive(barrier_id=6 - group, number_of_threads=256)", "pass"),
+    "hands over to itself": ("barrier_arrive(barrier_id=6 - group", "barrier_arrive(barrier_id=5 + group"),
+    "nobody is first": ("            cute.arch.barrier_arrive(barrier_id=5, number_of_threads=256)\n", ""),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
+    module, (old, new) = made(TURNS), MISTAKES[mistake]
+    assert module.text.count(old) == 1, module.text
+    assert outcome(module, tmp_path, module.text.replace(old, new)) != ""
+
+
+@pytest.mark.parametrize(
+    ("schedule", "code", "words"),
+    [
+        ("  warps: {turns: all}\n", "CG203", "take no turns"),
+        ("  warps: {roles: pingpong, turns: all}\n  copies: {C: {atom: universal}}\n", "CG308", "no output passes"),
+    ],
+)
+def test_refused(schedule: str, code: str, words: str) -> None:
+    found = found_in(HEAD + schedule)
+    assert [d for d in found if d.code == code and words in d.message], found
