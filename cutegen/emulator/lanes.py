@@ -51,9 +51,19 @@ def value_at(value: Array, lane: tuple[int, int], shape: tuple[int, int]) -> int
 def spread(value: Array, shape: tuple[int, ...]) -> Array:
     """A value for each place of a shape that it broadcasts to, not to be written to.
 
-    Most values have one already, and numpy takes microseconds to find that.
+    Most values have one already, and numpy takes microseconds to find that, as it does for `broadcast_to`: for an array
+    of two axes that is one piece of memory, the steps between elements are told here instead.
     """
-    return value if value.shape == shape else np.broadcast_to(value, shape)
+    if value.shape == shape:
+        return value
+    if value.ndim == 2 == len(shape) and value.size and value.flags.c_contiguous:
+        (rows, columns), each = value.shape, value.itemsize
+        if rows in (1, shape[0]) and columns in (1, shape[1]):
+            steps = (columns * each if rows > 1 else 0, each if columns > 1 else 0)
+            wide: Array = np.ndarray(shape, value.dtype, value, 0, steps)
+            wide.flags.writeable = False
+            return wide
+    return np.broadcast_to(value, shape)
 
 
 def in_warps(value: Array) -> Array:

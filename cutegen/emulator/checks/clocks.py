@@ -186,7 +186,7 @@ class Clocks:
     def meet(self, lanes: Array, groups: Array) -> None:
         """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane."""
         self.tick()
-        told, numbers = self.told(lanes), np.broadcast_to(groups, self.shape)
+        told, numbers = self.told(lanes), spread(groups, self.shape)
         for number in np.unique(numbers[lanes]):
             self.learn(lanes & (numbers == number), told.joined(numbers[lanes] == number))
 

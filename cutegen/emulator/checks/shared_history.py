@@ -17,7 +17,7 @@ from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.checks.touches import GatheredReads, Touches
-from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
@@ -29,17 +29,20 @@ class SharedHistory:
     def __init__(self, rows: int, unit: int, clocks: Clocks) -> None:
         self.unit, self.clocks = unit, clocks
         self.shape = rows, clocks.shape[1]
-        self._writer = np.full(self.shape, _NOBODY, np.int32)
-        self._written = np.zeros(self.shape, np.int32)
-        self._lines = np.zeros((2, *self.shape), np.int32)  # of the last write and of the last read
+        self._own = np.arange(clocks.shape[1])[None, :]  # the number of each block, by which it is known to itself
+        # Of each unit, by its number over all blocks: numpy finds entries sooner by one number than by two
+        units = rows * clocks.shape[1]
+        self._writer = np.full(units, _NOBODY, np.int32)
+        self._written = np.zeros(units, np.int32)
+        self._lines = np.zeros((2, units), np.int32)  # of the last write and of the last read
         self._sources: PendingReads | None = None  # what asynchronous operations still read
         self._gathered: dict[int, Array] = {}  # agent -> when it has read each unit last
         # The warps that have read, each as blocks from the one that owns the unit and its number there, one after the
         # other; and for each of them a row of all units: which of its threads have read, as bits, and when the last has
         self._readers: list[tuple[int, int]] = []
         self._row_of: Array = np.full(clocks.members // WARP, _NOBODY, np.int64)
-        self._who: Array = np.zeros((0, rows * clocks.shape[1]), np.uint32)
-        self._when: Array = np.zeros((0, rows * clocks.shape[1]), np.int32)
+        self._who: Array = np.zeros((0, units), np.uint32)
+        self._when: Array = np.zeros((0, units), np.int32)
         self._known: tuple[SharedAccess, Touches] | None = None  # the last access unit by unit
 
     # ------------------------------------------------------------------------------------------------------- accesses
@@ -51,7 +54,7 @@ class SharedHistory:
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
         self._check_writer(instruction, touches, "reads")
-        clocks, cells = self.clocks, self._cells(touches)
+        clocks, cells = self.clocks, touches.cells
         index = self._rows_of_readers(touches) * self._who.shape[1] + cells
         who, when = self._who.reshape(-1), self._when.reshape(-1)
         held, times = who.take(index), when.take(index)
@@ -63,7 +66,7 @@ class SharedHistory:
             who[index[old[(held[old] & ~known) == 0]]] = 0
         np.bitwise_or.at(who, index, np.uint32(1) << (touches.members % WARP).astype(np.uint32))
         when[index] = clocks.now
-        self._lines[1].reshape(-1)[cells] = instruction.line
+        self._lines[1][cells] = instruction.line
 
     def _rows_of_readers(self, touches: Touches) -> Array:
         """The number of the row in which it is noted that this toucher has read, for each entry."""
@@ -87,9 +90,9 @@ class SharedHistory:
         """Notes the writes of an access. Raises Stop for a race."""
         touches = self._touches(access)
         self.check_writable(access, touches)
-        self._writer[touches.rows, touches.columns] = touches.members
+        self._writer[touches.cells] = touches.members
         self._note_write(touches, access.instruction.line)
-        twice = self._writer[touches.rows, touches.columns] != touches.members
+        twice = self._writer.take(touches.cells) != touches.members
         if twice.any():  # two of these very writes
             raise self._race(access.instruction, touches, int(twice.argmax()), "writes", self._writer)
 
@@ -103,16 +106,16 @@ class SharedHistory:
         if not checked:
             self.check_writable(access, touches)
         alone = len(touches.rows) == access.count  # one lane, whose units are different ones
-        if not alone and len(places := np.unique(self._cells(touches), return_index=True)[1]) < len(touches.rows):
+        if not alone and len(places := np.unique(touches.cells, return_index=True)[1]) < len(touches.rows):
             twice = np.ones(len(touches.rows), np.bool_)
             twice[places] = False
             at = int(twice.argmax())
             text = f"byte {touches.rows[at] * self.unit} of shared memory is written by several threads here at once"
             lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
             raise Stop("race", text, access.instruction, lane)
-        self._writer[touches.rows, touches.columns] = agents[touches.columns]
+        self._writer[touches.cells] = agents[touches.columns]
         self._note_write(touches, access.instruction.line)
-        self._written[touches.rows, touches.columns] = ALWAYS
+        self._written[touches.cells] = ALWAYS
         return touches
 
     def arrive(self, access: SharedAccess) -> None:
@@ -121,7 +124,7 @@ class SharedHistory:
 
     def arrived(self, touches: Touches) -> None:
         """Notes that writes of these units, which agents were to make, have arrived."""
-        self._written[touches.rows, touches.columns] = self.clocks.now
+        self._written[touches.cells] = self.clocks.now
 
     def landed(self, access: SharedAccess) -> None:
         """Notes that the writes of an access, which its lanes have started, have arrived."""
@@ -140,7 +143,7 @@ class SharedHistory:
         Raises Stop for what is not ordered before.
         """
         self._check_writer(instruction, touches, "reads")
-        self._pending().begin(self._cells(touches), instruction.line, distinct=True)
+        self._pending().begin(touches.cells, instruction.line, distinct=True)
 
     def check_gather(self, instruction: Instruction, touches: Touches) -> None:
         """Raises Stop unless units may be read by an asynchronous operation now, in the async proxy."""
@@ -153,7 +156,7 @@ class SharedHistory:
         Where not all of them do, `check_gather` tells whether those do that must.
         """
         clocks, members = self.clocks, self.clocks.members
-        writer, times = self._writer.reshape(-1).take(reads.cells), self._written.reshape(-1).take(reads.cells)
+        writer, times = self._writer.take(reads.cells), self._written.take(reads.cells)
         start = members if writer.min() >= members else 0
         if writer.min() < 0:
             return False
@@ -180,9 +183,9 @@ class SharedHistory:
         cells, distinct = reads.of_warp(number)
         self._pending().end(cells, distinct)
         if agent not in self._gathered:
-            self._gathered[agent] = np.zeros(self.shape, np.int32)
-        self._gathered[agent].reshape(-1)[cells] = self.clocks.now
-        self._lines[1].reshape(-1)[cells] = instruction.line
+            self._gathered[agent] = np.zeros_like(self._written)
+        self._gathered[agent][cells] = self.clocks.now
+        self._lines[1][cells] = instruction.line
 
     def _pending(self) -> PendingReads:
         """What asynchronous operations still read."""
@@ -193,30 +196,27 @@ class SharedHistory:
     def gathered(self, rows: Array, column: int, threads: Array) -> Touches:
         """What some threads of a block, in that column, touch of its own shared memory: the units `rows`, one each."""
         clusters, members = self.clocks.cluster[threads, column], self.clocks.member[threads, column]
-        return Touches(rows, np.full(len(rows), column), clusters, members)
+        return Touches(rows, np.full(len(rows), column), clusters, members, self.shape[1])
 
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
         assert self._sources is not None
-        self._sources.end(self._cells(self._touches(access)), distinct=True)
+        self._sources.end(self._touches(access).cells, distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
-        own = np.arange(self.shape[1])[None, :] if access.columns is None else access.columns
-        column = np.broadcast_to(own, self.clocks.shape)[access.mask][0]
-        row = np.broadcast_to(access.rows, self.clocks.shape)[access.mask][0]
+        own = self._own if access.columns is None else access.columns
+        column = spread(own, self.clocks.shape)[access.mask][0]
+        row = spread(access.rows, self.clocks.shape)[access.mask][0]
         self.read(replace(access, mask=mask, rows=np.full((1, 1), row), columns=np.full((1, 1), column)))
-
-    def _cells(self, touches: Touches) -> Array:
-        """The number of each unit over all blocks."""
-        return np.asarray(touches.rows * self.shape[1] + touches.columns)
 
     def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
         touches = self._touches(access) if touches is None else touches
         self._check_writer(access.instruction, touches, "writes")
-        if self._sources is not None and (busy := self._sources.busy(self._cells(touches))).any():
+        cells = touches.cells
+        if self._sources is not None and (busy := self._sources.busy(cells)).any():
             at = int(busy.argmax())
-            line = self._sources.line(int(self._cells(touches)[at]))
+            line = self._sources.line(int(cells[at]))
             byte = int(touches.rows[at]) * self.unit
             text = f"writes byte {byte} of shared memory, which an asynchronous operation (PTX line {line}) still reads"
             lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
@@ -230,13 +230,14 @@ class SharedHistory:
                 witnesses=(witness,),
             )
         for agent, times in self._gathered.items():
-            when = times[touches.rows, touches.columns]
+            when = times.take(cells)
+            if not np.count_nonzero(when):
+                continue
             late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, np.asarray(agent), when)
             if late.any():
                 raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
         if not self._readers:
             return
-        cells = self._cells(touches)
         held = self._who[: len(self._readers)].take(cells, axis=1)
         which, some = np.nonzero(held)
         if some.size:
@@ -264,8 +265,7 @@ class SharedHistory:
 
     def check_fence(self, instruction: Instruction, touches: Touches) -> None:
         """The same of units that are touched by the async proxy."""
-        writer = self._writer[touches.rows, touches.columns]
-        times = self._written[touches.rows, touches.columns]
+        writer, times = self._writer.take(touches.cells), self._written.take(touches.cells)
         seen = self.clocks.covered(touches.clusters, touches.members, writer, times)
         bad = ~seen & (writer < self.clocks.members)
         if not bad.any():
@@ -273,7 +273,7 @@ class SharedHistory:
         at = int(bad.argmax())
         other, line = (
             self._named(touches, at, int(writer[at])),
-            int(self._lines[0, touches.rows[at], touches.columns[at]]),
+            int(self._lines[0, touches.cells[at]]),
         )
         byte = int(touches.rows[at]) * self.unit
         text = (
@@ -291,27 +291,27 @@ class SharedHistory:
             return self._known[1]
         shape, clocks = self.clocks.shape, self.clocks
         lanes = whole(access.mask, shape)
-        rows = np.broadcast_to(access.rows, shape)[lanes]
-        own = np.arange(shape[1])[None, :] if access.columns is None else access.columns
-        columns = np.broadcast_to(own, shape)[lanes]
-        rows = (rows[:, None] + np.arange(access.count)).reshape(-1)
-        others = (np.repeat(v, access.count) for v in (columns, clocks.cluster[lanes], clocks.member[lanes]))
-        self._known = access, Touches(rows, *others)
+        rows = spread(access.rows, shape)[lanes]
+        columns = spread(self._own if access.columns is None else access.columns, shape)[lanes]
+        clusters, members = clocks.cluster[lanes], clocks.member[lanes]
+        if access.count > 1:
+            rows = (rows[:, None] + np.arange(access.count)).reshape(-1)
+            columns, clusters, members = (np.repeat(one, access.count) for one in (columns, clusters, members))
+        self._known = access, Touches(rows, columns, clusters, members, self.shape[1])
         return self._known[1]
 
     def _note_write(self, touches: Touches, line: int) -> None:
         """Notes when and where units were written, which nobody has read since."""
-        self._written[touches.rows, touches.columns] = self.clocks.now
-        self._lines[0, touches.rows, touches.columns] = line
+        self._written[touches.cells] = self.clocks.now
+        self._lines[0][touches.cells] = line
         if self._readers:
-            self._who[: len(self._readers), self._cells(touches)] = 0
+            self._who[: len(self._readers), touches.cells] = 0
         for times in self._gathered.values():
-            times[touches.rows, touches.columns] = 0
+            times[touches.cells] = 0
 
     def _check_writer(self, instruction: Instruction, touches: Touches, verb: str) -> None:
         """Raises Stop unless the last write of each unit is ordered before who touches it now."""
-        cells = self._cells(touches)
-        writer, times = self._writer.reshape(-1).take(cells), self._written.reshape(-1).take(cells)
+        writer, times = self._writer.take(touches.cells), self._written.take(touches.cells)
         bad = ~self.clocks.before(touches.clusters, touches.members, writer, times)
         if bad.any():
             raise self._race(instruction, touches, int(bad.argmax()), verb, self._writer)
@@ -327,8 +327,9 @@ class SharedHistory:
     ) -> Stop:
         """The fault of entry `at`: with the last writer where `writer` is given, else with the reader `other`."""
         row, column = int(touches.rows[at]), int(touches.columns[at])
-        line = int(self._lines[int(writer is None), row, column])
-        member = other if writer is None else int(writer[row, column])
+        cell = int(touches.cells[at])
+        line = int(self._lines[int(writer is None), cell])
+        member = other if writer is None else int(writer[cell])
         byte = row * self.unit
         lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
         whose = "" if column == lane[1] else f" of the block of rank {column % self.clocks.size} in the cluster"
@@ -347,8 +348,7 @@ class SharedHistory:
 
     def _read_by_agent(self, instruction: Instruction, touches: Touches, at: int) -> Stop:
         """The fault that entry `at` writes what an asynchronous operation has read, without knowing that it has."""
-        row, column = int(touches.rows[at]), int(touches.columns[at])
-        line, byte = int(self._lines[1, row, column]), row * self.unit
+        line, byte = int(self._lines[1, touches.cells[at]]), int(touches.rows[at]) * self.unit
         lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
         text = f"writes byte {byte} of shared memory, which an asynchronous operation (PTX line {line}) reads: nothing "
         text += "orders this after a wait for that"

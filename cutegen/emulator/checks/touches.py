@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
+
+import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 
@@ -12,18 +15,24 @@ from cutegen.emulator.arithmetic.arrays import Array
 class Touches:
     """An access, unit by unit: one entry for each lane of it and each of the lane's units.
 
-    `rows` and `columns` say which unit of which block, `clusters` and `members` who touches it.
+    `rows` and `columns` say which unit of which of the `blocks`, `clusters` and `members` who touches it.
     """
 
     rows: Array
     columns: Array
     clusters: Array
     members: Array
+    blocks: int
+
+    @cached_property
+    def cells(self) -> Array:
+        """The number of each unit over all blocks."""
+        return np.asarray(self.rows * self.blocks + self.columns)
 
     def of_block(self, column: int) -> Touches:
         """Those of the units of the block in that column."""
         here = self.columns == column
-        return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here])
+        return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here], self.blocks)
 
 
 class GatheredReads(Protocol):

@@ -17,7 +17,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
-from cutegen.emulator.lanes import WARP, Mask, both, first_lane
+from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
 from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
@@ -199,7 +199,7 @@ class Schedule:
         """Lets the lanes of the mask exit, at that instruction; None is the end of the kernel."""
         lanes = self.lanes
         gone = lanes.active(mask)
-        left = np.zeros(lanes.shape, np.bool_) if gone is None else np.broadcast_to(~gone, lanes.shape)
+        left = np.zeros(lanes.shape, np.bool_) if gone is None else spread(~gone, lanes.shape)
         lanes.alive = left if lanes.alive is None else lanes.alive & left
 
     def _arrive(self, end: End, following: int, mask: Mask) -> None:
@@ -210,7 +210,7 @@ class Schedule:
             self._start({following: None})
             return
         here = lanes.active(mask)
-        whole = np.ones(lanes.shape, np.bool_) if here is None else np.broadcast_to(here, lanes.shape)
+        whole = np.ones(lanes.shape, np.bool_) if here is None else spread(here, lanes.shape)
         self._waiting.append(_Waiting(end.barrier, following, whole, end))
 
     def _release(self) -> None:
@@ -256,7 +256,7 @@ class Schedule:
         """
         if self.lanes.alive is None:
             return np.asarray(arrived.all(axis=0, keepdims=True))
-        gone = ~np.broadcast_to(self.lanes.alive, self.lanes.shape)
+        gone = ~spread(self.lanes.alive, self.lanes.shape)
         if counted:
             gone = gone & self._in_warps_of(arrived)
         return np.asarray((arrived | gone).all(axis=0, keepdims=True) & arrived.any(axis=0, keepdims=True))
@@ -267,14 +267,14 @@ class Schedule:
         warps = -(-threads // WARP)
         padded = np.zeros((warps * WARP, blocks), np.bool_)
         padded[:threads] = lanes
-        some = padded.reshape(warps, WARP, blocks).any(axis=1, keepdims=True)
-        return np.broadcast_to(some, (warps, WARP, blocks)).reshape(warps * WARP, blocks)[:threads]
+        some = np.asarray(padded.reshape(warps, WARP, blocks).any(axis=1, keepdims=True))
+        return spread(some, (warps, WARP, blocks)).reshape(warps * WARP, blocks)[:threads]
 
     def _passed(self, blocks: Mask) -> None:
         """Notes that the blocks in the mask, shape (1, blocks), have passed a barrier. Raises Stop for a race."""
         gone = None if self.lanes.alive is None else ~self.lanes.alive
         if gone is not None:
-            gone = np.broadcast_to(gone if blocks is None else gone & blocks, self.lanes.shape)
+            gone = spread(gone if blocks is None else gone & blocks, self.lanes.shape)
             self.lanes.access.detach(gone & ~self._gone)
             self._gone |= gone
         self.lanes.shared.barrier(blocks, gone)
@@ -308,7 +308,7 @@ class Schedule:
         thread = int(missing.argmax())
         count = int(np.count_nonzero(there))
         if lanes.alive is not None:
-            alive = np.broadcast_to(lanes.alive, lanes.shape)[:, column]
+            alive = spread(lanes.alive, lanes.shape)[:, column]
             if not (missing & alive).any():
                 text = (
                     f"{count} threads of the block wait at this barrier, which counts {waiting.end.threads}, and "

@@ -12,7 +12,7 @@ from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.checks.touches import Touches
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
@@ -65,7 +65,7 @@ def async_store_operation(instruction: Instruction, slots: Mapping[str, int], pl
 def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
     """Raises Stop unless the mbarriers that are used lie in the blocks whose memory the access is."""
     own = np.arange(lanes.shape[1])[None, :]
-    blocks = np.broadcast_to(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
+    blocks = spread(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
     if (bad := blocks != uses.blocks).any():
         at, size = int(bad.argmax()), lanes.team.size
         text = (

@@ -9,7 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps
+from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps, spread
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait
@@ -54,7 +54,7 @@ class NumberedWait:
 
     def _parts(self, lanes: Lanes, mask: Array) -> list[tuple[int, Array]]:
         """The lanes of a mask by the number of the barrier at which they are."""
-        numbers = np.broadcast_to(lanes.get(self.slot), lanes.shape)
+        numbers = spread(lanes.get(self.slot), lanes.shape)
         return [(number, mask & (numbers == number)) for number in np.unique(numbers[mask]).tolist()]
 
 
@@ -76,7 +76,7 @@ def check_numbers(lanes: Lanes, slot: int, mask: Array, instruction: Instruction
 
     Raises Stop for what is no such number, or was never written, and for a warp whose lanes have different ones.
     """
-    numbers = np.broadcast_to(lanes.get(slot), lanes.shape)
+    numbers = spread(lanes.get(slot), lanes.shape)
     if slot in lanes.poison:
         lanes.refuse(lanes.poison[slot], mask, "the number of a barrier", instruction)
     if (bad := mask & (numbers >= BARRIERS)).any():

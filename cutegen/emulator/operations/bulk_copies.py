@@ -17,7 +17,7 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.memory.runs import (
     PIECE,
     Landing,
@@ -128,7 +128,7 @@ def _address(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instructio
     mask = single(lane, lanes.shape)
     base = pointer.known_base(lanes, mask, instruction)
     lanes.access.aligned(base, pointer.offset, PIECE, mask, instruction)
-    return int(np.broadcast_to(base, lanes.shape)[lane]) + pointer.offset
+    return int(spread(base, lanes.shape)[lane]) + pointer.offset
 
 
 def begin_reads(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, Array]:

@@ -12,7 +12,7 @@ from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask, first_lane
+from cutegen.emulator.lanes import Mask, first_lane, spread
 from cutegen.emulator.memory.placement import WINDOW
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.operands import Operation, Places, getter
@@ -61,13 +61,13 @@ class SharedOperand:
             )
         access = lanes.shared.access(address, offset, self.size, active, self.instruction, columns, self.align)
         own = np.arange(lanes.shape[1])[None, :]
-        return access, np.broadcast_to(own if columns is None else columns, lanes.shape)
+        return access, spread(own if columns is None else columns, lanes.shape)
 
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:
         """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""
         access, blocks = self.access(lanes, mask)
         here = whole(lanes.active(mask), lanes.shape)
-        offsets = np.broadcast_to(access.rows, lanes.shape)[here] * lanes.shared.unit
+        offsets = spread(access.rows, lanes.shape)[here] * lanes.shared.unit
         return Uses(here, offsets, blocks[here], self.instruction)
 
 
@@ -116,7 +116,7 @@ def read_number(reader: InstructionReader, operand: Operand, slots: Mapping[str,
         if slot in lanes.poison:
             lanes.refuse(lanes.poison[slot], mask, "a count", instruction)
         here = whole(lanes.active(mask), lanes.shape)
-        return np.broadcast_to(found, lanes.shape)[here].astype(np.int64)
+        return spread(found, lanes.shape)[here].astype(np.int64)
 
     return numbers
 

@@ -10,6 +10,7 @@ import numpy as np
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import spread
 from cutegen.emulator.operations.bulk_copies import Lane
 from cutegen.emulator.operations.operands import Getter, getter
 from cutegen.emulator.operations.state import Lanes
@@ -35,7 +36,7 @@ class Multicast:
         found = self.mask(lanes)
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], here, "the mask of a multicast", instruction)
-        mask, size = int(np.broadcast_to(found, lanes.shape)[lane]), lanes.team.size
+        mask, size = int(spread(found, lanes.shape)[lane]), lanes.team.size
         ranks = [rank for rank in range(16) if mask >> rank & 1]
         if not ranks or ranks[-1] >= size:
             named = f"the block of rank {ranks[-1]}" if ranks else "no block"

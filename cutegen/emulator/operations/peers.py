@@ -11,7 +11,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.memory.placement import PEER_BITS, WINDOW
 from cutegen.emulator.operations.operands import Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
@@ -68,7 +68,7 @@ def whose_memory(
         return address, offset, None
     there = np.asarray(address).astype(np.int64) + offset
     shape, team = lanes.shape, lanes.team
-    part = whole(active, shape) & np.broadcast_to(there >> PEER_BITS > 0, shape)
+    part = whole(active, shape) & spread(there >> PEER_BITS > 0, shape)
     if not part.any():
         return address, offset, None
     ranks = np.where(part, (there >> PEER_BITS) - 1, 0)

@@ -14,7 +14,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import first_lane
+from cutegen.emulator.lanes import first_lane, spread
 from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
 from cutegen.emulator.operations.operands import Getter, Places, getter
 from cutegen.emulator.operations.state import Lanes
@@ -65,7 +65,7 @@ class PhaseWait:
         some = np.zeros_like(mask)
         some[first_lane(mask, lanes.shape)] = True
         uses = self.where.uses(lanes, some)
-        wanted = np.broadcast_to(self.wanted(lanes), lanes.shape)[some].astype(np.int64)
+        wanted = spread(self.wanted(lanes), lanes.shape)[some].astype(np.int64)
         text = lanes.team.mbarriers.describe(uses, wanted, parity=self.parity)
         return Stop(
             "deadlock", f"waits forever for {text}", self.instruction, uses.lane(0), address=int(uses.offsets[0])
@@ -73,7 +73,7 @@ class PhaseWait:
 
     def _test(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes of a mask whose phase has ended. Raises Stop for a fault."""
-        wanted = np.broadcast_to(self.wanted(lanes), lanes.shape)[mask].astype(np.int64)
+        wanted = spread(self.wanted(lanes), lanes.shape)[mask].astype(np.int64)
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "which phase to wait for", self.instruction)
         uses = self.where.uses(lanes, mask)

@@ -9,7 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.lanes import first_lane
+from cutegen.emulator.lanes import first_lane, spread
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
@@ -62,10 +62,10 @@ class Team:
         no block of the cluster has.
         """
         shape = self.shape
-        bad = lanes & (np.broadcast_to(rank, shape) >= self.size)
+        bad = lanes & (spread(rank, shape) >= self.size)
         if bad.any():
             lane = first_lane(bad, shape)
-            found = int(np.broadcast_to(rank, shape)[lane])
+            found = int(spread(rank, shape)[lane])
             text = f"an address in the shared memory of rank {found}: the cluster has {self.size} blocks"
             raise Stop("cluster", text, instruction, lane)
         first = np.arange(shape[1]) // self.size * self.size
@@ -81,7 +81,7 @@ class Team:
         away = lanes & (columns != np.arange(self.shape[1])[None, :])
         if not away.any():
             return
-        whose = np.broadcast_to(columns, self.shape)[away]
+        whose = spread(columns, self.shape)[away]
         unknown = ~self.clocks.has_run(away, whose % self.size)
         for bad, text in (
             (self.gone[whose], "which has exited"),

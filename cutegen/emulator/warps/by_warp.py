@@ -47,7 +47,7 @@ def by_thread(lanes: Lanes, value: Array) -> Array:
     A `value` of shape (warps, 1) holds for all threads of a warp.
     """
     threads, blocks = lanes.shape
-    wide = np.broadcast_to(value, (value.shape[0], WARP)).reshape(-1, blocks, WARP)
+    wide = spread(value, (value.shape[0], WARP)).reshape(-1, blocks, WARP)
     return np.ascontiguousarray(wide.swapaxes(1, 2)).reshape(-1, blocks)[:threads]
 
 

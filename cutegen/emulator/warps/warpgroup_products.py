@@ -362,11 +362,11 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
     `sums` are the products, shape (warps, 16, columns); `resting` and `now` are what `_check_fenced` found.
     """
     products = lanes.team.products
-    lane, index = np.arange(WARP)[:, None], np.arange(form.columns // 2)[None, :]
-    row, column = lane // 4 + 8 * (index // 2 % 2), 8 * (index // 4) + 2 * (lane % 4) + index % 2
-    parts = np.moveaxis(sums[:, row, column], 2, 0)
+    # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
+    by_lane = sums.reshape(len(warps), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+    parts = by_lane.reshape(form.columns // 2, len(warps), WARP)
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
-    bits = np.where(resting[:, :, None], now, products.held[rows, warps])
+    bits = now if resting.all() else np.where(resting[:, :, None], now, products.held[rows, warps])
     read = keeps & resting
     for slot, some in zip(form.slots, read, strict=True) if read.any() else ():
         if slot in lanes.poison:
@@ -374,8 +374,11 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
             if bad.any():
                 text = "wgmma adds to an accumulator that was never written"
                 raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
-    start = np.where(keeps[:, None], bits.view(np.float32).astype(np.float64), 0.0)
+    start = bits.view(np.float32).astype(np.float64)
+    if not keeps.all():
+        start = np.where(keeps[:, None], start, 0.0)
     with np.errstate(all="ignore"):
         total = cut(start + parts) if form.kinds[0] in F8_FORMATS else (start + parts).astype(np.float32)
-    products.held[rows, warps] = np.where(np.isnan(total), NAN32, total.view(np.uint32))
+    nan = np.isnan(total)
+    products.held[rows, warps] = np.where(nan, NAN32, total.view(np.uint32)) if nan.any() else total.view(np.uint32)
     lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
