@@ -169,8 +169,7 @@ class HostCode:
         self.device = 0  # the CUDA device that is current
         self._callbacks: dict[str, Any] = {}
         module = compiled.ir_module
-        text = str(module)
-        self._entry = _entry_name(text)
+        self._entry = _entry_name(module)
         # It runs a few dozen times: to make it fast would take longer
         self._engine = ExecutionEngine(module, opt_level=0, shared_libs=[])
         for name, (result, *arguments) in _SIGNATURES.items():
@@ -351,10 +350,14 @@ class HostCode:
         return CURRENT_STREAM
 
 
-def _entry_name(text: str) -> str:
-    """The name of the function in host code that TVM FFI calls. Raises CaptureError unless there is exactly one."""
-    names = [part.split("(", 1)[0] for part in text.split("llvm.func @")[1:]]
-    entries = [name for name in names if name.startswith("__tvm_ffi_")]
+def _entry_name(module: Any) -> str:
+    """The name of the function in host code that TVM FFI calls. Raises CaptureError unless there is exactly one.
+
+    The names are asked for one by one: to print the module, code of the device included, takes much longer.
+    """
+    functions = [operation.attributes for operation in module.body if operation.operation.name == "llvm.func"]
+    named: list[str] = [one["sym_name"].value for one in functions if "internal" not in str(one["linkage"])]
+    entries = [name for name in named if name.startswith("__tvm_ffi_")]
     if len(entries) != 1:
         raise CaptureError(
             "the compiled host code has no TVM FFI entry; compile with cute.EnableTVMFFI(), as generated modules do"
