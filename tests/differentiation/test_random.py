@@ -95,6 +95,11 @@ def test_what_is_compared_with_an_extreme_is_computed_as_it_was_for_that() -> No
     check(spec_of("rowwise", {"X": TENSORS["X"], "Z": TENSORS["Z"], "Y": "M,N f32 out"}, statements))
 
 
+def test_a_quotient_of_whole_numbers_is_no_whole_number() -> None:
+    statements = ["h = X * (1 / (2 + coord(N) ** 2) * X)", "Y = h + X"]
+    check(spec_of("elementwise", {"X": TENSORS["X"], "Y": "M,N f32 out"}, statements), seed=1)
+
+
 @pytest.mark.parametrize("function", ("maximum", "minimum"))
 def test_ties_of_two(function: str) -> None:
     spec = spec_of("elementwise", {"X": "N f32", "Z": "N f32", "Y": "N f32 out"}, [f"Y = {function}(X, Z)"])

@@ -72,7 +72,10 @@ def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str
             case Unary():
                 return torch.logical_not(evaluate(node.x)) if node.op == "not" else -evaluate(node.x)
             case Binary():
-                return _OPERATIONS[node.op](evaluate(node.left), evaluate(node.right))
+                left, right = evaluate(node.left), evaluate(node.right)
+                if node.op == "/":  # of whole numbers torch makes floats of 32 bits
+                    left, right = left.double(), right.double()
+                return _OPERATIONS[node.op](left, right)
             case Call():
                 arguments = [evaluate(argument) for argument in node.arguments]
                 if node.function == "where":

@@ -71,6 +71,11 @@ RIGHT = {
         "C = 2 * C - R + A @ B.T",
         "  tiler: {M: 192, N: 32, K: 32}\n  warps: {consumers: 3}\n",
     ),
+    "two of them, and two outputs": spec(
+        C + C.replace("C:", "H:").replace("bf16", "f32") + R + R.replace("R:", "S:"),
+        "[x = A @ B.T + R, H = x * S, C = x + S]",
+        "  tiler: {M: 64, N: 32, K: 32}\n",
+    ),
     "rows of the product along N": spec(
         C + R, "C = where(R > 0, A @ B.T, R)", "  tiler: {N: 128, M: 16, K: 64}\n", "N"
     ),
