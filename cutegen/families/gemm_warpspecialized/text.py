@@ -43,12 +43,13 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * has_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += [f"{name}: cutlass.Int32" for name in _counts(plan)]
+    parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
     return KernelParts(
         template="gemm.py.j2",
         constants=_constants(plan),
         context=epilogue_context(plan) | _context(plan),
         parameters=tuple(parameters),
-        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)},
+        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
@@ -70,6 +71,25 @@ def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
 def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
     """What counts the tiles of clusters along each mode of the output, and the matrices of a batch."""
     return ("tiles_m", "tiles_n", *["tiles_l"] * (plan.batch is not None))
+
+
+def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
+    """What tiles' numbers are divided by, where the host prepares that, and what makes it there: tiles of a band, those
+    across its last one, and those of a matrix.
+    """
+    if not plan.divides_fast:
+        return {}
+    along, across = (f"tiles_{letter}" for letter in _letters(plan))
+    divisors = {"by_band": f"cutlass.min(BAND, {across}) * {along}", "by_last": f"cutlass.max({across} % BAND, 1)"}
+    divisors = {"by_band": along} if plan.band == 1 else divisors
+    divisors |= {"by_matrix": "tiles_m * tiles_n"} if plan.batch is not None else {}
+    return {name: f"cute.fast_divmod_create_divisor_v2({text})" for name, text in divisors.items()}
+
+
+def _letters(plan: WarpspecializedPlan) -> tuple[str, str]:
+    """The letters of the modes of the product along which consecutive clusters walk, and across."""
+    along, across = ("m" if plan.spec.output.shape[i] == plan.m else "n" for i in plan.tile_order)
+    return along, across
 
 
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
@@ -304,10 +324,11 @@ def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
 
 def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     """What is printed of the order of tiles."""
-    modes = [plan.spec.output.shape[i] for i in plan.tile_order]
-    first, second = ("m" if mode == plan.m else "n" for mode in modes)
-    along, across = (mode.upper() for mode in modes)
-    if plan.band == 1:
+    first, second = _letters(plan)
+    along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
+    if plan.divides_fast:
+        places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
+    elif plan.band == 1:
         places = {first: f"tile % tiles_{first}", second: f"tile // tiles_{first}"}
     else:
         places = {first: "turned", second: "band * BAND + place % width"}
@@ -316,6 +337,7 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
         "across": across,
         "along_letter": first,
         "across_letter": second,
+        "divisors": "".join(f", {name}" for name in _divisors(plan)),
         "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
     }
 

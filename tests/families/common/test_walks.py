@@ -39,7 +39,11 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
         if isinstance(plan, WarpspecializedPlan):
             back = slice(None, None, -1 if plan.exchanged else 1)
             of_matrix = tiles[-2:][back]
-            m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *of_matrix)
+            divisors: list[int] = []
+            if plan.divides_fast:
+                along, across = of_matrix if modes[plan.tile_order[0]] == plan.m else of_matrix[::-1]
+                divisors = [min(plan.band, across) * along, max(across % plan.band, 1)]
+            m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *of_matrix, *divisors)
             block, tile = str(place), (*l_tile, *(m_tile, n_tile)[back])
         elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
             along, across = plan.tile_order
@@ -77,7 +81,7 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
 def _tile_coordinate(text: str, band: int) -> Callable[..., tuple[int, ...]]:
     """The function of a gemm's module that says which tile has a number, on Python's integers."""
     source = text[text.index("def tile_coordinate(") :].split("\n\n\n")[0]
-    found: dict[str, Any] = {"BAND": band, "cutlass": SimpleNamespace(min=min)}
+    found: dict[str, Any] = {"BAND": band, "cutlass": SimpleNamespace(min=min, Int32=int)}
     exec(source, found)
     made: Callable[..., tuple[int, ...]] = found["tile_coordinate"]
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,10 @@ def plan_of(module: Module) -> WarpspecializedPlan:
     return module.plan
 
 
-def outcome(module: Module, folder: Path, text: str | None = None) -> str:
+def outcome(module: Module, folder: Path, text: str | None = None, case: Case = SIZES) -> str:
     path = folder / "turns.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
-    return verify_case(module.plan, SIZES, load_module(path), EmulatorExecutor(), orders=3).message
+    return verify_case(module.plan, case, load_module(path), EmulatorExecutor(), orders=3).message
 
 
 def test_shared_buffers_leave_room_for_a_stage() -> None:
@@ -68,8 +69,20 @@ def test_epilogues_do_not_meet_in_the_picture() -> None:
 TURNS = "  warps: {roles: pingpong, turns: all}\n" + SMALL
 
 
-def test_right(tmp_path: Path) -> None:
-    assert outcome(made(TURNS), tmp_path) == ""
+@pytest.mark.parametrize(
+    "walk", ["", "  scheduler: {raster: N, swizzle: 1}\n", "  scheduler: {raster: N, swizzle: 2}\n"]
+)
+def test_right(walk: str, tmp_path: Path) -> None:
+    assert outcome(made(TURNS + walk), tmp_path) == ""
+
+
+@pytest.mark.parametrize("walk", ["", "  scheduler: {swizzle: 1}\n"])
+def test_right_of_a_batch(walk: str, tmp_path: Path) -> None:
+    text = HEAD + TURNS + walk
+    for name in "ABC":
+        text = text.replace(f"{name}: {{shape: [", f"{name}: {{shape: [L, ")
+    case = replace(SIZES, sizes={"L": 3, "M": 130, "N": 72, "K": 40})
+    assert outcome(generate(text, "specs/x.yaml").modules[0], tmp_path, case=case) == ""
 
 
 DRAIN = (
