@@ -136,9 +136,11 @@ class EmulatorExecutor:
     generated, chooses_blocks = True, True
     element_limit: int | None = LARGEST_TENSOR
 
-    def __init__(self, targets: Sequence[str] | None = None) -> None:
-        """Takes the names of the module's targets that run; by default those are all whose code differs."""
-        self._targets = targets
+    def __init__(self, targets: Sequence[str] | None = None, lines: bool = True) -> None:
+        """Takes the names of the module's targets that run; by default those are all whose code differs. Without
+        `lines` faults do not tell the line of the module, and compiling takes less time.
+        """
+        self._targets, self._lines = targets, lines
         self._running: Sequence[str] | None = None
         self._installed: dict[ModuleType, Emulated] = {}
 
@@ -251,7 +253,7 @@ class EmulatorExecutor:
         try:
             if module not in self._installed:
                 roles = {tensor.argument: tensor.role for tensor in spec.tensors}
-                self._installed[module] = install(module, spec.kernel, self._targets, roles=roles)
+                self._installed[module] = install(module, spec.kernel, self._targets, roles=roles, lines=self._lines)
             emulated = self._installed[module]
             emulated.reports.clear()
             emulated.outcomes.clear()

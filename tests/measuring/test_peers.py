@@ -13,6 +13,7 @@ from measuring_kit import FakeWatch, elementwise, f8_gemm, gemm, steady
 from cutegen.codegen import Module, generate
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import make_arguments
+from cutegen.measuring.measure import Reference
 from cutegen.measuring.peers import Product, Scaled, choose, product_of, rounds_between, scaled_of
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
@@ -280,3 +281,29 @@ tensors:
     (module,) = generate(text, "specs/x.yaml").modules
     found = {peer.name: rounds_between(peer, module.spec, {}) for peer in choose(module.spec)}
     assert {name: found[name] for name in rounds} == rounds
+
+
+def test_room_for_roundings_is_that_of_the_types_that_are_rounded_to() -> None:
+    """A whole number may be the next one, and a truth another; factors of 8 bits give no room."""
+    text = """\
+cutegen: 1
+kernel: mm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f8e5m2}
+  B: {shape: [N, K], dtype: f8e4m3}
+  C: {shape: [M, N], dtype: bf16, role: out}
+  Q: {shape: [M, N], dtype: i8, role: out}
+  P: {shape: [M, N], dtype: bool, role: out}
+compute: ["x = A @ B.T", "C = x", "Q = cast(x, i8)", "P = x > 0"]
+schedule: {mma: {atom: wgmma}}
+"""
+    (module,) = generate(text, "specs/x.yaml").modules
+    arguments = make_arguments(module.spec, {"M": 16, "N": 16, "K": 32}, 1, "cpu")
+    expected = evaluate(module.spec, arguments.named(0), arguments.scalars)
+    reference = Reference(expected).for_peer(module.spec)
+    values = [wanted.value.double() for wanted in expected.values()]
+    c, q = values[0].to(torch.bfloat16), values[1].round().to(torch.int8)
+    truth = values[2].bool()
+    assert reference.judge([c, q, truth]).ok and reference.judge([c * 1.01, q + 1, ~truth]).ok
+    assert not reference.judge([c * 1.2, q, truth]).ok and not reference.judge([c, q + 20, truth]).ok

@@ -90,18 +90,19 @@ def _own_folder() -> Iterator[Path]:
             settings.dump_dir = before
 
 
-def builds(module: ModuleType, targets: Iterable[str] | None = None) -> tuple[Build, ...]:
+def builds(module: ModuleType, targets: Iterable[str] | None = None, lines: bool = True) -> tuple[Build, ...]:
     """One build for each target whose PTX differs, by more than the name of the target, from all those before it.
 
-    `targets` are by default all of the module's. Raises as `build` does.
+    `targets` are by default all of the module's. Without `lines` faults do not tell the line of the module, and
+    compiling takes less time. Raises as `build` does.
     """
     chosen: dict[str, Build] = {}
     seen: set[str] = set()
     for target in targets or module.TARGETS:
         # Line information takes a fifth of the time, and most targets' code is that of the first
-        if seen and _instructions(_compile_to_ptx(module, target, lines=False)[0]) in seen:
+        if lines and seen and _instructions(_compile_to_ptx(module, target, lines=False)[0]) in seen:
             continue
-        ptx, compiled = _compile_to_ptx(module, target)
+        ptx, compiled = _compile_to_ptx(module, target, lines)
         code = _NAMES.sub("", ptx)
         if code not in chosen:
             chosen[code] = _make_build(target, ptx, compiled)

@@ -51,13 +51,15 @@ def install(
     targets: Iterable[str] | None = None,
     *,
     roles: Mapping[str, Role] | None = None,
+    lines: bool = True,
 ) -> Emulated:
     """Makes the module's public function run on the emulator from now on; its arguments must be `on_device`.
 
-    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`. What is returned has
-    the reports of what ran, and its orders can be changed. Raises TypeError for what is no generated module.
+    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`, `lines`
+    as for `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises TypeError for
+    what is no generated module.
     """
-    emulated = Emulated(builds(module, targets), list(parameters(module, kernel).parameters), roles)
+    emulated = Emulated(builds(module, targets, lines), list(parameters(module, kernel).parameters), roles)
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
     return emulated

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.words import count
 from cutegen.dtypes import Dtype
 from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
@@ -87,7 +88,7 @@ def _brought(plan: WarpspecializedPlan) -> Claim:
     because = (
         *because,
         f"{total} bytes come, and {plan.source_bytes} are expected",
-        f"{pieces} pieces of {ROWS} * {columns} = {found} elements, of the {elements} that a block stores",
+        f"{count(pieces, 'piece')} of {ROWS} * {columns} = {found} elements, of the {elements} that a block stores",
     )
     names = " and ".join(t.name for t, _ in sizes)
     text = f"what comes of {names} is the block's tile, and the barrier of a buffer expects the bytes of a piece"

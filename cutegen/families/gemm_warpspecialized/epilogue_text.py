@@ -35,7 +35,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     stacked = [product.b for product in plan.spec.compute.products]
-    taken = own_names((t.name for t in plan.spec.tensors), _modes(plan), stacked, plan.batch is not None)
+    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None)
     found = pointwise_context(
         plan,
         path,

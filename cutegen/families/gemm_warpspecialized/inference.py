@@ -8,17 +8,16 @@ from typing import TypeVar
 
 from cutegen.analysis.words import count
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.gemm_warpspecialized.alignment_inference import infer_alignment
 from cutegen.families.gemm_warpspecialized.blocks import infer_cluster, infer_scheduler
 from cutegen.families.gemm_warpspecialized.epilogue_inference import (
     BUFFERS,
     infer_buffers,
-    infer_outputs,
-    obstacle_of,
+    infer_epilogue,
     room_of,
     smem_with,
 )
 from cutegen.families.gemm_warpspecialized.product import (
-    ALIGN,
     COLUMNS,
     GRANULE,
     MAX_EXTENT,
@@ -40,7 +39,6 @@ from cutegen.families.gemm_warpspecialized.product import (
 from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
-from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -73,50 +71,15 @@ def resolve(spec: Spec, report: Report) -> Spec:
         spec = replace(spec, targets=(TARGET,))
         report.infer("wgmma is Hopper's", "targets")
     spec = _infer_rows(_infer_atom(spec, report), report)
-    spec = resolve_tensors(_infer_alignment(spec, report), report, {})
+    spec = resolve_tensors(infer_alignment(spec, report), report, {})
     spec = _infer_tile(spec, report)
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_registers(_infer_swizzles(spec, report), report)
     spec = _infer_loads(infer_cluster(spec, report), report)
-    spec = infer_outputs(spec, report)
-    spec = infer_scheduler(spec, report)
+    spec = infer_epilogue(infer_scheduler(spec, report), report)
     spec = _infer_in_flight(infer_buffers(_infer_stages(spec, report), report), report)
     return _infer_predication(spec, report) if is_finished(spec) else spec
-
-
-def _infer_alignment(spec: Spec, report: Report) -> Spec:
-    """What tensor maps describe stands as they take it, all else as the epilogue's accesses need it."""
-    product, output, copies = product_of(spec), spec.output, dict(spec.schedule.copies)
-    copy, paired = spec.schedule.copies.get(output.name), known_divisor(spec, product.n) % 2 == 0
-    bits = copy.bits if copy is not None else None
-    vector = max(1, bits // output.dtype.bits) if bits else 2 if paired else 1
-    vector = vector if output.major in (None, product.n) else 1
-    tensors = []
-    for tensor in spec.tensors:
-        mapped = tensor in (*product.a, *product.b) or not obstacle_of(spec, tensor)
-        own = copies.get(tensor.name, Copy())
-        if mapped and own.misaligned is None:
-            own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
-            why = f"{tensor.name} is promised to stand at multiples of {tensor.align} bytes"
-            if own.misaligned == "workspace":
-                why = f"tensor maps take multiples of {ALIGN} bytes; else a call copies it, so that any tensor is taken"
-            report.infer(why, "schedule", "copies", tensor.name, "misaligned")
-            copies[tensor.name] = own
-        if tensor.align is None:
-            along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
-            why, width = f"accesses of {count(along, 'element')}", along
-            if mapped and own.misaligned == "workspace":
-                why, width = "any tensor is taken", 1
-            elif mapped:
-                why, width = f"tensor maps take multiples of {ALIGN} bytes", ALIGN
-            tensor = replace(tensor, align=min(ALIGN, width * tensor.dtype.bytes))
-            report.infer(why, "tensors", tensor.name, "align")
-        elif mapped and own.misaligned == "workspace" and tensor.align > tensor.dtype.bytes:
-            tensor = replace(tensor, align=tensor.dtype.bytes)
-            report.infer("any tensor is taken: one that stands elsewhere is copied", "tensors", tensor.name, "align")
-        tensors.append(tensor)
-    return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
@@ -255,7 +218,7 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
         whose = "a block has" if split_of(spec) > 1 else f"{k} has"
         stages, why = max(1, tiles), f"{whose} {count(tiles, 'tile')}"
-    while stages > 1 and smem_with(spec, stages, shared_buffers(spec) or BUFFERS[0]) > room_of(spec):
+    while stages > 1 and smem_with(spec, stages, shared_buffers(spec) or BUFFERS[0], BUFFERS[0]) > room_of(spec):
         stages, why = stages - 1, "as many as fit shared memory"
     report.infer(why, "schedule", "pipeline", "stages")
     return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))

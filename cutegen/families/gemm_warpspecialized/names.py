@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cutegen.language.model import Tensor
+
 LOCALS = frozenset(
     {
         "acc",
@@ -107,17 +109,19 @@ CONSTANTS = frozenset(
 _OF_TENSORS = (
     *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
     *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}"),
-    *("tma_{}_in", "tma_tensor_{}_in", "g{}_in_pieces", "s{}_in", "s{}_in_layout", "to_s{}_in", "from_g{}_in"),
-    *("thr_load_{}_in", "tiled_load_{}_in"),
 )
 
+IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
+"""What the module imports besides what every module does, and the kernel names."""
 
-def own_names(tensors: Iterable[str], modes: Iterable[str], stacked: Iterable[str], batched: bool) -> set[str]:
-    """All names that the kernel has, with tensors and modes of these names, and operands that are side by side."""
+
+def own_names(tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable[str], batched: bool) -> set[str]:
+    """All names that the kernel has, with tensors, modes of these names, and operands that are side by side."""
     more, columns = BATCH_LOCALS if batched else frozenset(), {f"OWN_{mode.upper()}" for mode in modes}
-    return {*LOCALS, *more, *CONSTANTS, *made_of(tensors), *columns, "_".join(stacked)}
+    return {*LOCALS, *IMPORTS, *more, *CONSTANTS, *made_of(tensors), *columns, "_".join(stacked)}
 
 
-def made_of(tensors: Iterable[str]) -> Iterator[str]:
-    """What the kernel calls what it makes of tensors with these names."""
-    return (pattern.format(name) for name in tensors for pattern in _OF_TENSORS)
+def made_of(tensors: Iterable[Tensor]) -> Iterator[str]:
+    """What the kernel calls what it makes of tensors; of an output that is read it makes all twice."""
+    stems = (stem for t in tensors for stem in (t.name, *[f"{t.name}_in"] * (t.reads and t.writes)))
+    return (pattern.format(stem) for stem in stems for pattern in _OF_TENSORS)

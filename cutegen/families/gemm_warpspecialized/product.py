@@ -24,6 +24,7 @@ ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its r
 MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 GRANULE = 16  # columns that one stmatrix writes of 16 rows: pieces of outputs are multiples of it
 PASSING_BITS = (16, 32)  # of the elements of outputs that pass shared memory
+MOST_BUFFERS = 4  # of a warpgroup for its epilogue, beyond which more gain nothing
 ROLES = ("producer", "consumer")
 
 
@@ -155,6 +156,13 @@ def stands_anywhere(spec: Spec, tensor: Tensor) -> bool:
     return copy is not None and copy.misaligned == "workspace"
 
 
+def pieces(spec: Spec) -> int:
+    """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
+    rows = tile_of(spec.schedule, product_of(spec).m) // (ROWS * groups_of(spec.schedule))
+    columns = piece_columns(spec)
+    return rows * (own_columns(spec) // columns) if columns else 0
+
+
 def piece_columns(spec: Spec) -> int:
     """Columns that a warpgroup stores at a time of the outputs that pass shared memory, and reads of other tensors."""
     return max((spec.schedule.copies[t.name].columns or 0 for t in passing(spec)), default=0)
@@ -209,8 +217,12 @@ def output_bytes(spec: Spec) -> int:
 
 
 def source_buffers(spec: Spec) -> int:
-    """Buffers of each warpgroup for what its epilogue reads."""
-    return max((spec.schedule.copies[t.name].stages or 1 for t in sources(spec)), default=0)
+    """Buffers of each warpgroup for what its epilogue reads: those of an output that is read are as many as it has,
+    of which more than a few gain nothing, unless other tensors say how many.
+    """
+    found = {t: spec.schedule.copies[t.name].stages or 1 for t in sources(spec)}
+    own = [stages for tensor, stages in found.items() if not tensor.writes]
+    return max(own or [min(MOST_BUFFERS, stages) for stages in found.values()], default=0)
 
 
 def source_bytes(spec: Spec) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.common.batches import without_batch
-from cutegen.families.gemm_warpspecialized.names import TAKEN, made_of, own_names
+from cutegen.families.gemm_warpspecialized.names import IMPORTS, TAKEN, made_of, own_names
 from cutegen.families.gemm_warpspecialized.product import ROLES
 from cutegen.families.gemm_warpspecialized.schedule import Copy, WarpspecializedSchedule
 from cutegen.language.computing import first_output
@@ -31,14 +31,21 @@ def check_schedule(
         if name in TAKEN:
             message = f"the tensor name `{name}` makes names that the kernel has"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = own_names(tensors, modes or (), operands[1:] if operands else (), batch is not None)
+    own = own_names(tensors.values(), modes or (), operands[1:] if operands else (), batch is not None)
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the scalar name `{scalar}` is the kernel's own"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")
-    for one in tensors:
-        if any(made in made_of([other]) for other in tensors if other != one for made in made_of([one])):
-            message = f"the tensor name `{one}` makes names that the kernel has for another tensor"
-            ctx.say("CG113", message, "tensors", one, key=True, help="give the tensor another name")
+    for one in tensors.values():
+        others = [other for other in tensors.values() if other is not one]
+        if any(made in made_of(others) for made in made_of([one])):
+            message = f"the tensor name `{one.name}` makes names that the kernel has for another tensor"
+            ctx.say("CG113", message, "tensors", one.name, key=True, help="give the tensor another name")
+    for imported in IMPORTS:
+        message, instead = f"the generated module imports `{imported}` itself", f"write `{imported}_`, or another name"
+        if imported in tensors:
+            ctx.say("CG113", message, "tensors", imported, key=True, help=instead)
+        if ctx.data.get("kernel") == imported:
+            ctx.say("CG113", message, "kernel", help=instead)
     ctx.known_modes(without_batch(ctx, batch, schedule.tiler, "tiler"), modes, "schedule", "tiler")
     of_output, predication = modes and modes[:2], schedule.predication
     ctx.known_modes(without_batch(ctx, batch, predication, "predication"), of_output, "schedule", "predication")
@@ -47,7 +54,8 @@ def check_schedule(
         if mode is not None and modes is not None and mode not in modes[:2]:
             ctx.unknown_mode(mode, modes[:2], "schedule", *path, key=False)
     if schedule.warps.turns is not None and schedule.warps.roles != "pingpong":
-        message, instead = "warpgroups that share a tile take no turns", "write `roles: pingpong`, or leave `turns` out"
+        message = "warpgroups that share a tile take no turns"
+        instead = "write `roles: pingpong`, or leave `turns` out"
         ctx.say("CG203", message, "schedule", "warps", "turns", key=True, help=instead)
     for role in schedule.warps.registers:
         if role not in ROLES:
@@ -95,7 +103,8 @@ def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> Non
     where = ("schedule", "copies", tensor.name)
     if tensor.shape != lead.shape:
         help = f"write it for `{lead.name}`: it moves to registers, as that is stored from there"
-        message = f"`{tensor.name}` is no [{', '.join(lead.shape)}], and has no copy of its own"
+        modes, wanted = (", ".join(shape) for shape in (tensor.shape, lead.shape))
+        message = f"`{tensor.name}` is [{modes}] and `{lead.name}` [{wanted}]: it has no copy of its own"
         ctx.say("CG203", message, *where, key=True, help=help)
         return
     if copy.atom == "universal":

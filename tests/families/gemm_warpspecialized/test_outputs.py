@@ -112,7 +112,7 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
 def test_a_value_may_have_a_name_that_the_kernel_has(tmp_path: Path) -> None:
     """Variables of the kernel that are carried through its loops would change their type."""
     tensors = "  C: {shape: [M, N], dtype: bf16, role: out}\n"
-    names = ("x", "stage", "BAND", "tma_A", "row")
+    names = ("x", "stage", "BAND", "tma_A", "warpgroup", "row")
     statements = [f"{name} = {before} + 1" for before, name in zip(("A @ B.T", *names), names, strict=False)]
     text = spec(tensors, ", ".join([*statements, "C = row"]), "  tiler: {M: 64, N: 32, K: 64}\n")
     assert outcome(made(text), tmp_path) == ""

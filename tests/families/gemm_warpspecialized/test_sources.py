@@ -22,6 +22,8 @@ from cutegen.verification.runner import verify_case
 SIZES = Case("several", "", {"M": 136, "N": 72, "K": 104}, "padded", "integers", blocks=2)
 C = "  C: {shape: [M, N], dtype: bf16, role: out}\n"
 R = "  R: {shape: [M, N], dtype: bf16}\n"
+TWO = C + R + R.replace("R:", "S:")
+KEPT = C + C.replace("C:", "H:")
 HEAD = """\
 cutegen: 1
 kernel: residual
@@ -170,6 +172,12 @@ def test_pieces_are_narrower_where_more_tensors_pass_shared_memory() -> None:
         (C + R, "C = A @ B.T + R", "R: {atom: universal, stages: 2}", "wherever it stands"),
         (C + R, "C = A @ B.T + R", "R: {atom: universal, through: smem}", "wherever it stands"),
         (C + R, "C = A @ B.T + R", "R: {atom: tma}, C: {atom: universal}", "no output passes it"),
+        (C + R, "C = A @ B.T + R", "R: {stages: 2}, C: {atom: universal}", "no output passes shared memory"),
+        (C + R.replace("bf16", "bool"), "C = where(R, A @ B.T, 0)", "R: {stages: 2}", "it is bool"),
+        (TWO, "C = A @ B.T + R + S", "R: {stages: 1}, S: {stages: 2}", "their pieces pass together"),
+        (KEPT, "[H = A @ B.T, C = H]", "C: {columns: 64}, H: {columns: 32}", "their pieces pass together"),
+        (KEPT, "[H = A @ B.T, C = H]", "C: {stages: 2}, H: {stages: 1}", "their pieces pass together"),
+        (C + R, "C = A @ B.T + R", "R: {stages: 16}, C: {columns: 64}", "for what the epilogue reads"),
         (C + R.replace("f16", "f16, align: 2"), "C = A @ B.T + R", "R: {atom: tma, misaligned: refuse}", "of 2 bytes"),
         (C + R.replace("bf16", "f8e4m3"), "C = A @ B.T + cast(R, f32)", "R: {atom: tma}", "`R` is f8e4m3"),
         (C + "  b: {shape: [N], dtype: bf16}\n", "C = A @ B.T + b", "b: {atom: tma}", "no copy of its own"),
@@ -178,3 +186,32 @@ def test_pieces_are_narrower_where_more_tensors_pass_shared_memory() -> None:
 def test_refused(tensors: str, compute: str, copies: str, words: str) -> None:
     found = found_in(spec(tensors, compute, f"  copies: {{{copies}}}\n"))
     assert [d for d in found if words in " ".join((d.message, *d.notes, d.help or ""))], found
+
+
+@pytest.mark.parametrize("tensors", [R.replace("bf16", "f32"), R, R + R.replace("R:", "S:")])
+def test_a_sum_that_two_blocks_have_keeps_its_stages(tensors: str) -> None:
+    """Buffers of the output that lie where sums were are many, and those of what is read need not be."""
+    compute = "C = A @ B.T + R" + " + S" * ("S:" in tensors)
+    plan = plan_of(spec(C + tensors, compute, more="static: {M: 512, N: 1024, K: 8192}\n"))
+    assert plan.split == 2 and plan.shares_buffers and plan.stages == 3 and plan.source_buffers <= 4
+    assert max(part.start + part.size for part in parts_of(plan)) == plan.smem_bytes
+
+
+def test_what_would_take_the_stages_is_loaded_to_registers() -> None:
+    tensors = "".join(R.replace("R:", f"R{i}:").replace("bf16", "f32") for i in range(5))
+    compute = "C = A @ B.T" + "".join(f" + R{i}" for i in range(5))
+    plan = plan_of(spec(C + tensors, compute, "  tiler: {M: 128, N: 256, K: 64}\n", more="divisible: {N: 8}\n"))
+    assert not plan.sources and plan.stages == 4
+    assert {o.vector for o in plan.pointwise.operands} == {2}, "they stand as pairs are loaded"
+
+
+def test_names_that_only_an_output_that_is_read_makes() -> None:
+    tensors = C + R + R.replace("R:", "R_in:")
+    assert len(plan_of(spec(tensors, "C = A @ B.T + R * R_in")).sources) == 2
+    found = found_in(
+        spec(tensors.replace("R_in", "C_in").replace("role: out", "role: inout"), "C = C + A @ B.T + R * C_in")
+    )
+    assert [d for d in found if d.code == "CG113"], found
+    for name in ("warpgroup", "cpasync"):
+        found = found_in(spec(C + R.replace("R:", f"{name}:"), f"C = A @ B.T + {name}"))
+        assert [d for d in found if d.code == "CG113" and "imports" in d.message], found

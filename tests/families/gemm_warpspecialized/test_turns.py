@@ -61,6 +61,18 @@ def test_shared_buffers_leave_room_for_a_stage() -> None:
     assert found == {"products": (4, 4, 8), "all": (5, 3, 3)}
 
 
+def test_what_is_read_leaves_room_for_that_stage() -> None:
+    text = HEAD.replace("  C:", "  R: {shape: [M, N], dtype: bf16}\n  C:").replace("B.T", "B.T + R")
+    plan = plan_of(generate(text + "  warps: {roles: pingpong, turns: all}\n", "specs/x.yaml").modules[0])
+    assert (plan.stages, plan.columns, len(plan.sources)) == (5, 32, 1)
+
+
+def test_there_are_no_more_buffers_than_pieces() -> None:
+    """All are free at every hand-over."""
+    plan = plan_of(made("  warps: {roles: pingpong, turns: all}\n  tiler: {M: 64, N: 64, K: 32}\n"))
+    assert plan.buffers == plan.pieces == 1
+
+
 def test_epilogues_do_not_meet_in_the_picture() -> None:
     ends = schedule_of(plan_of(made("  warps: {roles: pingpong, turns: all}\n"))).ends
     assert all(ends[tile + 1] - ends[tile] >= EPILOGUE for tile in range(len(ends) - 1))

@@ -3,6 +3,8 @@ the epilogue reads there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     GRANULE,
@@ -34,6 +36,9 @@ def passed(spec: Spec, say: Say) -> None:
         say(message, "schedule", "warps", "turns", help="write `turns: products`, or leave it out")
         return
     beside = [t for t in read_beside(spec) if not t.writes and t.name in copies]
+    sources_only = [t for t in sources(spec) if not t.writes]
+    if _unlike(spec, passing(spec), ("columns", "stages"), say) or _unlike(spec, sources_only, ("stages",), say):
+        return
     for tensor in (*spec.outputs, *beside):
         copy, where = copies[tensor.name], ("schedule", "copies", tensor.name)
         if (copy.atom == "tma") != (copy.through == "smem"):
@@ -42,7 +47,7 @@ def passed(spec: Spec, say: Say) -> None:
             say(message, *where, help="write `{atom: tma, through: smem}`, or `{atom: universal}`")
             return
         if not tensor.writes:
-            wrong = tensor in sources(spec) and _beside(spec, tensor, say)
+            wrong = _beside(spec, tensor, say) if tensor in sources(spec) else _loaded(spec, tensor, say)
         elif tensor in passing(spec):
             wrong = _of_another_type(tensor, say) or _turned(spec, tensor, say)
             wrong = wrong or _in_pieces(spec, tensor, say) or _misaligned(spec, tensor, say)
@@ -50,6 +55,35 @@ def passed(spec: Spec, say: Say) -> None:
             wrong = _without(spec, tensor, say)
         if wrong:
             return
+
+
+def _unlike(spec: Spec, tensors: Sequence[Tensor], words: Sequence[str], say: Say) -> bool:
+    """Says that tensors which pass shared memory piece by piece together are told different numbers."""
+    copies = spec.schedule.copies
+    for word in words:
+        told = [(t.name, value) for t in tensors if (value := getattr(copies[t.name], word)) is not None]
+        for name, value in told[1:]:
+            first, wanted = told[0]
+            if value != wanted:
+                message = f"`{name}` has {value} {word} and `{first}` {wanted}, and their pieces pass together"
+                help = f"write `{word}: {wanted}`, or leave it out"
+                say(message, "schedule", "copies", name, word, help=help)
+                return True
+    return False
+
+
+def _loaded(spec: Spec, tensor: Tensor, say: Say) -> bool:
+    """Says that what is loaded to registers has a word of what comes to shared memory."""
+    copy = spec.schedule.copies[tensor.name]
+    for word in ("stages", "misaligned"):
+        if getattr(copy, word) is not None:
+            bits = tensor.dtype.bits not in PASSING_BITS
+            what = f"it is {tensor.dtype.value}, and 16 or 32 bits pass shared memory"
+            notes = (what,) if bits else () if passing(spec) else ("no output passes shared memory",)
+            message = f"`{tensor.name}` is loaded to registers, wherever it stands: it has no `{word}`"
+            say(message, "schedule", "copies", tensor.name, word, notes=notes, help="leave it out")
+            return True
+    return False
 
 
 def _beside(spec: Spec, tensor: Tensor, say: Say) -> bool:

@@ -22,12 +22,14 @@ from cutegen.families.gemm_warpspecialized.product import (
     output_bytes,
     product_of,
     smem_bytes,
+    source_buffers,
     source_bytes,
+    sources,
     split_of,
     threads_of,
     tile_of,
 )
-from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Spec
+from cutegen.families.gemm_warpspecialized.schedule import SWIZZLES, Copy, Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
 
@@ -132,6 +134,14 @@ def shared_memory(spec: Spec, say: Say) -> None:
         fewer = range(stages - 1, 0, -1)
         tried = [(written(f"write `stages: {n}`"), changed(spec, {"pipeline.stages": n})) for n in fewer]
         k = product_of(spec).k
+        fewer = range(source_buffers(spec) - 1, 0, -1)
+        for tensor in (t for t in sources(spec) if not t.writes):
+            name = tensor.name
+            tried += [
+                (written(f"write `stages: {n}` for {name}"), changed(spec, {f"copies.{name}.stages": n})) for n in fewer
+            ]
+            loaded = changed(spec, {f"copies.{name}": Copy(atom="universal")})
+            tried.append((written(f"write `{name}: {{atom: universal}}` in copies"), loaded))
         depths = (d for d in (128, 64, 32) if d < tile_of(spec.schedule, k))
         tried += [(written(f"write `{k}: {d}` in the tiler"), changed(spec, {f"tiler.{k}": d})) for d in depths]
         return first_that_works(say.code, tried)
