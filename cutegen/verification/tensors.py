@@ -165,7 +165,7 @@ def _near_the_end(data: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     size = torch.tensor(sizes)[number // 4 % len(sizes)]
     beyond = torch.tensor([-1, 0, 1, 7, 100, 1000, 2500])[number // 4 % 7]
     info = torch.iinfo(data.dtype)
-    flat[number] = (size + beyond).clamp(info.min, info.max).to(data.dtype)
+    flat[::4] = (size + beyond).clamp(info.min, info.max).to(data.dtype)
     return flat.reshape(data.shape)
 
 

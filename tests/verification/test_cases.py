@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verification_fakes import plan_of
 
+from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
@@ -141,3 +142,20 @@ def test_strides_follow_the_major_mode_at_any_rank() -> None:
     assert strides_for(tensor, sizes, "padded") == (28, 1, 8)
     assert strides_for(tensor, sizes, "offset") == (44, 1, 12)
     assert strides_for(Tensor("b", ("N",), Dtype.f16, "N", 16), sizes, "padded") == (1,)
+
+
+def test_of_a_kernel_for_the_shortest_rows_there_are_cases_too() -> None:
+    text = """
+cutegen: 1
+kernel: short
+op: rowwise
+tensors:
+  G: {shape: [M, N], dtype: f32}
+  Z: {shape: [M], dtype: f32, role: out}
+compute: Z = sum(G, N)
+schedule:
+  - {for: {N: "<= 2"}}
+  - {}
+"""
+    (module,) = generate(text, "specs/x.yaml").modules
+    assert {case.sizes["N"] for case in derive_cases(module.plan)} >= {1, 2}

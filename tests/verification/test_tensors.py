@@ -192,7 +192,8 @@ def spec_of_three() -> KernelSpec:
     return replace(spec(Dtype.f32, 4), tensors=tensors, compute=parse_compute(["D = X"]))
 
 
-def test_whole_numbers_that_coordinates_are_compared_with_lie_about_the_end() -> None:
+@pytest.mark.parametrize("dtype", ["i64", "u32"])
+def test_whole_numbers_that_coordinates_are_compared_with_lie_about_the_end(dtype: str) -> None:
     text = """
 cutegen: 1
 kernel: k
@@ -203,7 +204,7 @@ tensors:
   D: {shape: [M, N], dtype: f32, role: out}
 compute: D = where(coord(N) == t, 1, 0) + u
 """
-    named = read_specs(text, "x.yaml")[0]
+    named = read_specs(text.replace("i64", dtype), "x.yaml")[0]
     assert compared_with(named, "t") == ["N"] and compared_with(named, "u") == []
     case = Case("c", "", {"M": 40, "N": 77}, "padded", "rows")
     target, other, _ = make_tensors(resolve(named, Report(named.source)), case, "cpu")

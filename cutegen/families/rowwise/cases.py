@@ -27,7 +27,9 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
 
     def many(wanted: int) -> dict[str, int]:
         size = plan.spec.static.get(row, between(plan.spec, row, wanted))
-        beside = {} if plan.beside is None else {plan.beside: min(ROWS, max(KINDS_OF_ROWS, MANY_ELEMENTS // size))}
+        beside = (
+            {} if plan.beside is None else {plan.beside: min(ROWS, max(KINDS_OF_ROWS, MANY_ELEMENTS // max(1, size)))}
+        )
         return {**beside, row: size}
 
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
