@@ -27,7 +27,7 @@ def pytest_collection_finish() -> None:
     as it else is again and again while a kernel compiles. It is looked for less often than by default, too: that takes
     a tenth of the time in which a kernel compiles, most of which stays."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

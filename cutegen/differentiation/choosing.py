@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cutegen.differentiation.algebra import Atom, Sum, call, inside, named, rebuilt, total
-from cutegen.differentiation.cost import NAME, Parts, cost, parts, reciprocals
+from cutegen.differentiation.algebra import Atom, Sum, call, inside, named, of, rebuilt, total
+from cutegen.differentiation.cost import NAME, Parts, cost, divisors, parts, reciprocals
 from cutegen.differentiation.folding import Change, changes, is_condition, products
 from cutegen.differentiation.reading import sum_of_text
 from cutegen.differentiation.rules import WAYS
@@ -199,8 +199,9 @@ def _written_with(chosen: Chosen, value: Atom, meaning: Sum) -> Iterable[Chosen]
 def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen | None:
     """The gradients after a change, if the value is in them then and nothing is worse.
 
-    No division is new, and nothing is computed for the value's sake. Where a value was solved for, no comparison has
-    changed, which a rounding could decide, and no difference of the value and its own parts is left, which cancels.
+    Nothing is divided by that was not divided by before, as it may be 0, and nothing is computed for the value's sake.
+    Where a value was solved for, no comparison has changed, which a rounding could decide, and no difference of the
+    value and its own parts is left, which cancels.
     """
     changed = chosen.changed(change)
     if changed.gradients == chosen.gradients:
@@ -210,13 +211,25 @@ def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen |
     if value not in after:
         return None
     around = {atom for atom in inside(rest) if atom.kind in ("call", "reduce")}
-    if (around & after) - before or reciprocals(changed.gradients.values()) > reciprocals(chosen.gradients.values()):
+    if (around & after) - before or _divides_anew(chosen, changed, value, change):
         return None
     if rest.terms and {a for a in before if is_condition(a)} != {a for a in after if is_condition(a)}:
         return None
     if rest.terms and any(_has_both(x, value, rest) for x in _sums(changed)):
         return None
     return changed
+
+
+def _divides_anew(chosen: Chosen, changed: Chosen, value: Atom, change: Change) -> bool:
+    """Whether gradients divide by something that they did not divide by before a change, or more often.
+
+    By a value they may where it takes the place of several divisors.
+    """
+    sums, after = chosen.gradients.values(), changed.gradients.values()
+    more = reciprocals(after) - reciprocals(sums)
+    rewritten = (change(of(divisor)) for divisor in divisors(sums))
+    allowed = {atom for x in rewritten if len(x.terms) == 1 for atom, _ in x.terms[0].powers}
+    return more > 0 or bool(divisors(after) - allowed - ({value} if more < 0 else set()))
 
 
 def _sums(chosen: Chosen) -> set[Sum]:

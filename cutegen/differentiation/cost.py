@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,10 +30,18 @@ def parts(sums: Iterable[Sum]) -> Parts:
 
 def reciprocals(sums: Iterable[Sum]) -> int:
     """The powers of divisors, of all terms that there are."""
+    return -sum(p for _, p in _divided(sums))
+
+
+def divisors(sums: Iterable[Sum]) -> set[Atom]:
+    """What is divided by, in all terms that there are."""
+    return {atom for atom, _ in _divided(sums)}
+
+
+def _divided(sums: Iterable[Sum]) -> Iterator[tuple[Atom, int]]:
     seen = list(sums)
     seen += {argument for x in seen for atom in inside(x) for argument in atom.arguments}
-    divisors = ((a, p) for x in set(seen) for term in x.terms for a, p in term.powers if p < 0 and a.kind != "size")
-    return -sum(p for _, p in divisors)
+    return ((a, p) for x in set(seen) for term in x.terms for a, p in term.powers if p < 0 and a.kind != "size")
 
 
 def cost(sums: Iterable[Sum]) -> float:

@@ -305,6 +305,7 @@ schedule:
   pipeline: {stages: 2}
   scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
 """
+IN_TURN = WARPSPECIALIZED.replace("roles: cooperative", "roles: pingpong, turns: all")
 MMA_SYNC = """\
 cutegen: 1
 kernel: work
@@ -471,6 +472,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.pipeline.stages", 3, {"schedule.mma"}),  # of two one is loaded again at once
     (WARPSPECIALIZED, "schedule.mma.rows", "N", EXCHANGED),
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
+    (IN_TURN, "schedule.warps.turns", "products", {"schedule.scheduler", "schedule.copies.C", "kernel"}),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
     (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned"}),

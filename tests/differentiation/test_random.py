@@ -100,6 +100,15 @@ def test_a_quotient_of_whole_numbers_is_no_whole_number() -> None:
     check(spec_of("elementwise", {"X": TENSORS["X"], "Y": "M,N f32 out"}, statements), seed=1)
 
 
+@pytest.mark.parametrize("numerator", ["coord(N)", "X"])
+def test_a_quotient_says_nothing_of_its_divisor_where_it_is_0(numerator: str) -> None:
+    """Whole numbers of which some are 0, so that the quotient over its numerator is no number."""
+    tensors = {name: TENSORS[name] for name in ("X", "Z")} | {"R": "M,N bf16 inout", "Y": "M,N f32 out"}
+    quotient = f"{numerator} / (1.5 + abs(Z))"
+    statements = [f"q = {quotient}", f"R = R + q * {quotient}", "Y = R * sum(R, N) + X / (1.5 + abs(Z))"]
+    check(spec_of("rowwise", tensors, statements), whole=True)
+
+
 @pytest.mark.parametrize("function", ("maximum", "minimum"))
 def test_ties_of_two(function: str) -> None:
     spec = spec_of("elementwise", {"X": "N f32", "Z": "N f32", "Y": "N f32 out"}, [f"Y = {function}(X, Z)"])

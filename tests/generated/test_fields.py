@@ -264,6 +264,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_warpspecialized_schedule.mma.in_flight": [(HOPPER, "schedule.mma.in_flight", 0, TEXT)],
     "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
     "gemm_warpspecialized_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
+    "gemm_warpspecialized_schedule.warps.turns": [(HOPPER, "schedule.warps.turns", "all", REFUSED)],  # of one tile
     "gemm_warpspecialized_schedule.cluster": [
         (HOPPER, "schedule.cluster", {"M": 1, "N": 1}, REFUSED),  # with a load for several blocks
         (HOPPER, "schedule.cluster.N", 2, TEXT),

@@ -125,8 +125,12 @@ MISTAKES = {
     "tiles of later matrices are numbered on": ("tile % (tiles_m * tiles_n)\n", "tile\n"),
     "the modes of B are those of its memory": ("mB.layout, mode=[1, 2, 0]", "mB.layout, mode=[0, 2, 1]"),
 }
+READ = "from_gR[None, row, column, {}]"
 EPILOGUES = {
-    "what the epilogue reads is of the first matrix": (f"mR, {PLACE}", f"mR, {PLACE}".replace("l_tile", "0")),
+    "what the epilogue reads is of the first matrix": (
+        "from_gR[None, row, column, l_tile]",
+        "from_gR[None, row, column, 0]",
+    ),
     "a row is of the first matrix": (f"mrow, {PLACE}", f"mrow, {PLACE}".replace("l_tile", "0")),
     "what broadcasts over the batch steps along it": (STRIDES.format(0), STRIDES.format(1)),
 }

@@ -97,7 +97,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Module,
 def outcome(kernel: tuple[Module, ModuleType, Build], ptx: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """What is found wrong with a kernel that has other PTX; nothing where nothing is."""
     made, loaded, compiled = kernel
-    monkeypatch.setattr(modules, "builds", lambda module, targets=None: (replace(compiled, ptx=ptx),))
+    monkeypatch.setattr(modules, "builds", lambda module, targets=None, lines=True: (replace(compiled, ptx=ptx),))
     return verify_case(made.plan, CASE, loaded, EmulatorExecutor()).message
 
 

@@ -107,6 +107,9 @@ CLUSTER = """\
     cute.arch.cluster_arrive_relaxed()
     cute.arch.cluster_wait()
 """
+STORED = """row * CONSUMERS + group
+                    column = n_tile * (BLK_N // COLUMNS) + column
+                    cute.copy(tma_C, from_sC"""
 MISTAKES = {
     "a tile is given back while it is multiplied": ("wait_group(1)", "wait_group(2)"),
     "a tile is stored before it is summed": ("            warpgroup.wait_group(0)\n", ""),
@@ -121,7 +124,7 @@ MISTAKES = {
         "cute.arch.mbarrier_arrive(empty + before, peer)\n                before",
         "cute.arch.mbarrier_arrive(empty + before)\n                before",
     ),
-    "the first wait for a free stage waits": ("(turn + 1) % 2", "turn % 2"),
+    "the first wait for a free stage waits": ("(empty + stage, (turn + 1) % 2)", "(empty + stage, turn % 2)"),
     "a load does not wait for a free stage": (
         "                    cute.arch.mbarrier_wait(empty + stage, (turn + 1) % 2)\n",
         "",
@@ -157,7 +160,7 @@ MISTAKES = {
     ),
     "tensors are read before the kernel that writes them ends": ("    cute.arch.griddepcontrol_wait()\n", ""),
     "both warpgroups share their buffers": ("group * BUFFERS + ", ""),
-    "a piece goes to the rows of the other warpgroup": ("row * CONSUMERS + group", "row * CONSUMERS + 1 - group"),
+    "a piece goes to the rows of the other warpgroup": (STORED, STORED.replace("+ group", "+ 1 - group")),
 }
 SEVERAL = Case("several", "", {"M": 296, "N": 152, "K": 104}, "padded", "integers", blocks=2)
 

@@ -112,19 +112,22 @@ def test_right_of_a_batch(tmp_path: Path) -> None:
 
 COLUMN = "column = n_tile * (BLK_N // COLUMNS) + column"
 LOAD = "\n                    cute.copy(\n                        tma_R"
-WAIT, FREE = "cute.arch.mbarrier_wait(brought + slot, turn % 2)", "cute.arch.mbarrier_arrive(used + slot)"
+WAIT, FREE = (
+    "cute.arch.mbarrier_wait(brought + slot, (source + piece) // SOURCES % 2)",
+    "cute.arch.mbarrier_arrive(used + slot)",
+)
 MISTAKES = {
     "of the piece before": (COLUMN + LOAD, f"{COLUMN} - 1{LOAD}"),
     "not waited for": (WAIT, "pass"),
-    "waited for a turn late": (WAIT, WAIT.replace("turn %", "(turn + 1) %")),
+    "waited for a turn late": (WAIT, WAIT.replace("(source + piece) //", "(SOURCES + source + piece) //")),
     "brought before the buffer is free": ("cute.arch.mbarrier_wait(used + slot, (turn + 1) % 2)", "pass"),
     "a buffer that never becomes free": (FREE, "pass"),
     "free before it has been read": (WAIT, f"{WAIT}\n                if thr == 0:\n                    {FREE}"),
     "too few bytes": ("SOURCE_BYTES = 4096", "SOURCE_BYTES = 2048"),
     "too many bytes": ("SOURCE_BYTES = 4096", "SOURCE_BYTES = 8192"),
     "of the other warpgroup": (
-        "slot, turn = group * SOURCES + (source",
-        "slot, turn = (1 - group) * SOURCES + (source",
+        "slot = group * SOURCES + (source",
+        "slot = (1 - group) * SOURCES + (source",
     ),
     "the count of pieces stays": ("            source += PIECES\n", ""),
     "turned": ("warp.LdMatrix8x8x16bOp(False, 4)", "warp.LdMatrix8x8x16bOp(True, 4)"),

@@ -84,9 +84,9 @@ def test_what_is_promised_is_refused_elsewhere() -> None:
     assert [d.code for d in found_in(meaningless)] == ["CG203"]
 
 
-def test_what_is_read_of_a_workspace_is_read_in_pairs_whether_its_alignment_was_inferred_or_written() -> None:
+def test_what_is_read_of_a_workspace_is_brought_from_there_whether_its_alignment_was_inferred_or_written() -> None:
     module = made(SPEC + "divisible: {N: 8}\n")
-    assert "VECTOR = 2" in module.text and "partition_C(gC), VECTOR)" in module.text
+    assert "VECTOR = 2" in module.text and "tiled_load_C_in" in module.text
     written = made(write_spec(module.spec))
     assert "align: 2" in write_spec(module.spec)
     assert written.text.partition('"""')[2] == module.text.partition('"""')[2]
