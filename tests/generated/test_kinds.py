@@ -43,9 +43,15 @@ def verified(module: Module, folder: Path, least: int = 11) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "bits"), [("inner", None), ("inner_outer", None), ("inner_outer", 128), ("thread_value", None)]
+    ("dtype", "compute", "partition", "bits"),
+    [  # each way to make a bool, and each partition's stores, without all pairs of them
+        ("f32", "Y = X > 0", "inner", None),
+        ("bool", "Y = X", "inner_outer", None),
+        ("i32", "Y = cast(X, bool)", "inner_outer", 128),
+        ("f32", "Y = X > 0", "thread_value", None),
+        ("bool", "Y = X", "thread_value", None),
+    ],
 )
-@pytest.mark.parametrize(("dtype", "compute"), [("f32", "Y = X > 0"), ("bool", "Y = X"), ("i32", "Y = cast(X, bool)")])
 def test_a_bool_is_0_or_1(dtype: str, compute: str, partition: str, bits: int | None, tmp_path: Path) -> None:
     """torch reads a byte of 255 as true, but compares, counts and copies it as what it is."""
     tensors = {

@@ -98,7 +98,7 @@ def outcome(kernel: tuple[Module, ModuleType, Build], ptx: str, monkeypatch: pyt
     """What is found wrong with a kernel that has other PTX; nothing where nothing is."""
     made, loaded, compiled = kernel
     monkeypatch.setattr(modules, "builds", lambda module, targets=None, lines=True: (replace(compiled, ptx=ptx),))
-    return verify_case(made.plan, CASE, loaded, EmulatorExecutor()).message
+    return verify_case(made.plan, CASE, loaded, EmulatorExecutor(lines=False)).message
 
 
 @pytest.mark.parametrize("name", ["shared_loads", "parts"])

@@ -54,7 +54,7 @@ def sizes(m: int, n: int, k: int, data: str = "integers", blocks: int | None = N
 def outcomes(module: Module, cases: tuple[Case, ...], folder: Path, text: str | None = None) -> list[str]:
     path = folder / "split.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor()
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
     return [report.message for case in cases if (report := verify_case(module.plan, case, loaded, executor)).message]
 
 

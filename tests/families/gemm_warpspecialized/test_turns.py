@@ -48,7 +48,7 @@ def plan_of(module: Module) -> WarpspecializedPlan:
 def outcome(module: Module, folder: Path, text: str | None = None, case: Case = SIZES) -> str:
     path = folder / "turns.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
-    return verify_case(module.plan, case, load_module(path), EmulatorExecutor(), orders=3).message
+    return verify_case(module.plan, case, load_module(path), EmulatorExecutor(lines=False), orders=3).message
 
 
 def test_shared_buffers_leave_room_for_a_stage() -> None:
