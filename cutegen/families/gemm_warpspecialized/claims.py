@@ -79,21 +79,12 @@ def _bytes(plan: WarpspecializedPlan) -> Claim:
 
 
 def _brought(plan: WarpspecializedPlan) -> Claim:
-    """That the pieces of what epilogues read are the tile, and a barrier expects what the loads of one bring."""
-    columns = plan.columns
-    sizes = [(x.tensor, ROWS * columns * x.tensor.dtype.bytes) for x in plan.sources]
-    because = tuple(f"{t.name}: {ROWS} * {columns} * {t.dtype.bytes} = {size}" for t, size in sizes)
-    total, pieces = sum(size for _, size in sizes), plan.groups * plan.pieces
-    found, elements = pieces * ROWS * columns, plan.tile[plan.m] * plan.own_columns
-    because = (
-        *because,
-        f"{total} bytes come, and {plan.source_bytes} are expected",
-        f"{count(pieces, 'piece')} of {ROWS} * {columns} = {found} elements, of the {elements} that a block stores",
-    )
-    names = " and ".join(t.name for t, _ in sizes)
-    text = f"what comes of {names} is the block's tile, and the barrier of a buffer expects the bytes of a piece"
-    holds = total == plan.source_bytes and found == elements
-    return Claim("coverage", text, because, holds, ("schedule", "copies", plan.sources[0].tensor.name))
+    """That the pieces of what epilogues read are what a block stores: as many elements."""
+    pieces, names = plan.groups * plan.pieces, " and ".join(x.tensor.name for x in plan.sources)
+    found, elements = pieces * ROWS * plan.columns, plan.tile[plan.m] * plan.own_columns
+    because = (f"{count(pieces, 'piece')} of {ROWS} * {plan.columns} = {found} elements, of {elements}",)
+    text = f"what comes of {names} are as many elements as a block stores of its tile"
+    return Claim("coverage", text, because, found == elements, ("schedule", "copies", plan.sources[0].tensor.name))
 
 
 def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:

@@ -46,14 +46,13 @@ def _shared(spec: Spec, say: Say) -> None:
 def _whole(spec: Spec, say: Say) -> None:
     """Blocks of a persistent kernel are whole clusters."""
     size, walk, where = size_of(spec), spec.schedule.scheduler, ("schedule", "scheduler", "blocks")
+    most = TARGETS[TARGET].grid_y  # along z it takes as many
     if walk.blocks is not None and walk.kind == "grid":
         message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
         say(message, *where, help="write `kind: persistent`, or leave `blocks` out")
     elif walk.blocks is not None and walk.blocks % size:
         near = max(1, walk.blocks // size) * size
         say(f"{walk.blocks} blocks are no whole clusters of {size}", *where, help=f"write `blocks: {near}`")
-    elif walk.blocks is not None and walk.blocks // size * split_of(spec) > (
-        most := TARGETS[TARGET].grid_y
-    ):  # as many along z
+    elif walk.blocks is not None and walk.blocks // size * split_of(spec) > most:
         message = f"{walk.blocks} blocks are more than a device takes along z, {most} for each of a cluster's places"
         say(message, *where, help="write `kind: grid`, without `blocks`")
