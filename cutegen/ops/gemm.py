@@ -80,7 +80,7 @@ targets: [sm_80, sm_90a]
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
-        first, output, sound = next(iter(uses)), outputs[0], check_alike(ctx, outputs)
+        first, output, sound, before = next(iter(uses)), outputs[0], True, len(ctx.found)
         for product, number in uses.items():
             places = ((product.a, product.a_place), (product.b, product.b_place))
             scalar = [(name, place) for name, place in places if name not in tensors]
@@ -95,6 +95,8 @@ targets: [sm_80, sm_90a]
             elif not scalar and self._is_alike(ctx, tensors.get(first.b), tensors[product.b]):
                 self._check_product(ctx, tensors[product.a], tensors[product.b], output)
             sound = sound and not scalar
+        if len(ctx.found) == before:  # else the first output may be the one that is wrong
+            sound = check_alike(ctx, outputs)
         if sound:
             self._check_epilogue(ctx, compute, tensors, output)
 

@@ -40,6 +40,13 @@ def test_refused(tensors: str, compute: str, code: str, words: str) -> None:
     assert [d for d in found if d.code == code and words in f"{d.message} {d.help}"], found
 
 
+def test_a_first_output_of_other_modes_is_told_once() -> None:
+    """The others are not held to it: they may be right."""
+    tensors = TWO.replace("H: {shape: [M, N]", "H: {shape: [N, M]")
+    (found,) = found_in(f"{HEAD}{tensors}compute: [H = A @ B.T, C = H]\n")
+    assert found.code == "CG130" and found.help == "write `shape: [M, N]`"
+
+
 def test_operands_are_of_a_type_that_is_multiplied() -> None:
     found = found_in(
         f"{HEAD}{ONE}compute: C = A @ B.T\n".replace("A: {shape: [M, K], dtype: f32", "A: {shape: [M, K], dtype: i8")
