@@ -38,6 +38,13 @@ HOPPER_F8 = FusedSum(terms=32, bits=14)
   and the result is cut to a fraction of 13 bits, equal to hardware in each bit.
 """
 
+ADA_F8 = FusedSum(terms=16, bits=14)
+"""mma.sync of floats of 8 bits on sm_89, likewise left open (PTX ISA 9.1, section 9.7.14.5.14): an m16n8k32 is two such
+sums, one behind the other. So found P. Xie et al. (above), whose model is equal to hardware in each bit; sums of the
+later targets' mma.sync have all bits of f32 there.
+"""
+ADA = "sm_89"
+
 
 @dataclass(frozen=True)
 class MmaAtom:

@@ -46,9 +46,10 @@ TARGETS = {
     )
 }
 DEFAULT_TARGETS = ("sm_80", "sm_90a")
-F8_TARGETS = ("sm_89", "sm_90a")  # by default, where floats of 8 bits are converted
+F8_TARGETS = ("sm_89", "sm_90a")  # by default, where floats of 8 bits are converted or multiplied
 CLUSTER_TARGETS = ("sm_90a",)  # by default, where thread blocks share a row
 F8_CONVERSIONS = 89  # the first that converts from and to floats of 8 bits; CuTeDSL has no other way to
+F8_PRODUCTS = 89  # the first that multiplies them on its tensor cores
 MAX_VECTOR_BITS = 128
 WARP = 32
 SECTOR = 32  # bytes of global memory that move together

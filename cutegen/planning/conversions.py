@@ -1,4 +1,4 @@
-"""Conversions of floats of 8 bits, which not every target has."""
+"""Conversions and products of floats of 8 bits, which not every target has."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def f8_conversion(spec: KernelSpec) -> tuple[str, int, Place] | None:
             if isinstance(node, Cast) and node.dtype and node.x.dtype and (node.dtype.is_f8 or node.x.dtype.is_f8):
                 return f"{node.x.dtype.value} to {node.dtype.value}", number, node.place
     return None
+
+
+def multiplies_f8(spec: KernelSpec) -> bool:
+    """Whether a product of matrices has factors of 8-bit floats."""
+    product = spec.compute.matmul
+    return product is not None and spec.tensor(product.a).dtype.is_f8
 
 
 def converted_names(statements: Sequence[Typed]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cutegen.atoms.targets import DEFAULT_TARGETS, F8_TARGETS
 from cutegen.language.model import KernelSpec
-from cutegen.planning.conversions import f8_conversion
+from cutegen.planning.conversions import f8_conversion, multiplies_f8
 from cutegen.planning.report import Report
 
 
@@ -15,7 +15,9 @@ def infer_targets(spec: KernelSpec, report: Report) -> KernelSpec:
     if spec.targets:
         return spec
     targets, why = DEFAULT_TARGETS, "cp.async from Ampere on, and Hopper"
-    if f8_conversion(spec):
+    if multiplies_f8(spec):
+        targets, why = F8_TARGETS, "products of 8-bit floats from Ada on, and Hopper"
+    elif f8_conversion(spec):
         targets, why = F8_TARGETS, "conversions of 8-bit floats from Ada on, and Hopper"
     report.infer(why, "targets")
     return replace(spec, targets=targets)

@@ -62,6 +62,7 @@ class _Builder:
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.target = module.target
         self.slots = {name: i for i, name in enumerate(kernel.registers)}
         self.placement = place_variables(module, kernel)
         self.sizes: dict[str, list[int]] = {"global": [16], "shared": [8]}
@@ -249,7 +250,7 @@ class _Builder:
         elif opcode in EXCHANGES:
             operation = exchange_operation(instruction, slots)
         elif opcode == "mma":
-            mma = compile_mma(instruction)
+            mma = compile_mma(instruction, self.target)
             if mma.approximate:
                 self.approximate.append(instruction)
             operation = multiply_operation(mma, instruction, slots)

@@ -24,17 +24,21 @@ from functools import cache
 
 import numpy as np
 
+from cutegen.atoms.mma import ADA, ADA_F8, FusedSum
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.arithmetic.formats import CODECS, NAN32, widen_bf16
+from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
+from cutegen.emulator.arithmetic.formats import CODECS, NAN32
 from cutegen.emulator.instructions.reader import fitted
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.warps.product_types import cut, widened
 
-_ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4}
+_ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}
 """The type of A or B -> how many of its elements a register holds."""
 _FORMS = {
     **{(f"f{w}", "f16"): (8, 16) for w in (16, 32)},
+    **{(f"f{w}", kind): (16, 32) for w in (16, 32) for kind in F8_FORMATS},
     ("f32", "bf16"): (8, 16),
     ("f32", "tf32"): (4, 8),
     ("s32", "s8"): (16, 32),
@@ -106,7 +110,7 @@ class Mma:
     """One mma.sync of m16n8k: the registers of its fragments, and what it computes for whole warps.
 
     `kind`, `b_kind` and `accumulator` are the types of A, of B, and of C and D. `saturate` says that sums of integers
-    are limited to 32 bits.
+    are limited to 32 bits, `fused` how sums in f32 are cut, if they are.
     """
 
     destinations: tuple[Register, ...]
@@ -118,6 +122,7 @@ class Mma:
     b_kind: str
     accumulator: str
     saturate: bool
+    fused: FusedSum | None = None
 
     @property
     def approximate(self) -> bool:
@@ -130,6 +135,8 @@ class Mma:
         right = places_b(self.b_kind, self.k).to_matrix(_values(b, self.b_kind))
         start = places_c().to_matrix(_accumulators(c, self.accumulator))
         with np.errstate(all="ignore"):
+            if self.fused is not None:
+                return self._cut(left, right, start, self.fused)
             total = np.matmul(left, right) + start
             result = places_c().from_matrix(total)
             if self.accumulator == "s32":
@@ -139,18 +146,27 @@ class Mma:
                 return whole.astype(np.uint32)
             if self.accumulator == "f16":
                 return np.ascontiguousarray(CODECS["f16"].narrow(result, "rn")).view(np.uint32)
-            single = result.astype(np.float32)
-            return np.where(np.isnan(single), NAN32, single.view(np.uint32))
+            return _single_bits(result.astype(np.float32))
+
+    def _cut(self, left: Array, right: Array, total: Array, fused: FusedSum) -> Array:
+        """The fragment of D where sums of so many products are cut one behind the other."""
+        for at in range(0, self.k, fused.terms):
+            terms = slice(at, at + fused.terms)
+            total = cut(total + np.matmul(left[:, :, terms], right[:, terms]), fused.bits).astype(np.float64)
+        return _single_bits(places_c().from_matrix(total).astype(np.float32))
+
+
+def _single_bits(values: Array) -> Array:
+    """The bits of float32, of which each NaN is the one that arithmetic gives."""
+    return np.where(np.isnan(values), NAN32, values.view(np.uint32))
 
 
 def _values(fragment: Array, kind: str) -> Array:
     """The elements of a fragment of A or B as float64, which holds them and sums of products of integers exactly."""
     words = np.ascontiguousarray(fragment)
-    if kind == "tf32":
-        return (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-    if kind == "bf16":
-        return widen_bf16(words.view(np.uint16)).astype(np.float64)
-    return words.view({"f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]).astype(np.float64)
+    if kind in ("s8", "u8"):
+        return words.view({"s8": np.int8, "u8": np.uint8}[kind]).astype(np.float64)
+    return widened(words.view({1: np.uint32, 2: np.uint16, 4: np.uint8}[_ELEMENTS[kind]]), kind)
 
 
 def _accumulators(fragment: Array, kind: str) -> Array:
@@ -159,8 +175,11 @@ def _accumulators(fragment: Array, kind: str) -> Array:
     return words.view({"f16": np.float16, "f32": np.float32, "s32": np.int32}[kind]).astype(np.float64)
 
 
-def compile_mma(instruction: Instruction) -> Mma:
-    """Reads mma.sync.aligned.m16n8k.row.col with four types. Raises UnsupportedInstruction for any other form."""
+def compile_mma(instruction: Instruction, target: str) -> Mma:
+    """Reads mma.sync.aligned.m16n8k.row.col with four types, of code for a target such as sm_80.
+
+    Raises UnsupportedInstruction for any other form.
+    """
 
     def fail(why: str) -> UnsupportedInstruction:
         return UnsupportedInstruction(instruction.name, instruction.line, instruction.text, why)
@@ -173,8 +192,8 @@ def compile_mma(instruction: Instruction) -> Mma:
         raise fail("only mma.sync.aligned.SHAPE.row.col.D.A.B.C")
     shape = re.fullmatch(r"m16n8k(\d+)", modifiers[2])
     d, kind, b_kind, c = modifiers[5:]
-    signs = {kind, b_kind} <= {"s8", "u8"}
-    if d != c or (kind != b_kind and not signs) or (saturate and not signs):
+    signs, of_8_bits = {kind, b_kind} <= {"s8", "u8"}, {kind, b_kind} <= set(F8_FORMATS)
+    if d != c or (kind != b_kind and not (signs or of_8_bits)) or (saturate and not signs):
         raise fail("these types together")
     if shape is None or int(shape[1]) not in _FORMS.get((d, kind), ()):
         raise fail("this shape with these types")
@@ -213,6 +232,7 @@ def compile_mma(instruction: Instruction) -> Mma:
         b_kind,
         d,
         saturate,
+        ADA_F8 if of_8_bits and d == "f32" and target == ADA else None,
     )
 
 

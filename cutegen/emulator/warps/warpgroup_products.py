@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 
+from cutegen.atoms.mma import HOPPER_F8
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.arithmetic.formats import NAN32
@@ -378,7 +379,8 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
     if not keeps.all():
         start = np.where(keeps[:, None], start, 0.0)
     with np.errstate(all="ignore"):
-        total = cut(start + parts) if form.kinds[0] in F8_FORMATS else (start + parts).astype(np.float32)
+        exact = start + parts
+        total = cut(exact, HOPPER_F8.bits) if form.kinds[0] in F8_FORMATS else exact.astype(np.float32)
     nan = np.isnan(total)
     products.held[rows, warps] = np.where(nan, NAN32, total.view(np.uint32)) if nan.any() else total.view(np.uint32)
     lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)

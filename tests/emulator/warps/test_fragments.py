@@ -79,7 +79,7 @@ def mma(d: str, kind: str, k: int, b_kind: str | None = None, extra: str = "") -
     counts = (16 * k // 32 // per, 8 * k // 32 // per, 2 if d == "f16" else 4)
     text = f"mma.sync.aligned.m16n8k{k}.row.col{extra}.{d}.{kind}.{b_kind or kind}.{d} "
     text += ", ".join(group("r", r, n) for r, n in ((0, counts[2]), (4, counts[0]), (8, counts[1]), (12, counts[2])))
-    return compile_mma(instruction(text))
+    return compile_mma(instruction(text), "sm_80")
 
 
 def pack(matrix: np.ndarray, places: FragmentPlaces, kind: str) -> np.ndarray:
@@ -198,7 +198,7 @@ A4, B2, C4 = group("r", 4, 4), group("r", 8, 2), group("r", 0, 4)
 )
 def test_other_products_stop(text: str) -> None:
     with pytest.raises(UnsupportedInstruction, match="mma.sync"):
-        compile_mma(instruction(f"mma.sync.aligned.{text}"))
+        compile_mma(instruction(f"mma.sync.aligned.{text}"), "sm_80")
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from emulator_kit import fault, go, kernel, tensors
 from semantics_kit import instruction
 
@@ -17,10 +18,13 @@ FORMS = [
     *((d, "f16", "f16", k) for d in ("f16", "f32") for k in (8, 16)),
     *(("f32", "bf16", "bf16", k) for k in (8, 16)),
     *(("f32", "tf32", "tf32", k) for k in (4, 8)),
+    *(("f32", "e4m3", kind, k) for kind, k in (("e4m3", 16), ("e4m3", 32), ("e5m2", 32))),
+    *(("f16", "e5m2", "e5m2", k) for k in (16, 32)),
     *(("s32", a, b, k) for a in ("s8", "u8") for b in ("s8", "u8") for k in (16, 32)),
 ]
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f32": 32, "s32": 32}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f32": 32, "s32": 32}
+FLOATS_OF_8_BITS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def a_place(bits: int, k: int, lane: int, i: int) -> tuple[int, int]:
@@ -57,6 +61,10 @@ def encoded(numbers: np.ndarray, kind: str) -> np.ndarray:
     if kind in ("bf16", "tf32", "f32"):
         bits = numbers.astype(np.float32).view(np.uint32)
         return (bits >> 16 if kind == "bf16" else bits).astype(np.uint64)
+    if kind in FLOATS_OF_8_BITS:
+        narrow = torch.from_numpy(numbers.astype(np.float32)).to(FLOATS_OF_8_BITS[kind])
+        assert np.array_equal(narrow.float().numpy(), numbers)
+        return narrow.view(torch.uint8).numpy().astype(np.uint64)
     return numbers.astype(np.int64).view(np.uint64) & np.uint64((1 << BITS[kind]) - 1)
 
 
@@ -100,6 +108,7 @@ def product(
 ) -> np.ndarray:
     """A @ B + C of each run by one warp that gets its registers from global memory as they are."""
     d, a_kind, b_kind, k = form
+    target = "sm_89" if a_kind in FLOATS_OF_8_BITS else "sm_80"
     fragments = packed(a, a_kind, k, a_place), packed(b, b_kind, k, b_place), packed(c, d, k, c_place)
     out = np.zeros_like(fragments[2])
     body = "mad.lo.u32 %r2, %r1, 32, %r0;\n"
@@ -111,7 +120,8 @@ def product(
         else:
             body += f"{mma(*form, saturate)};\n"
             body += "".join(f"st.global.b32 [%rd11+{4 * i}], %r{first + i};\n" for i in range(count))
-    report = go(kernel(body, 4), tensors(*((f, "in") for f in fragments), (out, "out")), grid=len(a))
+    ptx = kernel(body, 4).replace("sm_80", target)
+    report = go(ptx, tensors(*((f, "in") for f in fragments), (out, "out")), grid=len(a))
     report.check()
     assert report.approximate == (() if d == "s32" else (mma(*form, saturate).split()[0],))
     return unpacked(out, d)
@@ -126,12 +136,15 @@ def runs(matrices: list[np.ndarray], shape: tuple[int, int]) -> np.ndarray:
 def test_each_lane_holds_what_the_manual_says(form: tuple[str, str, str, int]) -> None:
     """Unit vectors bring out the coordinates that the other operand's elements hold, a column or row at a time."""
     k = form[3]
+    number = np.arange(32.0)
+    if form[1] in FLOATS_OF_8_BITS:  # which do not hold all of these: four with each exponent
+        number = 2 ** (number // 4) * (1 + number % 4 / 4)
     columns = runs([np.eye(k)[:, start : start + 8] for start in range(0, k, 8)], (k, 8))
-    for mark in np.indices((16, k)):
+    for mark in number[np.indices((16, k))]:
         found = product(form, runs([mark] * len(columns), (16, k)), columns, np.zeros((len(columns), 16, 8)))
         assert np.array_equal(found.swapaxes(0, 1).reshape(16, -1)[:, :k], mark)
     rows = runs([np.eye(k)[start : start + 16] for start in range(0, k, 16)], (16, k))
-    for mark in np.indices((k, 8)):
+    for mark in number[np.indices((k, 8))]:
         found = product(form, rows, runs([mark] * len(rows), (k, 8)), np.zeros((len(rows), 16, 8)))
         assert np.array_equal(found.reshape(-1, 8)[:k], mark)
     marks = np.arange(128).reshape(1, 16, 8)
@@ -168,7 +181,24 @@ def test_sums_beyond_32_bits_wrap_or_stop_at_the_limit(form: tuple[str, str, str
 
 @pytest.mark.parametrize("form", FORMS)
 def test_only_integers_are_given_to_the_last_bit(form: tuple[str, str, str, int]) -> None:
-    assert compile_mma(instruction(mma(*form))).approximate == (form[0] != "s32")
+    assert compile_mma(instruction(mma(*form)), "sm_90a").approximate == (form[0] != "s32")
+
+
+def test_sums_of_8_bits_are_cut_on_ada_alone() -> None:
+    """Of 2^14 + 1 the accumulator keeps 2^14 there, after each 16 products; 2^13 + 1 it holds."""
+    ones = np.frombuffer(b"\x38" * 4, np.uint32)[0]  # of e4m3
+    a, b = np.full((1, 32, 4), ones), np.full((1, 32, 2), ones)
+    for target, start, wanted in (
+        ("sm_89", 2.0**14 + 1, 2.0**14 + 32),
+        ("sm_89", 2.0**13 + 1, 2.0**13 + 33),
+        ("sm_89", -(2.0**14) - 33, -(2.0**14)),  # -2^14 - 17 is cut to -2^14 - 16, toward zero
+        ("sm_89", 2.0**18, 2.0**18),  # 16 is half of what it keeps, and is cut twice
+        ("sm_90a", 2.0**18 + 1, 2.0**18 + 33),
+        ("sm_120a", 2.0**14 + 1, 2.0**14 + 33),
+    ):
+        one = compile_mma(instruction(mma("f32", "e4m3", "e4m3", 32)), target)
+        c = np.full((1, 32, 4), start, np.float32).view(np.uint32)
+        assert (one(a, b, c).view(np.float32) == wanted).all(), (target, start)
 
 
 # Thread i brings the i-th 16 bytes of the first tensor to shared memory, whose address is in %r2.
@@ -284,7 +314,8 @@ mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%rd1, %rd2}}, {{%rd3}}, {{%rd4
 mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64.rn {D}, {B}, {{%r8}}, {D};
 mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {{%r2, %r3}}, {{%r4}}, {{%r5}}, {{%r2, %r3}};
 mma.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32 {D}, {B}, {{%r8}}, {D};
-mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {D}, {A}, {B}, {D};
+mma.sync.aligned.m16n8k32.row.col.f32.e4m3.bf16.f32 {D}, {A}, {B}, {D};
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e4m3.f32 {D}, {A}, {B}, {D};
 mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {D}, {B}, {B}, {D}, %r15, 0;
 wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {{%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}}, [%r10];
 bar.red.popc.u32 %r2, 0, %p1;

@@ -8,6 +8,9 @@ from math import prod
 
 import pytest
 
+from cutegen.atoms.gpus import TENSOR_8
+from cutegen.atoms.mma import ADA_F8
+from cutegen.atoms.targets import F8_TARGETS
 from cutegen.families.gemm_multistage.mma_sync import FAMILY
 from cutegen.families.gemm_multistage.mma_sync.partitions import accumulator_layout
 from cutegen.families.gemm_multistage.mma_sync.pictures import place_in_row
@@ -105,6 +108,16 @@ def test_accumulators_lie_as_ptx_says() -> None:
             assert divmod(first + step, 1000) == (row, column)
 
 
+def test_8_bits_are_for_ada_and_later_and_summed_as_ada_does() -> None:
+    text = HEAD.replace("dtype: bf16, major: K", "dtype: f8e5m2, major: K")
+    plan, _ = planned(text)
+    assert plan.spec.targets == F8_TARGETS and (plan.tile["K"], plan.steps, plan.instruction) == (128, 4, (16, 8, 32))
+    assert (plan.a.vector, plan.a.swizzle, FAMILY.arithmetic(plan.spec)) == (16, 128, TENSOR_8)
+    assert FAMILY.fused_sum(plan.spec) == ADA_F8
+    assert FAMILY.fused_sum(planned(text + "targets: [sm_90a, sm_120a]\n")[0].spec) is None
+    assert FAMILY.fused_sum(planned(HEAD)[0].spec) is None
+
+
 @pytest.mark.parametrize("swizzle", [128, 64, 32])
 @pytest.mark.parametrize("major", "KM")
 def test_ldmatrix_meets_every_bank_once(major: str, swizzle: int) -> None:
@@ -158,6 +171,7 @@ def test_operands_whose_stages_overlap_are_not_proved() -> None:
         (ATOM, ATOM + "  smem: {A: {swizzle: 128}}\n  tiler: {K: 32}\n", "CG311"),
         (ATOM, ATOM.replace("sync}", "sync, operands: tf32}"), "CG312"),
         ("bf16, major: K}", "f64, major: K}", "CG312"),
+        ("B: {shape: [N, K], dtype: bf16", "B: {shape: [N, K], dtype: f8e4m3", "CG118"),
         (ATOM, ATOM + "  pipeline: {stages: 8}\n", "CG254"),
         (ATOM, ATOM + "  tiler: {M: 256, N: 256, K: 32}\n  pipeline: {stages: 2}\n", "CG254"),  # of sums
         (ATOM, ATOM + "  pipeline: {stages: 1}\n", "CG246"),
@@ -194,6 +208,24 @@ def test_what_is_refused(old: str, new: str, code: str | None) -> None:
     errors = [d for d in found if d.severity == "error"]
     assert [d.code for d in errors][:1] == ([code] if code else []), [(d.code, d.message) for d in found]
     assert all(d.help for d in errors if d.code.startswith("CG31")), [(d.code, d.message) for d in errors]
+
+
+@pytest.mark.parametrize(
+    ("b", "more", "help"),
+    [
+        ("f8e5m2", "", "write `dtype: f8e4m3`, or `mma: {atom: wgmma}` for `targets: [sm_90a]`"),
+        ("f8e4m3", "targets: [sm_90a, sm_86]\n", "write `targets: [sm_90a]`"),
+        ("f8e4m3", "targets: [sm_80]\n", "write `targets: [sm_89, sm_90a]`"),
+    ],
+)
+def test_products_of_8_bits_that_no_instruction_makes(b: str, more: str, help: str) -> None:
+    text = HEAD.replace("bf16, major: K}\n  B", "f8e4m3, major: K}\n  B").replace(
+        "N, K], dtype: bf16", f"N, K], dtype: {b}"
+    )
+    spec = read_specs(text + more, "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    assert [(d.code, d.help) for d in report.diagnostics if d.severity == "error"] == [("CG312", help)]
 
 
 def test_an_access_that_is_written_is_held_to_alignment() -> None:

@@ -21,6 +21,8 @@ def module(
     more: str = "",
     tensors: str = "",
     compute: str = "A @ B.T",
+    tiler: str = "{M: 64, N: 32, K: 32}",
+    targets: str = "sm_80",
 ) -> Module:
     a, b, c = majors
     text = f"""\
@@ -34,9 +36,9 @@ tensors:
 {tensors}scalars: {{beta: f32}}
 compute: C = {compute} + beta * C
 schedule:
-  tiler: {{M: 64, N: 32, K: 32}}
+  tiler: {tiler}
   mma: {{atom: mma_sync}}
-{more}targets: [sm_80]
+{more}targets: [{targets}]
 """
     return generate(text, "specs/x.yaml").modules[0]
 
@@ -46,6 +48,11 @@ CASES = (
     Case("random", "", {"M": 64, "N": 32, "K": 200}, "offset", "random", 1),
     Case("small", "", {"M": 8, "N": 8, "K": 8}, "padded", "integers", 2),
     Case("nothing", "", {"M": 8, "N": 16, "K": 0}, "padded", "integers", 3),
+)
+OF_16 = (
+    Case("ragged", "", {"M": 80, "N": 48, "K": 336}, "padded", "integers"),
+    Case("random", "", {"M": 64, "N": 32, "K": 208}, "offset", "random", 1),
+    Case("nothing", "", {"M": 16, "N": 16, "K": 0}, "padded", "integers", 3),
 )
 ODD = (Case("odd", "", {"M": 65, "N": 33, "K": 69}, "offset", "integers", 4),)
 
@@ -68,6 +75,13 @@ def outcomes(made: Module, folder: Path, text: str | None = None, cases: tuple[C
 )
 def test_right(majors: str, dtype: str, tensors: str, compute: str, tmp_path: Path) -> None:
     assert outcomes(module(majors, dtype, tensors=tensors, compute=compute), tmp_path) == []
+
+
+@pytest.mark.parametrize(("majors", "dtype"), [("KKN", "f8e4m3"), ("MNM", "f8e5m2")])
+def test_products_of_8_bits(majors: str, dtype: str, tmp_path: Path) -> None:
+    """One operand that ldmatrix reads is like all others; those that it cannot transpose are read byte by byte."""
+    made = module(majors, dtype, tiler="{M: 64, N: 32, K: 64}", targets="sm_89")
+    assert outcomes(made, tmp_path, cases=OF_16) == []
 
 
 def test_rows_at_odd_addresses_travel_through_registers(tmp_path: Path) -> None:

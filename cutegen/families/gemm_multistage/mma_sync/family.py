@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from cutegen.atoms.gpus import TENSOR_16, TENSOR_32, Arithmetic
+from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, TENSOR_32, Arithmetic
+from cutegen.atoms.mma import ADA, ADA_F8, FusedSum
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
@@ -122,6 +123,10 @@ targets: [sm_80, sm_90a]
     def factor_bits(self, spec: Spec) -> int | None:
         return TF32_BITS if spec.schedule.mma.operands == "tf32" else None
 
+    def fused_sum(self, spec: Spec) -> FusedSum | None:
+        """That of Ada, where it is a target: the others' sums of 8-bit floats have all bits of f32."""
+        return ADA_F8 if _factors(spec).is_f8 and ADA in spec.targets else None
+
     def largest(self, plan: MmaSyncPlan) -> Mapping[str, int]:
         from cutegen.families.gemm_multistage.tile_walk import largest
 
@@ -153,6 +158,8 @@ targets: [sm_80, sm_90a]
         return more_wishes(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
+        if _factors(spec).is_f8:
+            return TENSOR_8
         return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16
 
     def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
@@ -169,3 +176,10 @@ targets: [sm_80, sm_90a]
         from cutegen.families.gemm_multistage.mma_sync.inference import INFERRED_FROM
 
         return INFERRED_FROM
+
+
+def _factors(spec: Spec) -> Dtype:
+    """The type of A and B."""
+    product = spec.compute.matmul
+    assert product is not None
+    return spec.tensor(product.a).dtype

@@ -123,6 +123,8 @@ def _mma_op(plan: MmaSyncPlan) -> str:
     shape, dtype = show(plan.instruction).replace(",", ", "), plan.a.tensor.dtype
     if plan.tf32:
         return f"warp.MmaTF32Op({shape})"
+    if dtype.is_f8:
+        return f"warp.MmaFP8Op(cutlass.{dtype.cutlass}, cutlass.Float32, {shape})"
     return f"warp.MmaF16BF16Op(cutlass.{dtype.cutlass}, cutlass.Float32, {shape})"
 
 
