@@ -472,7 +472,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.pipeline.stages", 3, {"schedule.mma"}),  # of two one is loaded again at once
     (WARPSPECIALIZED, "schedule.mma.rows", "N", EXCHANGED),
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
-    (IN_TURN, "schedule.warps.turns", "products", {"schedule.scheduler", "schedule.copies.C", "kernel"}),
+    (IN_TURN, "schedule.warps.turns", "products", {"schedule.scheduler", "schedule.copies.C"}),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
     (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned"}),

@@ -38,6 +38,7 @@ LOCALS = frozenset(
         "part_mma",
         "parts",
         "peer",
+        "phase",
         "piece",
         "place",
         "places",

@@ -121,13 +121,6 @@ class WarpspecializedPlan(PointwisePlan):
         return 1 if self.pingpong else self.consumers
 
     @property
-    def divides_fast(self) -> bool:
-        """Whether the host prepares the divisions by which blocks find their tiles: where K is small these are many,
-        and a producer that divides as others do comes late (2 % of 8192 x 8192 x 1024 on an H200).
-        """
-        return self.in_turn and self.blocks is not None
-
-    @property
     def storing(self) -> int:
         """Warpgroups that have buffers of outputs of their own."""
         return 1 if self.in_turn else self.consumers

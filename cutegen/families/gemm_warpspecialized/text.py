@@ -74,11 +74,12 @@ def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
 
 
 def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
-    """What tiles' numbers are divided by, where the host prepares that, and what makes it there: tiles of a band, those
+    """What tiles' numbers are divided by, which the host prepares, and what makes it there: tiles of a band, those
     across its last one, and those of a matrix.
+
+    Where K is small divisions are many, and a producer that makes its own comes late (2 % of 8192 x 8192 x 1024 on an
+    H200).
     """
-    if not plan.divides_fast:
-        return {}
     along, across = (f"tiles_{letter}" for letter in _letters(plan))
     divisors = {"by_band": f"cutlass.min(BAND, {across}) * {along}", "by_last": f"cutlass.max({across} % BAND, 1)"}
     divisors = {"by_band": along} if plan.band == 1 else divisors
@@ -326,18 +327,13 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     """What is printed of the order of tiles."""
     first, second = _letters(plan)
     along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
-    if plan.divides_fast:
-        places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
-    elif plan.band == 1:
-        places = {first: f"tile % tiles_{first}", second: f"tile // tiles_{first}"}
-    else:
-        places = {first: "turned", second: "band * BAND + place % width"}
+    places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
     return {
         "along": along,
         "across": across,
         "along_letter": first,
         "across_letter": second,
-        "divisors": "".join(f", {name}" for name in _divisors(plan)),
+        "finders": ["tile", *("tiles_m", "tiles_n")[: 2 * (plan.band > 1)], *_divisors(plan)],
         "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
     }
 

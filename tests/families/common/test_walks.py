@@ -39,11 +39,11 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
         if isinstance(plan, WarpspecializedPlan):
             back = slice(None, None, -1 if plan.exchanged else 1)
             of_matrix = tiles[-2:][back]
-            divisors: list[int] = []
-            if plan.divides_fast:
-                along, across = of_matrix if modes[plan.tile_order[0]] == plan.m else of_matrix[::-1]
-                divisors = [min(plan.band, across) * along, max(across % plan.band, 1)]
-            m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *of_matrix, *divisors)
+            along, across = of_matrix if modes[plan.tile_order[0]] == plan.m else of_matrix[::-1]
+            divisors = [*of_matrix, min(plan.band, across) * along, max(across % plan.band, 1)]
+            divisors = [along] if plan.band == 1 else divisors
+            divisors += [prod(of_matrix)] * (plan.batch is not None)
+            m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *divisors)
             block, tile = str(place), (*l_tile, *(m_tile, n_tile)[back])
         elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
             along, across = plan.tile_order

@@ -118,11 +118,8 @@ MISTAKES = {
     "tiles of C go to the first matrix": ("to_gC[None, row, column, l_tile]", "to_gC[None, row, column, 0]"),
     "matrices are stored in the other order": ("row, column, l_tile]", "row, column, tiles_l - 1 - l_tile]"),
     "a batch has one matrix": ("tiles_m * tiles_n * tiles_l\n\n", "tiles_m * tiles_n\n\n"),
-    "a matrix has the tiles of a column": (
-        "l_tile, tile = tile // (tiles_m * tiles_n)",
-        "l_tile, tile = tile // tiles_m",
-    ),
-    "tiles of later matrices are numbered on": ("tile % (tiles_m * tiles_n)\n", "tile\n"),
+    "a matrix has the tiles of a column": ("divisor_v2(tiles_m * tiles_n)", "divisor_v2(tiles_m)"),
+    "tiles of later matrices are numbered on": ("l_tile, tile = divmod", "l_tile, _ = divmod"),
     "the modes of B are those of its memory": ("mB.layout, mode=[1, 2, 0]", "mB.layout, mode=[0, 2, 1]"),
 }
 READ = "from_gR[None, row, column, {}]"

@@ -110,6 +110,7 @@ CLUSTER = """\
 STORED = """row * CONSUMERS + group
                     column = n_tile * (BLK_N // COLUMNS) + column
                     cute.copy(tma_C, from_sC"""
+ROUND = "\n{}stage, phase = cutlass.Int32(0), 1 - phase"
 MISTAKES = {
     "a tile is given back while it is multiplied": ("wait_group(1)", "wait_group(2)"),
     "a tile is stored before it is summed": ("            warpgroup.wait_group(0)\n", ""),
@@ -124,12 +125,14 @@ MISTAKES = {
         "cute.arch.mbarrier_arrive(empty + before, peer)\n                before",
         "cute.arch.mbarrier_arrive(empty + before)\n                before",
     ),
-    "the first wait for a free stage waits": ("(empty + stage, (turn + 1) % 2)", "(empty + stage, turn % 2)"),
+    "the first wait for a free stage waits": ("(empty + stage, 1 - phase)", "(empty + stage, phase)"),
     "a load does not wait for a free stage": (
-        "                    cute.arch.mbarrier_wait(empty + stage, (turn + 1) % 2)\n",
+        "                    cute.arch.mbarrier_wait(empty + stage, 1 - phase)\n",
         "",
     ),
-    "a product does not wait for its tile": ("                cute.arch.mbarrier_wait(full + stage, turn % 2)\n", ""),
+    "a product does not wait for its tile": ("                cute.arch.mbarrier_wait(full + stage, phase)\n", ""),
+    "the phase of the producer is that of the first round": (ROUND.format(24 * " "), f"\n{24 * ' '}stage = 0"),
+    "the phase of the consumers is that of the first round": (ROUND.format(20 * " "), f"\n{20 * ' '}stage = 0"),
     "fewer bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 8192"),
     "more bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 16384"),
     "no zeros where there is nothing to sum": ("acc.fill(0.0)", "acc.fill(1.0)"),

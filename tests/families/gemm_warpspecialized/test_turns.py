@@ -105,6 +105,8 @@ MISTAKES = {
     "hands over what is still read": (DRAIN, "            if tile"),
     "never hands over": ("cute.arch.barrier_arrive(barrier_id=6 - group, number_of_threads=256)", "pass"),
     "hands over to itself": ("barrier_arrive(barrier_id=6 - group", "barrier_arrive(barrier_id=5 + group"),
+    "the stages of the other's tile are taken for its own": ("(stage + k_tiles) % STAGES", "stage"),
+    "the second starts where the first does": ("group * k_tiles % STAGES", "0"),
     "nobody is first": ("            cute.arch.barrier_arrive(barrier_id=5, number_of_threads=256)\n", ""),
 }
 

@@ -105,7 +105,8 @@ def multiplied(spec: Spec, say: Say) -> None:
             say(
                 f"`{tensor.name}` is {tensor.dtype.value}, and the CUDA cores (`fma`) multiply f64, f32, f16 or bf16",
                 *("tensors", tensor.name, "dtype"),
-                help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`",
+                help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`; or "
+                "`mma_sync`, from sm_89 on",
             )
 
 
