@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ pytest.importorskip("torch")
 
 from analysis_kit import WARP, Event, Recording, image, record, sectors_of, ways_of, workspace_of
 from planning_specs import document
+from specs_kit import SPECS, modules_of
 
 from cutegen.analysis import Access, Sectors, accesses, conflicts, sectors
 from cutegen.analysis.accesses import FAR, strides_of
@@ -32,7 +32,6 @@ from cutegen.families.gemm_warpspecialized.shared_memory import parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
 Request = tuple[int, int, frozenset[tuple[int, int]]]  # warp, bytes a lane, (thread, address)
 EIGHT = {"mma": {"thread_layout": "(8,8,1):(1,8,0)"}}
 
@@ -401,17 +400,11 @@ def hold_all(module: Module, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         hold(record(module.plan, folder, module.text, monkeypatch, fills))
 
 
-@lru_cache
-def modules_of(path: Path) -> dict[str, Module]:
-    made = generate(path.read_text(encoding="utf-8"), path.name).modules
-    return {module.spec.kernel: module for module in made}
-
-
 def chosen(path: Path) -> list[str]:
     """Of products that differ in nothing but majorness the four in which any two tensors meet in all of theirs. Of row
     kernels those without sums over the rows, whose memory the recorder does not make, and those whose blocks have rows
     of their own, of which it runs one; of kernels of several cases none, each being one of those."""
-    modules = {name: m for name, m in modules_of(path).items() if len(m.plan.kernels) == 1}
+    modules = {name: m for name, m in modules_of(path.stem).items() if len(m.plan.kernels) == 1}
     rows = [m.plan for m in modules.values() if isinstance(m.plan, RowwisePlan)]
     if any(plan.program.columns or plan.cluster > 1 for plan in rows):
         return []
@@ -425,7 +418,7 @@ def chosen(path: Path) -> list[str]:
 
 def is_told(path: Path, kernel: str) -> bool:
     """Whether a kernel is one to run: of those that move all by tensor maps, and access nothing, one tells of all."""
-    plan = modules_of(path)[kernel].plan
+    plan = modules_of(path.stem)[kernel].plan
     return not isinstance(plan, WarpspecializedPlan) or kernel == "gemm_bf16_kkn" or bool(accesses(plan))
 
 
@@ -436,7 +429,7 @@ KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path) if is_tol
 def test_accesses_are_those_of_the_ptx(
     path: Path, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = modules_of(path)[kernel]
+    module = modules_of(path.stem)[kernel]
     hold_all(module, tmp_path, monkeypatch)
 
 

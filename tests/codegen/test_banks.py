@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from compiling_kit import Compiler
+from specs_kit import modules_of
 
-from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job, bank_clashes
-
-SPECS = Path(__file__).parents[2] / "specs"
-
-
-def spec_of(name: str, kernel: str) -> Module:
-    modules = generate((SPECS / f"{name}.yaml").read_text(encoding="utf-8"), f"specs/{name}.yaml").modules
-    return next(module for module in modules if module.spec.kernel == kernel)
 
 
 def test_no_multiply_add_reads_three_registers_of_one_bank(compiler: Compiler) -> None:
     kernels = [("sgemm_mmajor", "sgemm_mmajor"), ("gemm_f32_fma", "gemm_f32_fma_mnn"), ("sgemm", "sgemm_mnm")]
-    texts = [(kernel, spec_of(name, kernel).text) for name, kernel in kernels]
+    texts = [(kernel, modules_of(name)[kernel].text) for name, kernel in kernels]
     bare = [(kernel, text.replace(" * one", "")) for kernel, text in texts if "* one" in text]
     assert bare, "what the multiplication is there for"
     found = []

@@ -7,13 +7,13 @@ import contextlib
 import difflib
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from planning_specs import VALID
+from specs_kit import ROOT, modules_of_specs
 
 from cutegen.codegen import Module, Region, generate
 from cutegen.codegen import environment as environment_module
@@ -22,12 +22,7 @@ from cutegen.language import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 
-ROOT = Path(__file__).parents[2]
-MODULES = {
-    module.spec.kernel: module
-    for file in sorted((ROOT / "specs").glob("*.yaml"))
-    for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
-}
+MODULES = modules_of_specs()
 FUNCTIONS = (
     "vectors", "slices", "n_first", "copy_tile", "predicates", "launch", "reference", "make_inputs", "expected"
 )  # fmt: skip

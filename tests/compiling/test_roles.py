@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from compiling_kit import Compiler
+from specs_kit import modules_of
 
-from cutegen.codegen import Module, generate
+from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Job
 from cutegen.compiling.flow import loops
 from cutegen.compiling.roles import LOADS, MULTIPLIES, registers_used, roles
@@ -70,10 +71,7 @@ def test_an_instruction_uses_all_that_it_names(line: str, used: int) -> None:
 def compiled(compiler: Compiler) -> list[tuple[Module, Artefact]]:
     """Kernels whose waits stand within the loop and behind the end of the code."""
     pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
-    modules = [
-        next(m for m in generate((ROOT / file).read_text(encoding="utf-8"), file).modules if m.spec.kernel == name)
-        for file, name in (("specs/gemm_bf16.yaml", "gemm_bf16_kkn"), ("specs/gemm_f8.yaml", "gemm_f8"))
-    ]
+    modules = [modules_of(name)[kernel] for name, kernel in (("gemm_bf16", "gemm_bf16_kkn"), ("gemm_f8", "gemm_f8"))]
     jobs = [Job(module.text, module.spec.kernel, "sm_90a") for module in modules]
     outcomes = compiler(jobs)
     assert all(isinstance(outcome, Compiled) for outcome in outcomes), outcomes

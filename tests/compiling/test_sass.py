@@ -9,8 +9,9 @@ import pytest
 from compiling_kit import Compiler
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from specs_kit import modules_of
 
-from cutegen.codegen import Module, generate
+from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Job, mnemonics
 from cutegen.compiling import sass as sass_module
 from cutegen.compiling.flow import loops
@@ -177,10 +178,7 @@ KERNELS = ("sgemm_mmajor", "sgemm_axpby", "copy_tv", "add_naive")
 @pytest.fixture(scope="module")
 def compiled(compiler: Compiler) -> list[tuple[Module, Artefact]]:
     pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
-    modules = [
-        generate((ROOT / f"specs/{name}.yaml").read_text(encoding="utf-8"), f"specs/{name}.yaml").modules[0]
-        for name in KERNELS
-    ]
+    modules = [modules_of(name)[name] for name in KERNELS]
     pairs = [(module, Job(module.text, module.spec.kernel, t)) for module in modules for t in module.spec.targets]
     found = []
     for (module, _), outcome in zip(pairs, compiler([job for _, job in pairs]), strict=True):

@@ -7,10 +7,11 @@ from html import escape
 from xml.etree import ElementTree as ET
 
 import pytest
-from drawing_kit import ROOT, SVG, cells, figure, gemm, grids, module
+from drawing_kit import SVG, cells, figure, gemm, grids, module
 from hypothesis import HealthCheck, given, settings
 from planning_specs import VALID
 from rich.cells import cell_len
+from specs_kit import ROOT
 
 from cutegen.analysis import Access, accesses, conflicts
 from cutegen.codegen import Module, generate

@@ -9,8 +9,9 @@ from html import escape
 from html.parser import HTMLParser
 
 import pytest
-from drawing_kit import ROOT, module
+from drawing_kit import module
 from plain_family import plain_plan
+from specs_kit import ROOT
 
 from cutegen.drawing.kernels import draw_kernel
 from cutegen.drawing.model import Figure, Grid

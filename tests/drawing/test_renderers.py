@@ -13,10 +13,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from drawing_kit import ROOT, SVG, cells, decode_png, grids, layouts, module, quick, texts
+from drawing_kit import SVG, cells, decode_png, grids, layouts, module, quick, texts
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from specs_kit import ROOT
 from tensor_layouts import Layout
 
 from cutegen.drawing.colours import PAPER, contrast

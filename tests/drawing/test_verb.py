@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from drawing_kit import ROOT
+from specs_kit import ROOT
 
 from cutegen.cli import cli
 from cutegen.cli.show import DTYPES

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from building_kit import states_of
+from specs_kit import ROOT, modules_of_specs
 
 from compiling_kit import Compiler
 from cutegen.project.selection import select
@@ -17,20 +18,20 @@ from cutegen.compiling import Compiled, Job, check
 from cutegen.codegen.formatting import WIDTH
 from cutegen.language.model import Expect
 
-ROOT = Path(__file__).parents[2]
-UNITS = {unit.kernel: unit for unit in gather(select([ROOT / "specs"])).units}
+MODULES = modules_of_specs()
 ALLOWED = set(sys.stdlib_module_names) | {"torch", "cutlass", "cuda", "tvm_ffi"}
 
 
 def test_there_are_specs() -> None:
     gathered = gather(select([ROOT / "specs"]))
     assert not gathered.failed, gathered.diagnostics
-    assert len(UNITS) >= 19 and {"sgemm_mmajor", "copy_tv", "sgemm_mnm"} <= set(UNITS)
+    assert [unit.module.text for unit in gathered.units] == [module.text for module in MODULES.values()]
+    assert len(MODULES) >= 19 and {"sgemm_mmajor", "copy_tv", "sgemm_mnm"} <= set(MODULES)
 
 
-@pytest.mark.parametrize("kernel", UNITS)
+@pytest.mark.parametrize("kernel", MODULES)
 def test_a_module_stands_alone(kernel: str) -> None:
-    tree = ast.parse(UNITS[kernel].module.text)
+    tree = ast.parse(MODULES[kernel].text)
     imported = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -44,8 +45,8 @@ def test_a_module_stands_alone(kernel: str) -> None:
 
 
 def test_modules_are_clean_and_formatted_by_ruff(tmp_path: Path) -> None:
-    for unit in UNITS.values():
-        (tmp_path / unit.module.name).write_text(unit.module.text, encoding="utf-8")
+    for module in MODULES.values():
+        (tmp_path / module.name).write_text(module.text, encoding="utf-8")
     for command in (("check",), ("format", "--check", "--diff")):
         options = ["--isolated", "--no-cache", "--config", f"line-length={WIDTH}"]
         arguments = [sys.executable, "-m", "ruff", *command, *options, "."]
@@ -57,15 +58,15 @@ def test_generated_is_what_the_specs_stand_for() -> None:
     states = states_of(ROOT / "specs")
     wrong = {name: f"{state.state}: {state.why}" for name, state in states.items() if state.state != "current"}
     assert not wrong, f"run `cutegen build specs/`: {wrong}"
-    assert set(states) == {unit.module.name for unit in UNITS.values()}
+    assert set(states) == {module.name for module in MODULES.values()}
 
 
 def test_expectations_are_met_on_every_target(compiler: Compiler) -> None:
     """That the others compile too is for `cutegen verify` to see."""
-    specs = {kernel: unit.module.spec for kernel, unit in UNITS.items() if unit.module.spec.expect != Expect()}
-    jobs = [Job(UNITS[kernel].module.text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
+    specs = {kernel: module.spec for kernel, module in MODULES.items() if module.spec.expect != Expect()}
+    jobs = [Job(MODULES[kernel].text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
     assert len(jobs) > 20
     for job, outcome in zip(jobs, compiler(jobs), strict=True):
         assert isinstance(outcome, Compiled), f"{job.kernel} for {job.target}: {outcome}"
         assert f".target {job.target}" in outcome.artefact.ptx
-        assert not check(UNITS[job.kernel].module.spec.expect, outcome.artefact)
+        assert not check(MODULES[job.kernel].spec.expect, outcome.artefact)

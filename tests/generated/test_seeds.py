@@ -7,20 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from specs_kit import ROOT, modules_of
 from tensor_layouts import Layout, flat_divide, logical_divide, raked_product, tiled_divide, zipped_divide
 
 from cutegen.cli import cli
-from cutegen.codegen import Module, generate
+from cutegen.codegen import Module
 from cutegen.language import format_layout, make_layout_tv, parse_layout
 from cutegen.layouts import (offsets)
 from cutegen.verification.executor import load_module
 
-ROOT = Path(__file__).parents[2]
-
-
 def module(name: str) -> Module:
-    path = ROOT / "specs" / f"{name}.yaml"
-    return generate(path.read_text(), f"specs/{name}.yaml").modules[0]
+    return next(iter(modules_of(name).values()))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import xml.etree.ElementTree as ET
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
+from specs_kit import modules_of
 
 from cutegen.codegen import Module, generate
 from cutegen.drawing.kernels import draw_kernel
@@ -28,7 +27,6 @@ from cutegen.families.gemm_warpspecialized.pictures import walk_of as warpspecia
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.planning.plan import Plan
 
-ROOT = Path(__file__).parents[2]
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -80,12 +78,10 @@ def cells(grid: Grid) -> Iterator[tuple[int, int, Cell]]:
             yield i, j, cell
 
 
-@lru_cache
 def module(name: str, kernel: str | None = None) -> Module:
     """A module of a spec in `specs/`: the first one, or the one of that name."""
-    path = ROOT / "specs" / f"{name}.yaml"
-    found = generate(path.read_text(), f"specs/{name}.yaml").modules
-    return next(m for m in found if kernel in (None, m.spec.kernel))
+    found = modules_of(name)
+    return next(iter(found.values())) if kernel is None else found[kernel]
 
 
 GEMM: dict[str, Any] = {

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 
 import pytest
+from specs_kit import modules_of_specs
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import Module, generate
@@ -16,7 +17,6 @@ from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.orders import ORDERS, case_for_orders
 from cutegen.verification.runner import verify_kernel
 
-SPECS = Path(__file__).parents[2] / "specs"
 # Every block's tile of D is read and written; with a grid of twice the blocks, two of them do so.
 SCALE = """\
 cutegen: 1
@@ -38,9 +38,7 @@ def modules(text: str, path: str) -> tuple[Module, ...]:
 
 def every_spec() -> list[Module]:
     """The modules of one schedule; of several cases each is what a module of its own would be."""
-    files = sorted(SPECS.glob("*.yaml"))
-    found = [m for file in files for m in modules(file.read_text(encoding="utf-8"), f"specs/{file.name}")]
-    return [m for m in found if not isinstance(m.plan, CasesPlan)]
+    return [m for m in modules_of_specs().values() if not isinstance(m.plan, CasesPlan)]
 
 
 def chosen(module: Module) -> Case:

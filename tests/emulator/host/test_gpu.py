@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from specs_kit import modules_of_specs
 
-from cutegen.codegen import Module, generate
+from cutegen.codegen import Module
 from cutegen.emulator import Report, install, on_device
 from cutegen.verification import gpu_missing
 from cutegen.verification.cases import derive_cases
@@ -25,12 +26,6 @@ pytestmark = [
     pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}"),
 ]
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-ROOT = Path(__file__).parents[3]
-MODULES = [
-    module
-    for path in sorted((ROOT / "specs").glob("*.yaml"))
-    for module in generate(path.read_text(), f"specs/{path.name}").modules
-]
 
 
 def inexact(reports: Iterable[Report]) -> list[str]:
@@ -38,7 +33,7 @@ def inexact(reports: Iterable[Report]) -> list[str]:
     return sorted({name for report in reports for name in (*report.approximate, *report.contractible)})
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.spec.kernel)
+@pytest.mark.parametrize("module", modules_of_specs().values(), ids=lambda module: module.spec.kernel)
 def test_same_bits(module: Module, tmp_path: Path) -> None:
     spec, plan = module.spec, module.plan
     path = tmp_path / module.name

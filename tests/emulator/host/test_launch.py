@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 from emulator_kit import THROUGH_A_WORKSPACE
+from specs_kit import modules_of_specs
 
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
@@ -36,8 +37,6 @@ from cutegen.verification.cases import Case  # noqa: E402
 from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
 
-SPECS = Path(__file__).parents[3] / "specs"
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,9 +48,7 @@ def spec_of(name: str):  # type: ignore[no-untyped-def]
     if name == "through_a_workspace":
         (module,) = generate(THROUGH_A_WORKSPACE, "specs/x.yaml").modules
         return module
-    file = max((f for f in SPECS.glob("*.yaml") if name.startswith(f.stem)), key=lambda f: len(f.stem))
-    modules = generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules
-    return next(module for module in modules if module.spec.kernel == name)
+    return modules_of_specs()[name]
 
 
 def loaded(name: str, folder: Path) -> ModuleType:

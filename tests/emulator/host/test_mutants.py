@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from emulator_kit import THROUGH_A_WORKSPACE
+from specs_kit import ROOT, modules_of_specs
 
 from cutegen.codegen import Module, generate
 from cutegen.verification.cases import Case, derive_cases
@@ -19,7 +20,6 @@ from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
 pytest.importorskip("cutlass")
-SPECS = Path(__file__).parents[3] / "specs"
 
 
 @dataclass(frozen=True)
@@ -321,11 +321,8 @@ CASES = (
 
 @lru_cache(maxsize=1)
 def modules() -> dict[str, Module]:
-    found = {}
-    for file in sorted(SPECS.glob("*.yaml")):
-        for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules:
-            found[module.spec.kernel] = module
-    small = (SPECS / "sgemm_axpby.yaml").read_text(encoding="utf-8")
+    found = dict(modules_of_specs())
+    small = (ROOT / "specs" / "sgemm_axpby.yaml").read_text(encoding="utf-8")
     for old, new in SMALL:
         assert old in small
         small = small.replace(old, new)

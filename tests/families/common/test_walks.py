@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from drawing_kit import ROOT, cells, example_walk, gemm, grid_of, module
+from drawing_kit import cells, example_walk, gemm, grid_of, module
+from specs_kit import ROOT
 
 from cutegen.drawing.model import Grid
 from cutegen.families.common.walks import TILES

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from drawing_kit import ROOT, cells, elements, example_walk, figure, grid_of, grids, module
+from drawing_kit import cells, elements, example_walk, figure, grid_of, grids, module
 from planning_specs import document
+from specs_kit import ROOT
 
 from cutegen.codegen import generate
 

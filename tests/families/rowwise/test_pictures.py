@@ -7,7 +7,8 @@ from functools import cache
 from itertools import groupby, pairwise
 
 import pytest
-from drawing_kit import ROOT, cells, figure, grids
+from drawing_kit import cells, figure, grids
+from specs_kit import ROOT
 
 from cutegen.codegen import Module, generate
 from cutegen.drawing.kernels import draw_kernel
