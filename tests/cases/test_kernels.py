@@ -209,7 +209,7 @@ def test_the_memory_of_a_call_is_that_of_all_cases(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("cutegen.verification.host.long_sums.checks", lambda host: hosts.append(host) or ())
     case = Case("small", "", {"M": 4, "N": 4, "K": 4})
     tensors = make_tensors(plan.spec, case, "cpu")
-    assert list(_checks(Host(plan, ModuleType("x"), EmulatorExecutor(), case, tensors)))
+    assert list(_checks(Host(plan, ModuleType("x"), EmulatorExecutor(lines=False), case, tensors)))
     assert [len(list(kernel.spec.family.scratch(kernel))) for kernel in plan.kernels] == [0, 1, 0]
     assert [len(host.scratch) for host in hosts] == [1, 1, 1]
 
@@ -224,7 +224,7 @@ def reports(name: str, folder: Path, changes: dict[str, str]) -> Iterator[CaseRe
         text = text.replace(old, new)
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
-    module, executor = load_module(path), EmulatorExecutor()
+    module, executor = load_module(path), EmulatorExecutor(lines=False)
     for case in derive_cases(module_of(name).plan):
         if case.name.partition(",")[0] in TELLING or "alone" in case.name:
             yield verify_case(module_of(name).plan, case, module, executor)
@@ -236,7 +236,7 @@ def test_every_case_is_right_and_so_is_the_host(name: str, tmp_path: Path) -> No
     found = list(reports(name, tmp_path, {}))
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
     module = load_module(tmp_path / f"{name}.py")
-    checks = list(host_checks(module_of(name).plan, module, EmulatorExecutor()))
+    checks = list(host_checks(module_of(name).plan, module, EmulatorExecutor(lines=False)))
     assert [(check.what, check.message) for check in checks if check.status != "passed"] == []
 
 

@@ -168,7 +168,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     path = tmp_path_factory.mktemp("module") / generated.name
     path.write_text(generated.text)
     module = load_module(path)
-    install(module, "product")
+    install(module, "product", lines=False)
     return module
 
 

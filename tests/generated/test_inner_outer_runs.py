@@ -103,7 +103,7 @@ def test_every_size_is_covered_once(name: str, tmp_path: Path) -> None:
     assert isinstance(module.plan, ElementwisePlan)
     path = tmp_path / "trial.py"
     path.write_text(module.text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor()
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
     derived = derive_cases(module.plan)
     cases = [case for case in derived if prod(case.sizes.values()) <= 1 << 13]
     assert len(cases) > 8

@@ -31,7 +31,7 @@ def verified(module: Module, folder: Path, least: int = 11) -> None:
     in the repository, to show, and those of `verification/test_telling_cases.py`."""
     path = folder / module.name
     path.write_text(module.text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor()
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
     cases = [case for case in derive_cases(module.plan) if max(case.sizes.values()) <= 1000]
     for case in cases:
         report = verify_case(module.plan, case, loaded, executor)

@@ -22,7 +22,7 @@ SCALE = 0.37
 @lru_cache
 def loaded(name: str) -> ModuleType:
     module = load_module(GENERATED / f"{name}.py")
-    install(module, name)
+    install(module, name, lines=False)
     return module
 
 

@@ -174,7 +174,7 @@ def _built(path: Path, text: str, target: str) -> Build:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     module = load_module(path)
-    made = build(module, target)
+    made = build(module, target, lines=False)
     del sys.modules[module.__name__]
     return made
 

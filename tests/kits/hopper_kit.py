@@ -175,7 +175,7 @@ def built(text: str, folder: Path) -> Build:
     assert spec is not None and spec.loader is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return build(module, TARGET)
+    return build(module, TARGET, lines=False)
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, *, by_rows: bool = True) -> torch.Tensor:

@@ -32,13 +32,13 @@ class Build:
     host: HostCode
 
 
-def build(module: ModuleType, target: str) -> Build:
-    """Compiles a module for a target, with line information.
+def build(module: ModuleType, target: str, lines: bool = True) -> Build:
+    """Compiles a module for a target, with line information or, in less time, without.
 
     Raises what the compiler raises, ValueError if it gives no PTX, FaultError if that is for another target, and
     CaptureError as `HostCode` does.
     """
-    return _make_build(target, *_compile_to_ptx(module, target))
+    return _make_build(target, *_compile_to_ptx(module, target, lines))
 
 
 def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tuple[str, Any]:

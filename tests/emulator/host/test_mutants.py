@@ -351,7 +351,7 @@ def broken(mutant: Mutant, folder: Path) -> str:
     path = folder / f"{mutant.kernel}.py"
     path.write_text(text, encoding="utf-8")
     loaded = load_module(path)
-    executor = EmulatorExecutor(targets=module.spec.targets[:1])
+    executor = EmulatorExecutor(targets=module.spec.targets[:1], lines=False)
     for case in cases(module):
         report = verify_case(module.plan, case, loaded, executor)
         if report.status == "failed":

@@ -121,7 +121,7 @@ def test_each_code_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
     other = load_module(generated(text, tmp_path)[1])
     made = [build(other if number == wrong else loaded, t) for number, t in enumerate(("sm_100a", "sm_80"))]
     monkeypatch.setattr("cutegen.emulator.host.modules.builds", lambda *_: tuple(made))
-    report = verify_case(module.plan, Case("here", "a test", {"M": 3, "N": 52}), loaded, EmulatorExecutor())
+    report = verify_case(module.plan, Case("here", "a test", {"M": 3, "N": 52}), loaded, EmulatorExecutor(lines=False))
     assert report.status == "failed"
     assert report.message.startswith(f"the code for {made[wrong].target}: Y["), report.message
 
@@ -130,7 +130,7 @@ def test_each_code_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
 def test_a_right_kernel_passes_for_all_its_targets(text: str, tmp_path: Path) -> None:
     """In all cases but those of many tiles: host code and how tiles are counted are the same for all of them."""
     module, path = generated(text, tmp_path)
-    executor, loaded = EmulatorExecutor(), load_module(path)
+    executor, loaded = EmulatorExecutor(lines=False), load_module(path)
     cases = [case for case in derive_cases(module.plan) if max(case.sizes.values()) <= 1000]
     reports = [verify_case(module.plan, case, loaded, executor) for case in cases]
     assert len(reports) > 20 and [(r.name, r.message) for r in reports if r.status != "passed"] == []

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -58,10 +60,17 @@ def gemm(scheduler: dict[str, Any], **more: Any) -> Module:
     return module_of({"op": "gemm", "tensors": tensors, "compute": "C = A @ B.T", "schedule": schedule, **more})
 
 
-def compiled(module: Module, folder: Path) -> Build:
-    path = folder / "walk.py"
-    path.write_text(module.text, encoding="utf-8")
-    return build(load_module(path), "sm_80")
+def compiled(module: Module) -> Build:
+    """What a module compiles to; several tests have the same one."""
+    return _built(module.text)
+
+
+@cache
+def _built(text: str) -> Build:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "walk.py")
+        path.write_text(text, encoding="utf-8")
+        return build(load_module(path), "sm_80", lines=False)
 
 
 def arrays(module: Module, sizes: dict[str, int]) -> list[np.ndarray]:
@@ -130,13 +139,11 @@ def drawn(module: Module, sizes: dict[str, int], counts: Sequence[int]) -> list[
     return found
 
 
-def assert_walks(
-    module: Module, sizes: dict[str, int], order: str, folder: Path, *, swizzle: int = 1, share: int = 1
-) -> None:
+def assert_walks(module: Module, sizes: dict[str, int], order: str, *, swizzle: int = 1, share: int = 1) -> None:
     modes = module.spec.output.shape
     counts = [-(-sizes[mode] // module.plan.tile[mode]) for mode in modes]
     expected = wanted(counts, [modes.index(mode) for mode in order], swizzle, share)
-    taken = tiles_taken(module, compiled(module, folder), sizes)
+    taken = tiles_taken(module, compiled(module), sizes)
     assert taken == expected
     assert drawn(module, sizes, counts) == expected
     assert sum(map(len, taken)) == len(set().union(*taken)) == prod(counts)  # every tile exactly once
@@ -149,7 +156,7 @@ INNER = {"partition": "inner", "tiler": {"M": 1, "N": 2}, "threads": 32}
 @pytest.mark.parametrize("major", ["M", "N"])
 @pytest.mark.parametrize("raster", [None, "M", "N"])
 @pytest.mark.parametrize("partition", ["inner", "thread_value"])
-def test_elementwise(partition: str, raster: str | None, major: str, tmp_path: Path) -> None:
+def test_elementwise(partition: str, raster: str | None, major: str) -> None:
     """Left out, the raster is the contiguous mode."""
     schedule = {
         **(TV if partition == "thread_value" else INNER),
@@ -158,33 +165,31 @@ def test_elementwise(partition: str, raster: str | None, major: str, tmp_path: P
     module = elementwise("MN", major, schedule)
     first = raster or major
     share = 32 if partition == "inner" else 1
-    assert_walks(module, {"M": 19, "N": 34}, first + "MN".replace(first, ""), tmp_path, share=share)
+    assert_walks(module, {"M": 19, "N": 34}, first + "MN".replace(first, ""), share=share)
 
 
 @pytest.mark.parametrize(("raster", "order"), [("P", "PNM"), ("N", "NPM"), ("M", "MPN")])
-def test_three_modes_after_the_raster_the_contiguous_one_then_from_the_last(
-    raster: str, order: str, tmp_path: Path
-) -> None:
+def test_three_modes_after_the_raster_the_contiguous_one_then_from_the_last(raster: str, order: str) -> None:
     schedule = {"thread_layout": "(2,2,8):(16,8,1)", "value_layout": "(1,2,1)", "scheduler": {"raster": raster}}
-    assert_walks(elementwise("MNP", "P", schedule), {"M": 5, "N": 9, "P": 20}, order, tmp_path)
+    assert_walks(elementwise("MNP", "P", schedule), {"M": 5, "N": 9, "P": 20}, order)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raster=st.sampled_from("MN"), swizzle=st.integers(1, 5), m=st.integers(1, 64), n=st.integers(1, 128))
-def test_gemm(raster: str, swizzle: int, m: int, n: int, tmp_path: Path) -> None:
+def test_gemm(raster: str, swizzle: int, m: int, n: int) -> None:
     """Bands of `swizzle` tiles across the raster, of which the last may have fewer."""
     module = gemm({"raster": raster, "swizzle": swizzle})
     order = raster + "MN".replace(raster, "")
-    assert_walks(module, {"M": m, "N": n, "K": 8}, order, tmp_path, swizzle=swizzle)
+    assert_walks(module, {"M": m, "N": n, "K": 8}, order, swizzle=swizzle)
 
 
-def test_gemm_walks_along_m_where_nothing_is_said(tmp_path: Path) -> None:
-    assert_walks(gemm({}), {"M": 40, "N": 70, "K": 8}, "MN", tmp_path)
+def test_gemm_walks_along_m_where_nothing_is_said() -> None:
+    assert_walks(gemm({}), {"M": 40, "N": 70, "K": 8}, "MN")
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_elementwise_walk(tmp_path: Path, data: st.DataObject) -> None:
+def test_any_elementwise_walk(data: st.DataObject) -> None:
     raster, major = data.draw(st.sampled_from("MN")), data.draw(st.sampled_from("MN"))
     fixed = data.draw(st.dictionaries(st.sampled_from("MN"), st.integers(1, 40), max_size=2))
     sizes = {m: fixed.get(m) or data.draw(st.integers(1, 40)) for m in "MN"}
@@ -193,7 +198,7 @@ def test_any_elementwise_walk(tmp_path: Path, data: st.DataObject) -> None:
         schedule["predication"] = {"M": "mask", "N": "mask"}
     module = elementwise("MN", major, schedule, static=fixed)
     share = 32 if schedule["partition"] == "inner" else 1
-    assert_walks(module, sizes, raster + "MN".replace(raster, ""), tmp_path, share=share)
+    assert_walks(module, sizes, raster + "MN".replace(raster, ""), share=share)
 
 
 # --------------------------------------------------------------------------------------------------------- limits
@@ -213,10 +218,10 @@ def grid_for(made: Build, module: Module, sizes: dict[str, int]) -> tuple[int, i
     return asked.grid
 
 
-def test_a_long_output_has_as_many_blocks_along_x_as_it_has_tiles(tmp_path: Path) -> None:
+def test_a_long_output_has_as_many_blocks_along_x_as_it_has_tiles() -> None:
     """No limit of 65535 in any mode: x has room for all tiles that 31 bits can count."""
     module = elementwise("MN", "N", TV)  # tiles of 8 x 8
-    made = compiled(module, tmp_path)
+    made = compiled(module)
     largest = 2**31 - 2**21
     for sizes, tiles in (
         ({"M": largest, "N": 8}, largest // 8),
@@ -229,17 +234,15 @@ def test_a_long_output_has_as_many_blocks_along_x_as_it_has_tiles(tmp_path: Path
 
 
 @pytest.mark.parametrize(("raster", "across", "tile"), [("M", "N", 32), ("N", "M", 16)])
-def test_the_mode_across_the_raster_is_limited_unless_tiles_are_in_bands(
-    raster: str, across: str, tile: int, tmp_path: Path
-) -> None:
+def test_the_mode_across_the_raster_is_limited_unless_tiles_are_in_bands(raster: str, across: str, tile: int) -> None:
     plain, banded = gemm({"raster": raster}), gemm({"raster": raster, "swizzle": 2})
     assert f'"{across}": 65535 * BLK_{across}' in plain.text and "65535" not in banded.text
     assert "tiles <= MOST_TILES" in banded.text and "MOST_TILES" not in plain.text
     sizes = {"M": 100, "N": 100, "K": 8, across: 65535 * tile}
     other = -(-100 // (48 - tile))
-    assert grid_for(compiled(plain, tmp_path), plain, sizes) == (other, 65535, 1)
+    assert grid_for(compiled(plain), plain, sizes) == (other, 65535, 1)
     sizes[across] += 1
-    assert grid_for(compiled(banded, tmp_path), banded, sizes) == (65536 * other, 1, 1)
+    assert grid_for(compiled(banded), banded, sizes) == (65536 * other, 1, 1)
 
 
 @pytest.mark.parametrize("swizzle", [1, 3])

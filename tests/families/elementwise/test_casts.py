@@ -84,7 +84,7 @@ def test_out_of_range_is_the_nearest_number_and_nan_is_0(target: str, kinds: Seq
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
-    install(python, "casts")
+    install(python, "casts", lines=False)
     values = torch.tensor(VALUES, dtype=torch.float64)
     x, h, b = values.float(), values.to(torch.float16), values.to(torch.bfloat16)
     whole = torch.tensor((WHOLE * 4)[: len(VALUES)], dtype=torch.int32)

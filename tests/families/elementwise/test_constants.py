@@ -48,7 +48,7 @@ def test_constants(tmp_path: Path) -> None:
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
-    install(python, "some_numbers")
+    install(python, "some_numbers", lines=False)
     arguments = python.make_inputs(N=64, device="cpu")
     x, z = arguments[-2:]
     x[:4] = torch.tensor([0.0, -0.5, 1.0, 70.25])

@@ -48,7 +48,7 @@ def test_functions(tmp_path: Path) -> None:
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
-    install(python, "functions")
+    install(python, "functions", lines=False)
     arguments = python.make_inputs(N=200, device="cpu")
     x, w, whole, *outputs = arguments
     x *= 4

@@ -102,7 +102,7 @@ def run(module: Module, folder: Path, *scalars: float, **sizes: int) -> tuple[li
     """Arguments before the call, what the public function gives, and what the reference does."""
     python = loaded(module, folder)
     roles = {t.argument: t.role for t in module.spec.tensors}
-    install(python, module.spec.kernel, roles=roles)
+    install(python, module.spec.kernel, roles=roles, lines=False)
     count = len(module.spec.tensors)
     arguments = [*python.make_inputs(**sizes, device="cpu")[:count], *scalars]
     before = [x.clone() if isinstance(x, torch.Tensor) else x for x in arguments]
@@ -140,7 +140,7 @@ def test_what_is_read_written_and_used_again(partition: str, tmp_path: Path) -> 
     lr, beta1, beta2, eps, decay, first, second = 0.01, 0.9, 0.99, 1e-8, 0.1, 0.19, 0.0199
     scalars = (lr, beta1, beta2, eps, decay, first, second)
     python = loaded(module, tmp_path)
-    install(python, "adamw", roles={"p": "inout", "m": "inout", "v": "inout", "g": "in"})
+    install(python, "adamw", roles={"p": "inout", "m": "inout", "v": "inout", "g": "in"}, lines=False)
     p, m, v, g = python.make_inputs(I=9, J=40, device="cpu")[:4]
     v.abs_()
     expected = python.reference(p, m, v, g, *scalars)
@@ -249,7 +249,7 @@ compute:
 """
     body += "".join(f"  - {statement}\n" for statement in statements.split("; "))
     python = loaded(made("locals_", body), tmp_path)
-    install(python, "locals_", roles={"x": "in", "y": "out", "z": "out"})
+    install(python, "locals_", roles={"x": "in", "y": "out", "z": "out"}, lines=False)
     for alpha in (0.5, 1.5):
         x, y, z = python.make_inputs(M=5, N=12, device="cpu")[:3]
         expected = python.reference(x, y, z, alpha)
@@ -261,7 +261,7 @@ compute:
 def test_the_host_refuses_outputs_that_share_memory(tmp_path: Path) -> None:
     module = made("swiglu_bwd", SWIGLU)
     python = loaded(module, tmp_path)
-    emulated = install(python, "swiglu_bwd")
+    emulated = install(python, "swiglu_bwd", lines=False)
     dy, g, u, dg, du = map(on_device, python.make_inputs(M=8, N=16, device="cpu"))
     for arguments, says in (
         ((dy, g, u, dg, dg), "du: expected memory of its own, got some of dg's"),

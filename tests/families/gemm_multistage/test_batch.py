@@ -63,7 +63,7 @@ def made(text: str) -> Module:
 def outcomes(module: Module, folder: Path, text: str | None = None) -> list[str]:
     path = folder / "products.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor()
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
     report = verify_case(module.plan, CASE, loaded, executor)
     return [report.message] if report.message else []
 

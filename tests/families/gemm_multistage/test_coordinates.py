@@ -36,7 +36,7 @@ def test_a_causal_mask(major: str, mask: str, m: int, n: int, tmp_path: Path) ->
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
-    install(python, "scores", roles={"a": "in", "b": "in", "c": "out"})
+    install(python, "scores", roles={"a": "in", "b": "in", "c": "out"}, lines=False)
     a, b, c = python.make_inputs(M=m, N=n, K=11, device="cpu")
     python.scores(*map(on_device, (a, b, c)))
     below = torch.ones(m, n).tril() > 0
