@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import specs_kit
 from building_kit import project
 from click.testing import CliRunner, Result
 from planning_specs import document
+from specs_kit import ROOT, SPECS
 
 from cutegen.analysis import accesses, conflicts, proof, sectors
 from cutegen.analysis.claims import Claim
@@ -29,9 +31,6 @@ from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.codegen.generate import Module
 from cutegen.families.gemm_multistage.plan import GemmPlan
-
-ROOT = Path(__file__).parents[2]
-SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 
 
 def explain(*arguments: object) -> Result:
@@ -46,8 +45,10 @@ def data_of(result: Result) -> dict[str, Any]:
 
 
 def modules_of(path: Path, text: str | None = None) -> tuple[Module, ...]:
-    name = path.relative_to(ROOT).as_posix()
-    return generate(path.read_text(encoding="utf-8") if text is None else text, name).modules
+    """The modules of a file in `specs/`, or of a text in its place."""
+    if text is None:
+        return tuple(specs_kit.modules_of(path.stem).values())
+    return generate(text, path.relative_to(ROOT).as_posix()).modules
 
 
 @pytest.fixture

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from building_kit import StandInCompiler, StandInVerifier, project, put, snapshot, spec_text
 from click.testing import CliRunner, Result
+from specs_kit import ROOT, SPECS, modules_of
 
 from cutegen import __version__
 from cutegen.cli import cli
 from cutegen.codegen import generate
 
 VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show", "verify", "receipts", "schema")
-
-ROOT = Path(__file__).parents[2]
-SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
@@ -340,12 +338,12 @@ def test_explain_builds_to_the_same_bytes(spec: Path) -> None:
     result = cutegen("explain", spec)
     assert result.exit_code == 0
     name = spec.relative_to(ROOT).as_posix()
-    before, after = generate(spec.read_text(), name), generate(result.stdout, name)
-    assert [(m.name, m.text) for m in after.modules] == [(m.name, m.text) for m in before.modules]
+    before, after = modules_of(spec.stem), generate(result.stdout, name).modules
+    assert [(m.name, m.text) for m in after] == [(m.name, m.text) for m in before.values()]
     data = data_of(cutegen("explain", spec, "--format", "json"))
-    assert [kernel["kernel"] for kernel in data["kernels"]] == [m.spec.kernel for m in before.modules]
+    assert [kernel["kernel"] for kernel in data["kernels"]] == list(before)
     one = data["kernels"][-1]
-    assert generate(one["text"], name).modules[0].text == before.modules[-1].text
+    assert generate(one["text"], name).modules[0].text == before[one["kernel"]].text
     assert cutegen("explain", spec, "--kernel", one["kernel"]).stdout.count("\nkernel: ") == 1
     assert all(entry["why"] for entry in one["inferred"])
 
