@@ -253,6 +253,8 @@ class Body:
         """Reads an operand of the instruction in the line `text`; names are labels if it is a `branch`."""
         tokens = self.tokens
         token = tokens.next
+        if token.kind == "word":  # as most are
+            return self._single(branch)
         if tokens.accept("["):
             return self._address(opcode, text)
         if tokens.accept("{"):
@@ -271,7 +273,7 @@ class Body:
     def _single(self, branch: bool) -> Operand:
         """Reads an operand that is neither an address nor a vector nor a negated predicate."""
         tokens = self.tokens
-        negative = tokens.accept("-") or (tokens.accept("+") and False)
+        negative = tokens.next.kind != "word" and (tokens.accept("-") or (tokens.accept("+") and False))
         token = tokens.take()
         if token.kind == "number":
             return read_number(token, negative)

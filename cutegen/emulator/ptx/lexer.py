@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError
 from cutegen.emulator.ptx.model import Immediate
@@ -23,8 +22,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token. `line` counts from 1.
 
     `kind` is string, number, directive (`.reg`), word (a name, or an opcode with its modifiers) or mark.
@@ -66,7 +64,8 @@ class Tokens:
 
     def accept(self, text: str) -> bool:
         """Takes the next token if it is the mark, word or directive `text`; says whether it was."""
-        if self.next.text == text and self.next.kind != "string":
+        token = self.items[self.at]
+        if token.text == text and token.kind != "string":
             self.at += 1
             return True
         return False
@@ -101,20 +100,21 @@ class Tokens:
 
 def _scan(text: str) -> list[Token]:
     """The tokens of a text, with the mark at its end. Raises PtxSyntaxError for a character that begins none."""
-    starts = [0]
-    for found in re.finditer("\n", text):
-        starts.append(found.end())
-    tokens = []
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise PtxSyntaxError(f"unexpected {text[position]!r}", bisect_right(starts, position))
-        kind = match.lastgroup or ""
-        if kind != "skip":
-            tokens.append(Token(kind, match.group(), bisect_right(starts, position)))
+    tokens: list[Token] = []
+    position, line = 0, 1
+    for match in _TOKEN.finditer(text):
+        start = match.start()
+        if start != position:
+            break
         position = match.end()
-    tokens.append(Token("mark", "", len(starts)))
+        kind = match.lastgroup or ""
+        if kind == "skip":  # nothing else goes beyond a line
+            line += text.count("\n", start, position)
+        else:
+            tokens.append(Token(kind, match.group(), line))
+    if position < len(text):
+        raise PtxSyntaxError(f"unexpected {text[position]!r}", line)
+    tokens.append(Token("mark", "", line))
     return tokens
 
 

@@ -205,6 +205,8 @@ def test_scopes_have_their_own_registers_and_labels() -> None:
         ("bra nowhere;", "no label nowhere"),
         ("L: L: ret;", "L is there twice"),
         ("add.s32 %r1 %r2;", "unexpected"),
+        ("add.s32 %r1, \\ %r2, 1;", "unexpected .*\\\\"),
+        ("ret; # the end", "unexpected '#'"),
         ("ld.global.b32 %r1, [%tid.x];", "no address"),
         ("@%r1 bra L; L:", "no register of 1 bits"),
         (".reg .b32 %r1;", "declared twice"),
