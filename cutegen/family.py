@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.analysis.roofline import Tiles
-    from cutegen.atoms.mma import FusedSum
+    from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -222,13 +222,13 @@ class Family(ABC, Generic[S, P]):
         """
         return None
 
-    def fused_sum(self, spec: KernelSpec[S]) -> FusedSum | None:
+    def sum_orders(self, spec: KernelSpec[S]) -> tuple[SumOrder, ...]:
         """How a matrix product is summed where its accumulators keep fewer bits than their type has.
 
-        Instructions follow each other along k in its order, from 0 on. None: as arithmetic of the accumulator's type
-        sums, in any order.
+        Several ways are those of several kernels of a module, each of which may be the one that runs. None: as
+        arithmetic of the accumulator's type sums, in any order.
         """
-        return None
+        return ()
 
     def additions(self, plan: P, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
         """The most additions, one after another, that a term of a sum over `modes` goes through.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutegen.analysis.occupancy import occupancy
 from cutegen.atoms.gpus import GPUS, Arithmetic
@@ -90,7 +90,7 @@ def roofline(plan: Plan, target: str, sizes: Mapping[str, int]) -> Roofline:
         operations=work.operations,
         bytes=work.bytes,
         memory_seconds=work.bytes / gpu.bandwidth,
-        compute_seconds=work.operations / gpu.flops[arithmetic(spec)],
+        compute_seconds=work.operations / gpu.flops[arithmetic(replace(spec, targets=(target,)))],
         blocks=blocks_of(plan, sizes),
         sms=gpu.sms,
         tiled=_waves(plan, target, sizes),

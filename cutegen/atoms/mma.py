@@ -47,6 +47,21 @@ ADA = "sm_89"
 
 
 @dataclass(frozen=True)
+class SumOrder:
+    """In which order a kernel sums along k by instructions of such sums, each of as many neighbours as it has terms.
+
+    The last instruction ends with k, if `ends_whole`, so that the first may have fewer terms; else the first begins
+    with k, and the last may have fewer. Of `shares` blocks each sums a share of the tiles of `tile` elements along k,
+    from zero, and what they have is added in f32: that with the number i begins at the tile i / shares of all.
+    """
+
+    fused: FusedSum
+    ends_whole: bool = False
+    shares: int = 1
+    tile: int = 1
+
+
+@dataclass(frozen=True)
 class MmaAtom:
     """One multiply-accumulate instruction, with the types that it can sum products in."""
 

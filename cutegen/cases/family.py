@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.claims import Claim
     from cutegen.analysis.proof import Scratch
     from cutegen.analysis.roofline import Tiles
-    from cutegen.atoms.mma import FusedSum
+    from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.ops.op import Op
@@ -124,10 +124,10 @@ class CasesFamily(Family[Cases, CasesPlan]):
         found = [one.family.factor_bits(one) for one in ones]
         return min((bits for bits in found if bits is not None), default=None)
 
-    def fused_sum(self, spec: Spec) -> FusedSum | None:
-        """That of any case which has one: those which sum in more bits keep within its bounds."""
+    def sum_orders(self, spec: Spec) -> tuple[SumOrder, ...]:
+        """Those of all cases: what sums in more bits keeps within the bounds of any."""
         ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
-        return next((found for one in ones if (found := one.family.fused_sum(one)) is not None), None)
+        return tuple(dict.fromkeys(order for one in ones for order in one.family.sum_orders(one)))
 
     def covered(self, plan: CasesPlan) -> dict[str, int]:
         """The least along each mode that a block of any case covers: no call has more blocks than follow from that."""

@@ -79,8 +79,16 @@ def _source(spec: Spec, number: int) -> Source:
                 found[path] = place
         return found
 
-    values = moved(source.values)
     conditions = spec.schedule.cases[number].conditions
+    values = {path: place for path, place in moved(source.values).items() if path[:1] != ("targets",) or len(path) == 1}
+    own = [(i, target) for i, target in enumerate(spec.targets) if conditions.takes_target(target)]
+    for ours, (theirs, target) in enumerate(own):
+        at: Path = ("targets", theirs)
+        if conditions.targets:
+            single = len(conditions.targets) == 1  # and then no list, if it was written so
+            listed = (*where, "for", "target", conditions.targets.index(target))
+            at = listed[:-1] if single and listed not in source.values else listed
+        values["targets", ours] = source.at(*at)
     for mode in (mode for mode in conditions.sizes if mode not in spec.static):
         place = source.at(*where, "for", mode)
         values |= {("static", mode): place, ("divisible", mode): place}

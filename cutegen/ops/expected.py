@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from cutegen.atoms.mma import FusedSum
+from cutegen.atoms.mma import FusedSum, SumOrder
 from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
 from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.statements import print_statements, without_copy
@@ -36,9 +36,15 @@ class Product:
     least: str  # a term that underflows errs by no more
     largest: str
     cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
-    fused: FusedSum | None = None  # where the accumulator keeps fewer bits than its type has
+    orders: tuple[SumOrder, ...] = ()  # where the accumulator keeps fewer bits than its type has
     normal: tuple[str, str] = ("", "")  # then the least normal numbers of the factors' types
     batched: bool = False  # whether there is a mode before those of the matrices
+
+    @property
+    def fused(self) -> FusedSum | None:
+        """How an instruction sums, if all do so from the first k on, one after the other."""
+        order = self.orders[0] if len(self.orders) == 1 else None
+        return order.fused if order is not None and order.shares == 1 and not order.ends_whole else None
 
 
 @dataclass(frozen=True)
@@ -137,11 +143,11 @@ def _product(spec: KernelSpec, factors: Sequence[Tensor], node: MatMul) -> Produ
     cut = "" if bits is None else f"2**{2 - bits} + 2**{2 - 2 * bits}"
     roundings, batched = 3 if wide else 1, any(len(factor.shape) > 2 for factor in factors)
     found = Product(dtype.torch, units, roundings, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut, batched=batched)
-    fused = spec.family.fused_sum(spec)
-    if fused is None:
+    orders = spec.family.sum_orders(spec)
+    if not orders:
         return found
     a, b = (f"2**{round(math.log2(factor.dtype.least_normal))}" for factor in factors)
-    return replace(found, fused=fused, normal=(a, b))
+    return replace(found, orders=orders, normal=(a, b))
 
 
 def _scalars(scalars: Sequence[Scalar]) -> list[str]:

@@ -55,17 +55,18 @@ def evaluate(
     scalars: Mapping[str, int | float | bool],
     coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
     additions: Additions | None = None,
+    whole: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, Expected]:
     """What each output must hold, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
     device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of a
-    mode in `coordinates` the tensors have only those, in that order. `additions` says of the modes that a sum goes over
-    how many of its additions follow each other at most, which makes bounds narrower. What is expected shares no
-    memory with the tensors.
+    mode in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says of
+    the modes that a sum goes over how many of its additions follow each other at most, which makes bounds narrower.
+    What is expected shares no memory with the tensors.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
-    return Evaluator(spec, tensors, scalars, coordinates, additions).outputs()
+    return Evaluator(spec, tensors, scalars, coordinates, additions, whole).outputs()
 
 
 class Evaluator:
@@ -81,9 +82,10 @@ class Evaluator:
         scalars: Mapping[str, int | float | bool],
         coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
         additions: Additions | None = None,
+        whole: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.spec, self.tensors, self.scalars, self.coordinates = spec, tensors, scalars, coordinates
-        self.additions = additions
+        self.additions, self.whole = additions, whole
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
@@ -299,20 +301,24 @@ class Evaluator:
         magnitude = product(finite_a.abs(), finite_b.abs())
         whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
         cut = factors.cut(finite_a, finite_b, self.spec.family.factor_bits(self.spec), product)
-        fused = self.spec.family.fused_sum(self.spec)
-        exact = whole & (magnitude <= 2.0 ** (fused.bits if fused else PRECISION[dtype])) & (cut == 0)
+        orders = self.spec.family.sum_orders(self.spec)
+        bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
+        exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
         gamma = _gamma(terms + 1, dtype)
         wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
         wide = wide or bool((cut != 0).any())
         if wide:
             gamma = _gamma(terms + 3, dtype)
         error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
-        if fused:
+        if orders:
             (mode,) = contracted
             axes = left.shape.index(mode), right.shape.index(mode)
             least = left.dtype.least_normal, right.dtype.least_normal
-            parts = fused_sums.spans(fused.terms, terms, self.coordinates.get(mode))
-            error = fused_sums.error(finite_a, finite_b, axes, least, product, fused, parts)
+            error = torch.zeros_like(value)
+            for order in orders:
+                shares = fused_sums.spans(order, self.whole.get(mode, terms), self.coordinates.get(mode))
+                found = fused_sums.error(finite_a, finite_b, axes, least, product, order.fused, shares)
+                error = torch.maximum(error, found)
         error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)

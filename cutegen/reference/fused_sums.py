@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cutegen.atoms.mma import FusedSum
+from cutegen.atoms.mma import FusedSum, SumOrder
 
 if TYPE_CHECKING:
     import torch
 
+F32 = 2.0**-23
+"""More than one addition of f32 errs by, relatively, with what those before it may have."""
 SLACK = 1 + 2.0**-20
 """For what float64 itself rounds: of K products at most K 2^-53 of their magnitudes' sum, which is less than 32 times
 the sum of each instruction's largest, of which the bound has more than 2^-9: below 2^-20 of it for K up to 2^19."""
 
 
-def spans(terms: int, size: int, coordinates: Sequence[int] | None = None) -> list[tuple[int, int]]:
-    """From where to where what is summed goes through one instruction: `terms` neighbours from a multiple of that on.
+def spans(order: SumOrder, size: int, coordinates: Sequence[int] | None = None) -> list[list[tuple[int, int]]]:
+    """From where to where what is summed goes through one instruction, for each share of the sum.
 
-    Of the sum there are `size` terms, or those with these `coordinates` alone, where all others are zeros.
+    Of the sum there are `size` terms, of which only those with these `coordinates` are given, where all others are
+    zeros. The first term that is given has the number 0, whatever its coordinate.
     """
-    steps = [at // terms for at in (range(size) if coordinates is None else coordinates)]
+    given, terms = range(size) if coordinates is None else coordinates, order.fused.terms
+    tiles, shift = -(-size // order.tile), -size % terms if order.ends_whole else 0
+    firsts = [tiles * i // order.shares * order.tile for i in range(1, order.shares)]
+    steps = [(bisect_right(firsts, at), (at + shift) // terms) for at in given]
     starts = [at for at, step in enumerate(steps) if at == 0 or step != steps[at - 1]]
-    return list(pairwise([*starts, len(steps)]))
+    found: list[list[tuple[int, int]]] = [[] for _ in range(order.shares)]
+    for start, stop in pairwise([*starts, len(steps)]):
+        found[steps[start][0]].append((start, stop))
+    return found
 
 
 def error(
@@ -33,12 +43,12 @@ def error(
     least: tuple[float, float],
     product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     fused: FusedSum,
-    parts: Sequence[tuple[int, int]],
+    shares: Sequence[Sequence[tuple[int, int]]],
 ) -> torch.Tensor:
     """The most by which such a product of finite factors may differ from the exact one, of the shape of `product`.
 
-    `axes` are those of `a` and `b` that are summed over, in the `parts` of one instruction each; `least` are the
-    smallest normal numbers of their types.
+    `axes` are those of `a` and `b` that are summed over, in `shares` that start from zero and that f32 adds, each in
+    parts of one instruction; `least` are the smallest normal numbers of their types.
 
     An instruction adds n products p to a sum c. With u = 2^(1 - bits), and 2^e the power of two to which all are
     aligned, each of the n + 1 terms loses less than u 2^e, and their sum s at most u |s|. The exponent of a product is
@@ -49,13 +59,16 @@ def error(
     import torch
 
     u = 2.0 ** (1 - fused.bits)
-    value = product(a.narrow(axes[0], 0, 0), b.narrow(axes[1], 0, 0))
-    off = torch.zeros_like(value)
-    for start, stop in parts:
-        x, y = (t.narrow(axis, start, stop - start) for t, axis in zip((a, b), axes, strict=True))
-        tops = [t.abs().amax(axis, True).clamp(min=m) for t, axis, m in zip((x, y), axes, least, strict=True)]
-        largest = torch.maximum(value.abs() + off, product(*tops))
-        value = value + product(x, y)
-        off = off + (fused.terms + 1) * u * largest
-        off = off + u * (value.abs() + off)
-    return off * SLACK
+    nothing = product(a.narrow(axes[0], 0, 0), b.narrow(axes[1], 0, 0))
+    total = torch.zeros_like(nothing)
+    for parts in shares:
+        value, off = nothing, torch.zeros_like(nothing)
+        for start, stop in parts:
+            x, y = (t.narrow(axis, start, stop - start) for t, axis in zip((a, b), axes, strict=True))
+            tops = [t.abs().amax(axis, True).clamp(min=m) for t, axis, m in zip((x, y), axes, least, strict=True)]
+            largest = torch.maximum(value.abs() + off, product(*tops))
+            value = value + product(x, y)
+            off = off + (fused.terms + 1) * u * largest
+            off = off + u * (value.abs() + off)
+        total = total + off + (len(shares) - 1) * F32 * (value.abs() + off)
+    return total * SLACK

@@ -11,6 +11,7 @@ from cutegen.codegen import generate
 from cutegen.language import SpecError, read_specs
 from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
 from cutegen.language.writer import write_spec
+from cutegen.lint import check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
 
@@ -211,6 +212,38 @@ def test_what_follows_from_the_whole_spec_is_told_there() -> None:
     text = spec_of(cases) + "static: {N: 64}\n"
     (found,) = (d for d in generate(text, "x.yaml", performance=True).warnings if d.code == "CG273")
     assert text.splitlines()[found.span.line - 1] == "static: {N: 64}"
+
+
+F8 = """\
+cutegen: 1
+kernel: f8
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f8e4m3, align: 16}
+  B: {shape: [N, K], dtype: f8e4m3, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T
+schedule:
+  - for: {target: sm_90a}
+    mma: {atom: wgmma}
+  - mma: {atom: mma_sync}
+divisible: {N: 8, K: 16}
+targets: [sm_90a, sm_86, sm_89]
+"""
+
+
+@pytest.mark.parametrize("condition", ["", "for: {target: [sm_89, sm_86]}\n    ", "for: {target: sm_86}\n    "])
+def test_what_is_wrong_with_a_target_is_told_where_it_is_written(condition: str) -> None:
+    """In the list of all targets, or in the condition of the case that has it."""
+    text = F8.replace("  - mma: {atom: mma_sync}", f"  - {condition}mma: {{atom: mma_sync}}")
+    text = text.replace(", sm_89]\n", "]\n") if condition.count("sm_") == 1 else text
+    (spec,) = read_specs(text)
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    (found,) = (d for d in report.diagnostics if d.severity == "error")
+    line = text.splitlines()[found.span.line - 1]
+    assert found.code == "CG312" and line[found.span.column - 1 :].startswith("sm_86")
+    assert line.startswith("targets:" if not condition else "  - for:")
 
 
 def test_tune_is_refused() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from cutegen.atoms.mma import HOPPER_F8  # noqa: E402
+from cutegen.atoms.mma import ADA_F8, HOPPER_F8, FusedSum, SumOrder  # noqa: E402
+from cutegen.codegen import generate  # noqa: E402
 from cutegen.dtypes import Dtype  # noqa: E402
 from cutegen.language.reader import read_specs  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
@@ -37,27 +40,36 @@ def instruction(a: list[float], b: list[float], c: float, lowest: tuple[int, int
     return math.ldexp(math.trunc(math.ldexp(s, places)), e - places)
 
 
-def summed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product a @ b.T, in the order of k, as hardware sums it."""
-    lowest = {torch.float8_e4m3fn: -6, torch.float8_e5m2: -14}
+HOPPER = SumOrder(HOPPER_F8)
+
+
+def summed(a: torch.Tensor, b: torch.Tensor, order: SumOrder = HOPPER) -> torch.Tensor:
+    """The product a @ b.T as hardware sums it: in the order of k, by `order.shares` blocks, and from either end."""
+    lowest, terms, size = {torch.float8_e4m3fn: -6, torch.float8_e5m2: -14}, order.fused.terms, a.shape[1]
+    tiles, first = -(-size // order.tile), size % terms if order.ends_whole else 0
+    ends = [min(tiles * i // order.shares * order.tile, size) for i in range(order.shares + 1)]
     found = torch.zeros(len(a), len(b), dtype=torch.float64)
     for i, row in enumerate(a.double().tolist()):
         for j, column in enumerate(b.double().tolist()):
-            c = 0.0
-            for k in range(0, len(row), 32):
-                c = instruction(row[k : k + 32], column[k : k + 32], c, (lowest[a.dtype], lowest[b.dtype]))
-            found[i, j] = c
+            for start, stop in pairwise(ends):
+                c = 0.0
+                for k in range(first - terms if first else start, stop, terms):
+                    place = slice(max(k, start), min(k + terms, stop))
+                    c = instruction(row[place], column[place], c, (lowest[a.dtype], lowest[b.dtype]))
+                found[i, j] = float((found[i, j] + c).float())
     return found
 
 
-def bound(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return error_of_parts(a, b, spans(32, a.shape[1]))
+def bound(a: torch.Tensor, b: torch.Tensor, order: SumOrder = HOPPER) -> torch.Tensor:
+    return error_of_parts(a, b, spans(order, a.shape[1]), order.fused)
 
 
-def error_of_parts(a: torch.Tensor, b: torch.Tensor, parts: list[tuple[int, int]]) -> torch.Tensor:
+def error_of_parts(
+    a: torch.Tensor, b: torch.Tensor, shares: list[list[tuple[int, int]]], fused: FusedSum = HOPPER_F8
+) -> torch.Tensor:
     kinds = {torch.float8_e4m3fn: E4M3, torch.float8_e5m2: E5M2}
     least = kinds[a.dtype].least_normal, kinds[b.dtype].least_normal
-    return error(a.double(), b.double(), (1, 1), least, lambda x, y: x @ y.T, HOPPER_F8, parts)
+    return error(a.double(), b.double(), (1, 1), least, lambda x, y: x @ y.T, fused, shares)
 
 
 def data(name: str, rows: int, k: int, dtype: torch.dtype) -> torch.Tensor:
@@ -109,8 +121,57 @@ def test_small_whole_numbers_are_exact_and_larger_ones_are_not() -> None:
 
 
 def test_instructions_are_told_by_coordinates() -> None:
-    assert spans(32, 70) == [(0, 32), (32, 64), (64, 70)] and spans(32, 0) == []
-    assert spans(32, 5, (0, 31, 32, 96, 97)) == [(0, 2), (2, 3), (3, 5)]
+    assert spans(HOPPER, 70) == [[(0, 32), (32, 64), (64, 70)]] and spans(HOPPER, 0) == [[]]
+    assert spans(HOPPER, 98, (0, 31, 32, 96, 97)) == [[(0, 2), (2, 3), (3, 5)]]
+
+
+def test_instructions_may_end_with_k_and_blocks_share_it() -> None:
+    ada = SumOrder(ADA_F8, ends_whole=True)
+    assert spans(ada, 40) == [[(0, 8), (8, 24), (24, 40)]] and spans(ada, 32) == [[(0, 16), (16, 32)]]
+    assert spans(ada, 2**20 + 8, (0, 7, 8, 2**20 - 8, 2**20)) == [[(0, 2), (2, 3), (3, 5)]]
+    three = SumOrder(HOPPER_F8, shares=3, tile=64)
+    assert spans(three, 300) == [pairs(0, 64), pairs(64, 192), pairs(192, 300)]
+    assert spans(three, 64) == [[], [], pairs(0, 64)]
+
+
+def pairs(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(at, min(at + 32, stop)) for at in range(start, stop, 32)]
+
+
+ORDERS = {
+    "ends with k": SumOrder(ADA_F8, ends_whole=True),
+    "starts with k": SumOrder(ADA_F8),
+    "two blocks": SumOrder(HOPPER_F8, shares=2, tile=64),
+    "three blocks": SumOrder(HOPPER_F8, shares=3, tile=32),
+}
+
+
+def hidden(k: int, at: int, other: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Products of 7.5, but for two large ones that cancel each other: what is beside one of them is cut."""
+    a, b = torch.full((1, k), 2.5), torch.full((1, k), 3.0)
+    a[:, at], b[:, at], a[:, other], b[:, other] = 256.0, 256.0, -256.0, 256.0
+    return a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_sums_in_any_order_stay_within_their_bound(name: str) -> None:
+    """Also where large products stand at the borders of instructions and of shares."""
+    order = ORDERS[name]
+    for k in (232, 256, 264):
+        tried = [(data("spread", 2, k, torch.float8_e4m3fn), data("spread", 3, k, torch.float8_e5m2))]
+        tried += [hidden(k, at, at + 1) for at in (7, 15, 31, 63, 127, k % 16 + 15, k % 16 + 31)]
+        for a, b in tried:
+            off = (summed(a, b, order) - a.double() @ b.double().T).abs()
+            assert (off <= bound(a, b, order)).all(), (k, off / bound(a, b, order))
+
+
+def test_a_sum_in_another_order_would_not() -> None:
+    """Of large products in one instruction others lose all, and of one each in two much less."""
+    a, b = (torch.cat([one] * 40, dim=1) for one in hidden(32, 7, 8))
+    a, b = (one[:, :1272] for one in (a, b))
+    of, other = ORDERS["ends with k"], ORDERS["starts with k"]
+    off = (summed(a, b, of) - a.double() @ b.double().T).abs()
+    assert (off <= bound(a, b, of)).all() and (off > bound(a, b, other)).all()
 
 
 SPEC = """\
@@ -135,8 +196,47 @@ def test_what_is_expected_of_a_kernel_is_the_exact_sum_with_this_bound() -> None
     assert (found.bound >= bound(a, b)).all(), "and are f32 in the end"
     assert torch.allclose(found.bound, bound(a, b), rtol=1e-3)
     apart = evaluate(spec, {"A": a[:, :40], "B": b[:, :40]}, {}, {"K": [*range(8), *range(2**20, 2**20 + 32)]})["C"]
-    assert torch.allclose(apart.bound, error_of_parts(a[:, :40], b[:, :40], [(0, 8), (8, 40)]), rtol=1e-3)
+    assert torch.allclose(apart.bound, error_of_parts(a[:, :40], b[:, :40], [[(0, 8), (8, 40)]]), rtol=1e-3)
     whole = {"A": a.float().round().to(a.dtype), "B": b.float().round().to(b.dtype)}
     assert not evaluate(spec, whole, {})["C"].bound.any(), "small whole numbers are exact"
     large = {"A": torch.full_like(a, 16.0), "B": torch.full_like(b, 16.0)}
     assert evaluate(spec, large, {})["C"].bound.all(), "100 * 2^8 has more than 14 bits"
+
+
+CASES = """\
+schedule:
+  - for: {target: sm_90a}
+    mma: {atom: wgmma}
+    tiler: {M: 64, N: 64, K: 64}
+    cluster: {K: 2}
+  - mma: {atom: mma_sync}
+targets: [sm_89, sm_90a]
+"""
+
+
+@pytest.mark.parametrize("schedule", ["two blocks", "ends with k", "cases"])
+def test_a_module_expects_what_verification_does(schedule: str, tmp_path: Path) -> None:
+    pytest.importorskip("cutlass")
+    from cutegen.verification.executor import load_module
+
+    text = SPEC.replace("f8e5m2", "f8e4m3")
+    head = text[: text.index("schedule:")]
+    text = {
+        "two blocks": text + "  tiler: {M: 64, N: 64, K: 64}\n  cluster: {K: 2}\n",
+        "ends with k": text.replace("wgmma", "mma_sync") + "targets: [sm_89]\ndivisible: {K: 8}\n",
+        "cases": head + CASES,
+    }[schedule]
+    made = generate(text, "x.yaml").modules[0]
+    (tmp_path / made.name).write_text(made.text, encoding="utf-8")
+    orders = made.spec.family.sum_orders(made.spec)
+    assert len(orders) == 1 + (schedule == "cases")
+    module = load_module(tmp_path / made.name)
+    for k in (136, 256):
+        a, b = hidden(k, 7, 8) if k == 136 else (data("spread", rows, k, torch.float8_e4m3fn) for rows in (5, 6))
+        c = torch.empty(len(a), len(b))
+        found = evaluate(made.spec, {"A": a, "B": b}, {})["C"]
+        ((value, error),) = module.expected(a, b, c)
+        assert torch.equal(value, found.value) and torch.allclose(error, found.bound, rtol=1e-3)
+        for order in orders:
+            off = (summed(a, b, order) - a.double() @ b.double().T).abs()
+            assert (off <= error).all()

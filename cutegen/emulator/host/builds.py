@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cutegen.atoms.mma import ADA
 from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.capture import HostCode
 from cutegen.emulator.host.launching import module_of
@@ -21,6 +22,7 @@ _LINES = re.compile(r"^\s*(\.(file|loc)\b|//|\$L__(tmp|func_begin|func_end)\d+:)
 _DEBUG = re.compile(r"^\s*\.section\s+\.debug.*?^\s*\}\s*$", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 _NAMES = re.compile(r"^\s*\.(target|version)\b.*$", re.MULTILINE)
+_CUT_ON_ADA = re.compile(r"\bmma\.sync\.\S*\.(e4m3|e5m2)\.")  # products whose sums have fewer bits there
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def _own_folder() -> Iterator[Path]:
 
 
 def builds(module: ModuleType, targets: Iterable[str] | None = None, lines: bool = True) -> tuple[Build, ...]:
-    """One build for each target whose PTX differs, by more than the name of the target, from all those before it.
+    """One build for each target whose PTX differs, by more than the name of the target, from all those before it, or
+    says something else there.
 
     `targets` are by default all of the module's. Without `lines` faults do not tell the line of the module, and
     compiling takes less time. Raises as `build` does.
@@ -103,14 +106,21 @@ def builds(module: ModuleType, targets: Iterable[str] | None = None, lines: bool
         if lines and seen and _instructions(_compile_to_ptx(module, target, lines=False)[0]) in seen:
             continue
         ptx, compiled = _compile_to_ptx(module, target, lines)
-        code = _NAMES.sub("", ptx)
+        code = _unnamed(ptx)
         if code not in chosen:
             chosen[code] = _make_build(target, ptx, compiled)
             seen.add(_instructions(ptx))
     return tuple(chosen.values())
 
 
+def _unnamed(ptx: str) -> str:
+    """PTX without the name of its target, but where the same instructions compute something else for that."""
+    target = _TARGET.search(ptx)
+    special = target is not None and target[1] == ADA and _CUT_ON_ADA.search(ptx) is not None
+    return _NAMES.sub("", ptx) + f"// as on {ADA}" * special
+
+
 def _instructions(ptx: str) -> str:
-    """PTX without line information and the name of its target."""
-    bare = _LINES.sub("", _DEBUG.sub("", _NAMES.sub("", ptx)))
+    """The same without line information."""
+    bare = _LINES.sub("", _DEBUG.sub("", _NAMES.sub("", ptx))) + _unnamed(ptx).rpartition("}")[2]
     return "\n".join(line for line in bare.splitlines() if line.strip())

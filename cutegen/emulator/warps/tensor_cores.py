@@ -7,7 +7,10 @@ precision (sums of at least half precision if C and D are f16). It leaves open i
 rounded, what subnormal operands count as, and which NaN results. Here the products are exact; their sum with the
 accumulator is formed in float64 and rounded once, to nearest, to the accumulator's type; subnormal operands count as
 they are; and a NaN is that of `arithmetic.formats`. Hardware cuts more: results can differ in the last bits wherever
-the sum is not exact, and agree where it is (small integers). So `Mma.approximate` is True for all forms of floats.
+the sum is not exact, and agree where it is (small integers). So `Mma.approximate` is True for all forms of floats. Of
+floats of 8 bits the accumulators of sm_89 keep 14 bits (`cutegen.atoms.mma.ADA_F8`): in its code each sum of 16
+products and the accumulator is not rounded but cut to as many. What that cuts off before, where it aligns each product
+to the largest, is not modelled.
 
 Forms of integers are exact: the sum wraps, or with `.satfinite` is limited to 32 bits, once for the instruction. That
 section does not say whether a sum that is out of range only on the way is limited there.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, Arithmetic
-from cutegen.atoms.mma import HOPPER_F8, FusedSum
+from cutegen.atoms.mma import HOPPER_F8, SumOrder
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.schedule import OWN_ATOMS, Spec, WarpspecializedSchedule
@@ -102,8 +102,13 @@ divisible: {N: 8}
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32
 
-    def fused_sum(self, spec: Spec) -> FusedSum | None:
-        return HOPPER_F8 if _is_f8(spec) else None
+    def sum_orders(self, spec: Spec) -> tuple[SumOrder, ...]:
+        from cutegen.families.gemm_warpspecialized.product import product_of, split_of
+
+        if not _is_f8(spec):
+            return ()
+        shares, tiler = split_of(spec), spec.schedule.tiler or {}
+        return (SumOrder(HOPPER_F8, shares=shares, tile=tiler[product_of(spec).k] if shares > 1 else 1),)
 
     def blocks(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
         from cutegen.families.gemm_warpspecialized.cases import blocks

@@ -114,7 +114,11 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], M
             views[tensor.name] = view
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
     given = {part.tensor.name: part.view for part in parts}
-    return host.arguments(views), tuple(parts), evaluate(spec, given, scalars, {mode: call.coordinates})
+    return (
+        host.arguments(views),
+        tuple(parts),
+        evaluate(spec, given, scalars, {mode: call.coordinates}, whole=call.sizes),
+    )
 
 
 def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None) -> str:

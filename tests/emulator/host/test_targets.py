@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,16 @@ def test_contracted_and_not(tmp_path: Path) -> None:
     assert len(run(module, x, z, y, kernel="multiply_add")) == 2
     run(module, x, z, y, kernel="multiply_add", target="sm_80")
     assert torch.equal(y, fused)
+
+
+@pytest.mark.parametrize("targets", ["sm_89, sm_90a", "sm_90a, sm_89"])
+def test_products_that_ada_sums_otherwise_are_code_of_its_own(targets: str, tmp_path: Path) -> None:
+    """The PTX is the same: what differs is what it says for sm_89."""
+    text = GEMM[: GEMM.index("scalars:")].replace("bf16", "f8e4m3").replace("inout", "out")
+    text += "compute: C = A @ B.T\nschedule: {mma: {atom: mma_sync}, tiler: {M: 32, N: 32}}\n"
+    made = builds(load_module(generated(f"{text}targets: [{targets}]\n", tmp_path)[1]), lines=False)
+    assert [one.target for one in made] == targets.split(", ")
+    assert len({re.sub(r"(?m)^\.(target|version).*$", "", one.ptx) for one in made}) == 1
 
 
 @pytest.mark.parametrize("wrong", [0, 1])

@@ -8,8 +8,8 @@ from math import prod
 
 import pytest
 
-from cutegen.atoms.gpus import TENSOR_8
-from cutegen.atoms.mma import ADA_F8
+from cutegen.atoms.gpus import TENSOR_8, TENSOR_16
+from cutegen.atoms.mma import ADA_F8, SumOrder
 from cutegen.atoms.targets import F8_TARGETS
 from cutegen.families.gemm_multistage.mma_sync import FAMILY
 from cutegen.families.gemm_multistage.mma_sync.partitions import accumulator_layout
@@ -112,10 +112,11 @@ def test_8_bits_are_for_ada_and_later_and_summed_as_ada_does() -> None:
     text = HEAD.replace("dtype: bf16, major: K", "dtype: f8e5m2, major: K")
     plan, _ = planned(text)
     assert plan.spec.targets == F8_TARGETS and (plan.tile["K"], plan.steps, plan.instruction) == (128, 4, (16, 8, 32))
-    assert (plan.a.vector, plan.a.swizzle, FAMILY.arithmetic(plan.spec)) == (16, 128, TENSOR_8)
-    assert FAMILY.fused_sum(plan.spec) == ADA_F8
-    assert FAMILY.fused_sum(planned(text + "targets: [sm_90a, sm_120a]\n")[0].spec) is None
-    assert FAMILY.fused_sum(planned(HEAD)[0].spec) is None
+    assert (plan.a.vector, plan.a.swizzle, FAMILY.arithmetic(plan.spec)) == (16, 128, TENSOR_16)
+    assert FAMILY.sum_orders(plan.spec) == (SumOrder(ADA_F8, ends_whole=True),)
+    assert FAMILY.arithmetic(planned(text + "targets: [sm_89]\n")[0].spec) == TENSOR_8
+    assert not FAMILY.sum_orders(planned(text + "targets: [sm_90a, sm_120a]\n")[0].spec)
+    assert not FAMILY.sum_orders(planned(HEAD)[0].spec)
 
 
 @pytest.mark.parametrize("swizzle", [128, 64, 32])
@@ -172,7 +173,7 @@ def test_operands_whose_stages_overlap_are_not_proved() -> None:
         (ATOM, ATOM.replace("sync}", "sync, operands: tf32}"), "CG312"),
         ("bf16, major: K}", "f64, major: K}", "CG312"),
         ("B: {shape: [N, K], dtype: bf16", "B: {shape: [N, K], dtype: f8e4m3", "CG118"),
-        (ATOM, ATOM + "  pipeline: {stages: 8}\n", "CG254"),
+        (ATOM, ATOM + "  pipeline: {stages: 32}\n", "CG254"),
         (ATOM, ATOM + "  tiler: {M: 256, N: 256, K: 32}\n  pipeline: {stages: 2}\n", "CG254"),  # of sums
         (ATOM, ATOM + "  pipeline: {stages: 1}\n", "CG246"),
         (ATOM, ATOM + "  predication: {K: mask}\n", "CG255"),
@@ -211,10 +212,41 @@ def test_what_is_refused(old: str, new: str, code: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("m", "k", "wrong"),
+    [(96, 32, True), (192, 32, True), (48, 32, False), (96, 96, True)],
+)
+def test_warps_share_whole_rows_of_shared_memory_or_parts_of_them(m: int, k: int, wrong: bool) -> None:
+    """Where an operand is contiguous along m: three warps take 48 rows, and a row of 64 bytes has 32 elements."""
+    text = HEAD.replace("[M, K], dtype: bf16, major: K", "[M, K], dtype: bf16, major: M")
+    text = text.replace(
+        ATOM, f'  mma: {{atom: mma_sync, atom_layout: "(3,1,1)"}}\n  tiler: {{M: {m}, N: 48, K: {k}}}\n'
+    )
+    spec = read_specs(text + "  copies: {A: {bits: 64}, B: {bits: 64}, C: {bits: 64}}\n", "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    assert ("CG311" in {d.code for d in report.diagnostics}) == wrong, [d.message for d in report.diagnostics]
+    text = HEAD.replace("[N, K], dtype: bf16, major: K", "[N, K], dtype: bf16, major: N")
+    text = text.replace(ATOM, '  mma: {atom: mma_sync, atom_layout: "(1,3,1)"}\n  tiler: {M: 48, N: 48, K: 32}\n')
+    spec = read_specs(text + "  copies: {A: {bits: 64}, B: {bits: 64}, C: {bits: 64}}\n", "x.yaml")[0]
+    report = Report(spec.source)
+    check(resolve(spec, report), report)
+    (found,) = (d for d in report.diagnostics if d.code == "CG311")
+    assert "in steps of 24, and a row of its shared memory has 16 elements" in found.message
+
+
+@pytest.mark.parametrize(
+    "more", ["  tiler: {K: 128}\n", "  pipeline: {stages: 2}\n", "  tiler: {M: 256}\n", "  tiler: {N: 256}\n"]
+)
+def test_a_tile_that_is_inferred_leaves_room_for_its_sums(more: str) -> None:
+    plan, _ = planned(HEAD + more + "targets: [sm_86]\n")
+    assert plan.smem_bytes <= 101376
+
+
+@pytest.mark.parametrize(
     ("b", "more", "help"),
     [
         ("f8e5m2", "", "write `dtype: f8e4m3`, or `mma: {atom: wgmma}` for `targets: [sm_90a]`"),
-        ("f8e4m3", "targets: [sm_90a, sm_86]\n", "write `targets: [sm_90a]`"),
+        ("f8e4m3", "targets: [sm_90a, sm_86]\n", "leave `sm_86` out"),
         ("f8e4m3", "targets: [sm_80]\n", "write `targets: [sm_89, sm_90a]`"),
     ],
 )

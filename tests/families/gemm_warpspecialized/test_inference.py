@@ -11,7 +11,7 @@ import pytest
 from lint_kit import found_in
 
 from cutegen.atoms.gpus import TENSOR_8
-from cutegen.atoms.mma import HOPPER_F8
+from cutegen.atoms.mma import HOPPER_F8, SumOrder
 from cutegen.codegen import generate
 from cutegen.families.gemm_warpspecialized import FAMILY
 from cutegen.families.gemm_warpspecialized.names import LOCALS
@@ -293,8 +293,8 @@ def test_operands_of_8_bits_have_tiles_of_as_many_bytes() -> None:
         assert (plan.tile, plan.stages) == ({"M": 128, "N": 256, "K": 128}, 4)
         assert (plan.a.swizzle, plan.b.swizzle, plan.stage_bytes) == (128, 128, (128 + 256) * 128)
         assert all(claim.holds for claim in FAMILY.claims(plan))
-        assert FAMILY.fused_sum(plan.spec) == HOPPER_F8 and FAMILY.arithmetic(plan.spec) == TENSOR_8
-    assert FAMILY.fused_sum(planned(HEAD)[0].spec) is None
+        assert FAMILY.sum_orders(plan.spec) == (SumOrder(HOPPER_F8),) and FAMILY.arithmetic(plan.spec) == TENSOR_8
+    assert not FAMILY.sum_orders(planned(HEAD)[0].spec)
     shallow, _ = planned(F8 + "  tiler: {K: 32}\n")
     assert (shallow.a.swizzle, shallow.stages) == (32, 8)
 

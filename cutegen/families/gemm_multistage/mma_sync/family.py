@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, TENSOR_32, Arithmetic
-from cutegen.atoms.mma import ADA, ADA_F8, FusedSum
+from cutegen.atoms.mma import ADA, ADA_F8, SumOrder
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cutegen.tuning.schedules import Choice
     from cutegen.verification.wishes import Wish
 
+HOPPER = "sm_90a"
 TF32_BITS = 11  # of the fraction, with the leading one
 
 
@@ -123,9 +124,13 @@ targets: [sm_80, sm_90a]
     def factor_bits(self, spec: Spec) -> int | None:
         return TF32_BITS if spec.schedule.mma.operands == "tf32" else None
 
-    def fused_sum(self, spec: Spec) -> FusedSum | None:
+    def sum_orders(self, spec: Spec) -> tuple[SumOrder, ...]:
         """That of Ada, where it is a target: the others' sums of 8-bit floats have all bits of f32."""
-        return ADA_F8 if _factors(spec).is_f8 and ADA in spec.targets else None
+        from cutegen.families.gemm_multistage.mma_sync.product import product_of
+
+        if not _factors(spec).is_f8 or ADA not in spec.targets:
+            return ()
+        return (SumOrder(ADA_F8, ends_whole=spec.schedule.predication.get(product_of(spec).k) != "none"),)
 
     def largest(self, plan: MmaSyncPlan) -> Mapping[str, int]:
         from cutegen.families.gemm_multistage.tile_walk import largest
@@ -158,9 +163,9 @@ targets: [sm_80, sm_90a]
         return more_wishes(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
-        if _factors(spec).is_f8:
+        if _factors(spec).is_f8 and HOPPER not in spec.targets:
             return TENSOR_8
-        return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16
+        return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16  # which Hopper makes of 8 bits here
 
     def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         from cutegen.families.gemm_multistage.mma_sync.tuning import axes

@@ -19,6 +19,7 @@ from cutegen.families.gemm_multistage.mma_sync.product import (
     is_sound,
     product_of,
     smem_bytes,
+    staged_bytes,
     tile_of,
     vector_of,
     warps_of,
@@ -108,11 +109,15 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
     single = any(_is_copied_singly(spec, x) for x in product.operands)
     if single:
         line, deep = line // 2, f"{LINE // 2} bytes, of which a thread's registers hold its part"
-    depth = given.get(product.k, line)
-    stage = sum(WIDE) * depth * product.a.dtype.bytes
+    depth = given.get(product.k, line) * product.a.dtype.bytes
+    stages, m, n = schedule.pipeline.stages or LEAST_STAGES + 1, product.m, product.n
     sides, why = WIDE, f"{SIDE} x {SIDE} elements of each of eight warps"
-    if (schedule.pipeline.stages or LEAST_STAGES + 1) * stage > _room(spec):
-        sides, why = NARROW, "as much as shared memory has three stages of"
+    for others in (NARROW, SMALL):
+        tile = given.get(m, sides[0]), given.get(n, sides[1])
+        if stages * sum(tile) * depth > _room(spec):
+            sides, why = others, f"as much as shared memory has {'three' if stages == 3 else stages} stages of"
+        elif staged_bytes(spec, tile) > _room(spec):
+            sides, why = others, "as much as shared memory holds the sums of"
     if single:
         sides, why = SMALL, "what travels through registers, element by element, leaves room in them"
     if schedule.mma.atom_layout is not None and is_plain(schedule.mma.atom_layout):

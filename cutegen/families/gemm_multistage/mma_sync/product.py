@@ -128,19 +128,27 @@ def operand_bytes(spec: Spec) -> dict[str, int]:
 
 def staged_strides(spec: Spec) -> tuple[int, int]:
     """Words from a row of the tile of accumulators to the next in shared memory, and from a column to the next."""
-    schedule, (_, _, m, n, _) = spec.schedule, product_of(spec)
-    row_major = spec.output.major == n
-    extent = tile_of(schedule, n if row_major else m)
+    return _strides(spec, _sides(spec))
+
+
+def _sides(spec: Spec) -> tuple[int, int]:
+    """Rows and columns of a block's tile."""
+    m, n = product_of(spec).sides
+    return tile_of(spec.schedule, m), tile_of(spec.schedule, n)
+
+
+def _strides(spec: Spec, sides: tuple[int, int]) -> tuple[int, int]:
+    row_major = spec.output.major == product_of(spec).n
+    extent = sides[int(row_major)]
     step = extent + (BANK_SPREAD[row_major] - extent) % WARP
     return (step, 1) if row_major else (1, step)
 
 
-def staged_bytes(spec: Spec) -> int:
-    """The bytes of the tile of accumulators in shared memory."""
-    schedule, (_, _, m, n, _) = spec.schedule, product_of(spec)
-    rows, columns = staged_strides(spec)
-    last = (tile_of(schedule, m) - 1) * rows + (tile_of(schedule, n) - 1) * columns
-    return (last + 1) * ACCUMULATOR
+def staged_bytes(spec: Spec, sides: tuple[int, int] | None = None) -> int:
+    """The bytes of the tile of accumulators in shared memory, or of one with other sides."""
+    sides = _sides(spec) if sides is None else sides
+    (rows, columns), (m, n) = _strides(spec, sides), sides
+    return ((m - 1) * rows + (n - 1) * columns + 1) * ACCUMULATOR
 
 
 def smem_bytes(spec: Spec) -> int:

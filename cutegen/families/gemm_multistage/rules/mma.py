@@ -100,13 +100,14 @@ def accumulator(spec: Spec, say: Say) -> None:
 
 def multiplied(spec: Spec, say: Say) -> None:
     """A and B are no floats of 8 bits, which only tensor cores multiply."""
-    for tensor in gemm.product_of(spec)[:2]:
+    factors = gemm.product_of(spec)[:2]
+    other = "; or `mma_sync`, from sm_89 on" if factors[0].dtype is factors[1].dtype else ""
+    for tensor in factors:
         if tensor.dtype.is_f8:
             say(
                 f"`{tensor.name}` is {tensor.dtype.value}, and the CUDA cores (`fma`) multiply f64, f32, f16 or bf16",
                 *("tensors", tensor.name, "dtype"),
-                help="write `mma: {atom: wgmma}`, and nothing else in the schedule, for `targets: [sm_90a]`; or "
-                "`mma_sync`, from sm_89 on",
+                help=f"write `mma: {{atom: wgmma}}`, and nothing else in the schedule, for `targets: [sm_90a]`{other}",
             )
 
 

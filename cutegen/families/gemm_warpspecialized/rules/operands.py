@@ -54,7 +54,7 @@ def mapped(spec: Spec, say: Say) -> None:
             kind = tensor.dtype.value
             message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} takes what is along {k}"
             notes = ("it transposes elements of 16 bits only (PTX ISA 9.1, section 9.7.15.5.2)",)
-            help = f"write `major: {k}`, and pass a tensor that lies so; or `dtype: bf16`"
+            help = f"write `major: {k}`, and pass a tensor that lies so; or `dtype: bf16`, or `mma: {{atom: mma_sync}}`"
             say(message, "tensors", tensor.name, "major", notes=notes, help=help)
     for mode in product_of(spec).modes:
         if spec.static.get(mode) == 1:

@@ -29,16 +29,17 @@ def multiplied(spec: Spec, say: Say) -> None:
 
 def _of_8_bits(spec: Spec, say: Say) -> None:
     """Floats of 8 bits are multiplied with their own kind, from Ada on."""
-    a, b, *_ = product_of(spec)
+    a, b, *_, k = product_of(spec)
     if b.dtype is not a.dtype:
         types = f"`{a.name}` is {a.dtype.value} and `{b.name}` {b.dtype.value}"
         message = f"{types}, and mma_sync multiplies like with like"
         notes = ("PTX has products of both, and CuTeDSL no atom for them: its `MmaFP8Op` has one type",)
-        help = f"write `dtype: {a.dtype.value}`, or `mma: {{atom: wgmma}}` for `targets: [sm_90a]`"
+        other = ", or `mma: {atom: wgmma}` for `targets: [sm_90a]`" if a.major == b.major == k else ""
+        help = f"write `dtype: {a.dtype.value}`{other}"
         say(message, "tensors", b.name, "dtype", notes=notes, help=help)
     old = [name for name in spec.targets if name in TARGETS and TARGETS[name].number < F8_PRODUCTS]
     if old:
-        kept = [name for name in spec.targets if name not in old] or list(F8_TARGETS)
         message = f"{old[0]} has no product of {a.dtype.value}, which came with sm_{F8_PRODUCTS}"
-        help = f"write `targets: [{', '.join(kept)}]`"
+        names = " and ".join(f"`{name}`" for name in old)
+        help = f"leave {names} out" if len(old) < len(spec.targets) else f"write `targets: [{', '.join(F8_TARGETS)}]`"
         say(message, "targets", spec.targets.index(old[0]), help=help)

@@ -10,6 +10,7 @@ from cutegen import layouts
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.gemm_multistage.mma_sync.product import (
+    COLUMNS,
     LEAST_STEPS,
     MAX_EXTENT,
     PAIR,
@@ -23,6 +24,7 @@ from cutegen.families.gemm_multistage.mma_sync.product import (
     warps_of,
 )
 from cutegen.families.gemm_multistage.mma_sync.schedule import SWIZZLES, Spec
+from cutegen.language.model import Tensor
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed, first_that_works, written
@@ -85,6 +87,24 @@ def _other_warps(spec: Spec, say: Say) -> str | None:
     return first_that_works(say.code, trials)
 
 
+def _shared_in_runs(spec: Spec, say: Say, tensor: Tensor, mode: str, rows: int, run: int) -> None:
+    """Says where warps share a mode in steps that neither divide a row of shared memory nor are whole rows of it."""
+    schedule, product = spec.schedule, product_of(spec)
+    if schedule.mma.atom_layout is None or tensor.major == product.k or rows == 1:
+        return
+    side = product.sides.index(mode)
+    warps = warps_of(schedule)[side]
+    step = (ROWS, COLUMNS)[side] * warps
+    if step % run and run % step:
+        say(
+            f"{count(warps, 'warp')} along {mode} share `{tensor.name}` in steps of {step}, and a row of its shared "
+            f"memory has {run} elements",
+            *("schedule", "mma", "atom_layout"),
+            notes=(f"{tensor.name} is contiguous along {mode}; one must be a multiple of the other",),
+            help=partial(_other_warps, spec, say),
+        )
+
+
 def _with(spec: Spec, say: Say, mode: str, extents: tuple[int, ...]) -> str | None:
     """The first of some extents of a tile along a mode that works, in words."""
     trials: list[Candidate] = [(written(f"write `{mode}: {x}`"), changed(spec, {f"tiler.{mode}": x})) for x in extents]
@@ -101,6 +121,7 @@ def swizzled(spec: Spec, say: Say) -> None:
         extent, own = contiguous(spec, tensor, mode)[0] * tensor.dtype.bytes, schedule.smem.get(tensor.name)
         wanted = own.swizzle if own is not None and own.swizzle else SWIZZLES[-1]
         if extent % wanted == 0:
+            _shared_in_runs(spec, say, tensor, mode, extent // wanted, wanted // tensor.dtype.bytes)
             continue
         fitting = [width for width in SWIZZLES if extent % width == 0]
         message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, no multiple of {wanted}"
