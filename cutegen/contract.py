@@ -11,6 +11,8 @@
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these; `_fitted(tensors)`
   has the copies, by the names in `TENSORS`.
+- `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op(*arguments)`: what it does on a
+  GPU; `_library`: the `torch.library.Library` that has it.
 - `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -66,6 +69,22 @@ def has_workspaces(module: ModuleType) -> bool:
     return hasattr(module, "_arguments")
 
 
+def op(module: ModuleType) -> str | None:
+    """The name of the op that torch knows the module's kernel by, if it does."""
+    found: str | None = getattr(module, "OP", None)
+    return found
+
+
+def make_known(module: ModuleType) -> None:
+    """Tells torch of the module's op, in the place of another import of the same module."""
+    vars(module)["_library"] = module._make_known()
+
+
+def does_on_cpu(module: ModuleType, function: Callable[..., Any]) -> None:
+    """Makes the module's op do on the CPU what `function` does, which is called with its arguments and `_op`."""
+    module._library.impl(module.OP.partition("::")[2], partial(function, module._op), "CPU", allow_override=True)
+
+
 def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
     """Makes the public function call another in the place of its compiled ones. Raises TypeError for another module."""
     if not isinstance(getattr(module, "_compiled", None), dict):
@@ -78,9 +97,13 @@ def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Call
 
     `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first.
     """
+    from torch._guards import detect_fake_mode
+
     new = module._new
 
     def made(name: str, shape: Sequence[int], device: Any) -> Any:
+        if detect_fake_mode() is not None:  # torch asks for sizes and strides only
+            return new(name, shape, device)
         tensor = aligned(new(name, shape, "cpu"))
         kind, _, index = str(device).partition(":")
         return tensor if kind == "cpu" else move(tensor, int(index or 0))

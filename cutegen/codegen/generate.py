@@ -5,14 +5,16 @@ Pure: no GPU, clock, environment, network or file is asked. The same text and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
 from cutegen.language.kinds import Path
-from cutegen.language.model import KernelSpec
+from cutegen.language.model import KernelSpec, TorchOp
 from cutegen.language.reader import read_specs
+from cutegen.language.torch_ops import gradient_of
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.plan import Plan
@@ -43,8 +45,9 @@ class Generated:
     warnings: tuple[Diagnostic, ...]
 
 
-def generate(text: str, path: str, *, performance: bool = False) -> Generated:
-    """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics.
+def generate(text: str, path: str, *, performance: bool = False, beside: Sequence[KernelSpec] = ()) -> Generated:
+    """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics, and
+    `beside` are the other kernels of its folder, of which one may compute the gradient of another.
 
     With `performance`, advice on speed is among the warnings.
 
@@ -52,8 +55,9 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
     """
     planned: list[tuple[KernelSpec, Report]] = []
     read: list[tuple[KernelSpec, KernelSpec, Report]] = []  # without its name, resolved, and what was said
-    for spec in read_specs(text, path):
-        nameless = replace(spec, kernel="", summary="")
+    specs = read_specs(text, path)
+    for spec in specs:
+        nameless = replace(spec, kernel="", summary="", torch=TorchOp())
         alike = next((one for one in read if one[0] == nameless and one[0].source == spec.source), None)
         if alike is None:  # a matrix may have many kernels that differ in name only
             report = Report(spec.source)
@@ -62,14 +66,19 @@ def generate(text: str, path: str, *, performance: bool = False) -> Generated:
                 check(resolved, report, performance=performance)
             alike = (nameless, resolved, report)
             read.append(alike)
-        planned.append((replace(alike[1], kernel=spec.kernel, summary=spec.summary), alike[2]))
+        planned.append((replace(alike[1], kernel=spec.kernel, summary=spec.summary, torch=spec.torch), alike[2]))
     found = _said_of_some(planned)
+    gradients = []
+    for spec in specs:
+        gradient, problems = gradient_of(spec, (*specs, *beside))
+        gradients.append(gradient)
+        found += problems
     if has_errors(found):
         raise SpecError(found)
     modules = []
-    for resolved, report in planned:
+    for (resolved, report), gradient in zip(planned, gradients, strict=True):
         plan = make_plan(resolved)
-        module, regions = render(plan, path)
+        module, regions = render(plan, path, gradient)
         modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
     return Generated(tuple(modules), tuple(ordered(found)))
 

@@ -9,6 +9,7 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
+from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
 
@@ -109,8 +110,7 @@ def _scalar_parameters(spec: KernelSpec) -> list[str]:
 
 def can_be_made(spec: KernelSpec, tensor: Tensor) -> bool:
     """Whether the public function can make a tensor: it is only written, and its sizes follow from others."""
-    known = {mode for t in spec.tensors if t.reads for mode in t.shape} | set(spec.static)
-    return not tensor.reads and known.issuperset(tensor.shape) and any(t.reads for t in spec.tensors)
+    return torch_ops.can_be_made(spec.tensors, spec.static, tensor)
 
 
 def _call_parameters(spec: KernelSpec) -> list[str]:
@@ -127,17 +127,21 @@ def _call_parameters(spec: KernelSpec) -> list[str]:
 
 def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The statements that make an output which a call leaves out: where the first tensor that is read is."""
-    inputs = [t for t in spec.tensors if t.reads]
-    sizes = []
-    for mode in tensor.shape:
-        having = next((t for t in inputs if mode in t.shape), None)
-        sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
-    name = tensor.argument
+    inputs, sizes, name = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor), tensor.argument
     if is_laid_out_by_torch(tensor):
         return [f"if {name} is None:", *(f"    {line}" for line in _as_torch_lays_out(tensor, inputs, sizes))]
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", 12)
     return [f"if {name} is None:", f"    {made}"]
+
+
+def output_sizes(spec: KernelSpec, tensor: Tensor) -> list[str]:
+    """The sizes of an output, as the tensors that are read have them, or the spec."""
+    sizes = []
+    for mode in tensor.shape:
+        having = next((t for t in spec.tensors if t.reads and mode in t.shape), None)
+        sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
+    return sizes
 
 
 def is_laid_out_by_torch(tensor: Tensor) -> bool:

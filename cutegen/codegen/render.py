@@ -13,21 +13,23 @@ from cutegen.codegen.formatting import documentation, python_tuple
 from cutegen.codegen.host import host_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
+from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
+from cutegen.language.torch_ops import Gradient
 from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
 
 
-def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
+def render(plan: Plan, spec_path: str, gradient: Gradient | None = None) -> tuple[str, tuple[Region, ...]]:
     """The standalone module of one kernel, and which of its lines come from which key of the spec.
 
-    `spec_path` is where its spec is, as the header names it.
+    `spec_path` is where its spec is, as the header names it, and `gradient` that of its op.
     """
     spec = plan.spec
     parts = spec.family.kernel_parts(plan)
-    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan)
+    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, gradient)
     taken = sorted(set(context) & set(parts.context))
     if taken:
         raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")

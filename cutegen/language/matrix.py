@@ -24,6 +24,9 @@ MAX_EXPANDED = 500_000  # values of all variants together
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
 
+NAMES: tuple[Path, ...] = (("kernel",), ("torch", "op"), ("torch", "backward"))
+"""Where values of a matrix are parts of names of functions, in lower case."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -123,7 +126,7 @@ class _Filler:
             return [self.value(item, (*path, i)) for i, item in enumerate(node.items)]
         if not isinstance(node.value, str):
             return node.value
-        value, text = self.fill(node, lower=path == ("kernel",))
+        value, text = self.fill(node, lower=path in NAMES)
         self.texts[path] = text
         return value
 

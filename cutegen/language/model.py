@@ -32,6 +32,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
+from cutegen.language.names import MAX_KERNEL_NAME
 
 if TYPE_CHECKING:
     from cutegen.family import Family
@@ -42,6 +43,7 @@ Role = Literal["in", "out", "inout"]
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
 MAX_STATEMENTS = 64  # of compute
 SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i64, Dtype.i32)
+MAX_OP_NAME = 2 * MAX_KERNEL_NAME + len("::")
 MODE_SIZE = "Size of this mode."
 
 
@@ -156,6 +158,22 @@ class Bench:
 
     shapes: tuple[Mapping[str, int], ...] = key(
         _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
+    )
+
+
+@dataclass(frozen=True)
+class TorchOp:
+    """The op that a module makes of its kernel for torch, if `op` says so."""
+
+    op: str | None = key(
+        Text(most=MAX_OP_NAME),
+        "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
+        "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
+    )
+    backward: str | None = key(
+        Text(most=MAX_KERNEL_NAME),
+        "The kernel, in the same folder, that computes the gradient: it has an op, too, reads tensors of this kernel "
+        "and the gradients of its outputs, called `dY` of `Y`, and writes those of inputs, `dX` of `X`.",
     )
 
 
@@ -344,6 +362,7 @@ class KernelSpec(Generic[S]):
         block=True,
     )
     bench: Bench = key(Record(Bench), "How the kernel is measured.", factory=Bench, block=True)
+    torch: TorchOp = key(Record(TorchOp), "The op that torch knows the kernel by.", factory=TorchOp)
     expect: Expect = key(
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )

@@ -19,6 +19,7 @@ from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
+from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import read_schedule, tune
 from cutegen.registry import family_of, op_named
 
@@ -142,6 +143,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     verify = _verify(ctx, promises_kept, may_be_empty)
     measured = bench(ctx, promises_kept)
     expect = _expect(ctx)
+    op_of_torch = torch_op(ctx, declared, numbers)
     candidates = tune(ctx, family, known, statements)
     if has_errors(ctx.found) or statements is None:
         return None, ctx.found
@@ -159,6 +161,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
         divisible=divisible,
         verify=verify,
         bench=measured,
+        torch=op_of_torch,
         expect=expect,
         source=ctx.source,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
-from cutegen.language.reader import read_text
+from cutegen.language.model import KernelSpec
+from cutegen.language.reader import load_specs, read_text
 from cutegen.lint.contract import notes
-from cutegen.project.selection import Selection, SpecFile
+from cutegen.project.selection import SUFFIXES, Selection, SpecFile
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,33 @@ def gather(selection: Selection, *, performance: bool = False) -> Gathered:
     units: list[Unit] = []
     found: list[Diagnostic] = []
     texts: dict[str, str] = {}
+    folders: dict[Path, list[KernelSpec]] = {}
     for source in selection.files:
         try:
             text = read_text(source.file, source.name)
             texts[source.shown] = text
-            generated = generate(text, source.name, performance=performance)
+            beside = _beside(source, folders) if "backward:" in text else []
+            generated = generate(text, source.name, performance=performance, beside=beside)
         except SpecError as error:
             found += [replace(d, path=source.shown) for d in error.diagnostics]
             continue
         found += [replace(d, path=source.shown) for d in generated.warnings]
         units += [Unit(source, module) for module in generated.modules]
-    found += _duplicates(units)
+    found += _duplicates(units) + _duplicate_ops(units)
     return Gathered(() if has_errors(found) else tuple(units), tuple(ordered(found)), texts)
+
+
+def _beside(source: SpecFile, folders: dict[Path, list[KernelSpec]]) -> list[KernelSpec]:
+    """The kernels of the other specs in a file's folder, as far as these can be read; `folders` keeps them."""
+    folder = source.file.parent
+    if folder not in folders:
+        folders[folder] = []
+        for file in sorted(folder.iterdir()):
+            if not file.name.endswith(SUFFIXES) or file.name.startswith(".") or not file.is_file():
+                continue
+            with contextlib.suppress(SpecError):
+                folders[folder] += load_specs(file, str(file))
+    return [spec for spec in folders[folder] if spec.source.path != str(source.file)]
 
 
 def notes_on(units: Sequence[Unit]) -> list[Diagnostic]:
@@ -101,6 +118,21 @@ def notes_on(units: Sequence[Unit]) -> list[Diagnostic]:
         note if kernels[note.path] == 1 else replace(note, notes=(*note.notes, f"in {', '.join(names[about])}"))
         for about, note in first.items()
     )
+
+
+def _duplicate_ops(units: list[Unit]) -> list[Diagnostic]:
+    """An error for each kernel whose op has the name of that of another one."""
+    first: dict[str, Unit] = {}
+    found = []
+    for unit in (unit for unit in units if unit.module.spec.torch.op is not None):
+        other = first.setdefault(str(unit.module.spec.torch.op), unit)
+        if other is not unit:
+            place = other.module.spec.source.at("torch", "op")
+            message = f"`{other.kernel}` has the op `{unit.module.spec.torch.op}`"
+            notes = (f"at {other.source.shown}:{place.line}:{place.column}",)
+            help = "give each kernel an op of its own; that of a matrix has its keys in its name"
+            found.append(unit.diagnostic("CG138", message, "torch", "op", notes=notes, help=help))
+    return found
 
 
 def _duplicates(units: list[Unit]) -> list[Diagnostic]:

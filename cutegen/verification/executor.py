@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from unittest import mock
 
 from cutegen.compiling.loading import load
+from cutegen.contract import make_known
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
@@ -94,6 +95,12 @@ class Executor(Protocol):
         x fastest, which only some executors can.
         """
 
+    def known(self, module: ModuleType, spec: KernelSpec) -> AbstractContextManager[None]:
+        """While it is entered, torch knows the module's op, which takes plain tensors that are where arguments live.
+
+        Raises CannotRun.
+        """
+
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         """Tensors like one that is on the device, on others: with the names of those."""
 
@@ -169,6 +176,16 @@ class EmulatorExecutor:
             judge("")
         return Ran(max((report.orders for report in reports), default=1), outputs)
 
+    @contextmanager
+    def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
+        from cutegen.emulator.host.modules import on_cpu
+
+        make_known(module)
+        with self._emulating(module, spec, makes=False) as emulated:
+            on_cpu(module)
+            emulated.orders = 1
+            yield
+
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         import torch
 
@@ -242,8 +259,9 @@ class EmulatorExecutor:
             return run_program(module, spec, flags, broken)
 
     @contextmanager
-    def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
-        """The module's function on the emulator, which has forgotten earlier calls.
+    def _emulating(self, module: ModuleType, spec: KernelSpec, makes: bool = True) -> Iterator[Emulated]:
+        """The module's function on the emulator, which has forgotten earlier calls; `makes` says that what torch makes
+        on a GPU is on the CPU.
 
         Raises CannotRun, and FaultError for a fault that the module caught, whatever it raised or returned then.
         """
@@ -260,7 +278,7 @@ class EmulatorExecutor:
             emulated.faults.clear()
             emulated.targets = self._running
             try:
-                with made_on_device():
+                with made_on_device() if makes else nullcontext():
                     yield emulated
             finally:
                 emulated.blocks = emulated.targets = emulated.given = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from cutegen.contract import make_known
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of
 from cutegen.verification.programs import Program, run_program
@@ -70,6 +72,11 @@ class GpuExecutor:
                 torch.cuda.synchronize()
         judge("")
         return Ran(1, outputs)
+
+    @contextmanager
+    def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
+        make_known(module)
+        yield
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         import torch

@@ -35,6 +35,14 @@ def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
 
 # In each replacement `«` marks the expected place. Base, what is replaced, by what, code, words.
 CASES = [
+    # The op that torch knows
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «add}", "CG138", "no name of an op"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «aten::add}", "CG138", "the ops of torch"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «my::add.out}", "CG138", "no name of an op"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {«backward: add_bwd}", "CG139", "there is no `op`"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: my::add, backward: «a-b}", "CG139", "not an identifier"),
+    (ADD, "role: out}", "role: inout}\ntorch: {op: my::add, «backward: add_bwd}", "CG139", "is read and written"),
+    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «ctx: f32}\ntorch: {op: my::add}", "CG113", "ctx"),
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, «dtype: f32}", "CG010", "written twice"),
@@ -291,6 +299,7 @@ def test_an_mma_is_not_advised_to_have_threads_along_k() -> None:
 
 def test_every_code_has_a_case() -> None:
     elsewhere = {"CG001", "CG002", "CG003", "CG007", "CG008", "CG009", "CG016", "CG137"}  # test_document, tests/cases
+    elsewhere |= {"CG140", "CG141"}  # test_torch_ops
     language = {code for code in CODES if code < "CG220"}  # planning and lint have their own tests
     assert language - {case[3] for case in CASES} == elsewhere
 

@@ -2,18 +2,20 @@
 
 `run` takes the place of a module's compiled function only. After `install`, the module's public function itself can be
 called with tensors on the CPU: all that its Python does is done, up to the compiled function, whose host code runs too.
-For that the tensors say that they are on a CUDA device. What a module offers is written in `cutegen.contract`.
+For that the tensors say that they are on a CUDA device. If torch knows the kernel by an op, that takes tensors on the
+CPU then: models that call it run and train there, a kernel after the other. What a module offers is written in
+`cutegen.contract`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from cutegen.contract import compiled_arguments, parameters, replace_compiled, replace_memory
+from cutegen.contract import compiled_arguments, does_on_cpu, op, parameters, replace_compiled, replace_memory
 from cutegen.emulator.host.builds import builds
-from cutegen.emulator.host.device_tensors import on_device, well_aligned
+from cutegen.emulator.host.device_tensors import made_on_device, on_device, well_aligned
 from cutegen.emulator.host.emulated import Emulated
 from cutegen.emulator.host.launching import Report
 from cutegen.emulator.memory.bound_tensors import Role
@@ -62,4 +64,26 @@ def install(
     emulated = Emulated(builds(module, targets, lines), list(parameters(module, kernel).parameters), roles)
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
+    if op(module) is not None:
+        on_cpu(module)
     return emulated
+
+
+def on_cpu(module: ModuleType) -> None:
+    """Makes the op of a module that is installed take tensors on the CPU."""
+    does_on_cpu(module, _as_on_device)
+
+
+def _as_on_device(do: Callable[..., Any], *arguments: Any) -> Any:
+    """What an op does with tensors on the CPU: what it would with such on a GPU. What it returns is new memory."""
+    import torch
+
+    with made_on_device():
+        found = do(*map(on_device, arguments))
+    if found is None:
+        return None
+    several = found if isinstance(found, tuple) else (found,)
+    copies = [
+        torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x.as_subclass(torch.Tensor)) for x in several
+    ]
+    return tuple(copies) if isinstance(found, tuple) else copies[0]

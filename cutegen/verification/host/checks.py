@@ -9,7 +9,7 @@ from types import ModuleType
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import Executor
-from cutegen.verification.host import far_blocks, long_sums, memory, promises, sizes, wrong_tensors
+from cutegen.verification.host import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
 from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.report import HostCheck
 from cutegen.verification.scalars import scalar_values
@@ -51,3 +51,4 @@ def _checks(host: Host) -> Iterator[Check]:
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
     yield from memory.checks(host)
     yield from promises.checks(host)
+    yield from ops.checks(host)
