@@ -14,7 +14,7 @@ from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, orde
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, TorchOp
 from cutegen.language.reader import read_specs
-from cutegen.language.torch_ops import gradient_of
+from cutegen.language.torch_ops import gradients_of
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.plan import Plan
@@ -70,15 +70,15 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
     found = _said_of_some(planned)
     gradients = []
     for spec in specs:
-        gradient, problems = gradient_of(spec, (*specs, *beside))
-        gradients.append(gradient)
+        kernels, problems = gradients_of(spec, (*specs, *beside))
+        gradients.append(kernels)
         found += problems
     if has_errors(found):
         raise SpecError(found)
     modules = []
-    for (resolved, report), gradient in zip(planned, gradients, strict=True):
+    for (resolved, report), kernels in zip(planned, gradients, strict=True):
         plan = make_plan(resolved)
-        module, regions = render(plan, path, gradient)
+        module, regions = render(plan, path, kernels)
         modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
     return Generated(tuple(modules), tuple(ordered(found)))
 

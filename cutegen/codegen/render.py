@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +23,14 @@ from cutegen.planning.plan import Plan
 HEADER_LINES = 3
 
 
-def render(plan: Plan, spec_path: str, gradient: Gradient | None = None) -> tuple[str, tuple[Region, ...]]:
+def render(plan: Plan, spec_path: str, gradients: Sequence[Gradient] = ()) -> tuple[str, tuple[Region, ...]]:
     """The standalone module of one kernel, and which of its lines come from which key of the spec.
 
-    `spec_path` is where its spec is, as the header names it, and `gradient` that of its op.
+    `spec_path` is where its spec is, as the header names it, and `gradients` the kernels that compute that of its op.
     """
     spec = plan.spec
     parts = spec.family.kernel_parts(plan)
-    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, gradient)
+    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, gradients)
     taken = sorted(set(context) & set(parts.context))
     if taken:
         raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")

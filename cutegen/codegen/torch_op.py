@@ -8,12 +8,12 @@ from typing import Any
 from cutegen.codegen.formatting import Item, call
 from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.language.torch_ops import Gradient
+from cutegen.language.torch_ops import Gradient, contiguous
 
 SCHEMA_TYPES = {"float": "float", "int": "SymInt"}
 
 
-def op_context(spec: KernelSpec, gradient: Gradient | None) -> dict[str, Any]:
+def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any]:
     """All that the part of a module about its op prints; without an op, that there is none."""
     if spec.torch.op is None:
         return {"op": None, "gradient": None}
@@ -39,7 +39,7 @@ def op_context(spec: KernelSpec, gradient: Gradient | None) -> dict[str, Any]:
             for t in taken
         ]
         + [s.argument for s in spec.scalars],
-        "gradient": None if gradient is None else _gradient(spec, gradient, taken, made),
+        "gradient": _gradient(spec, gradients, taken, made) if gradients else None,
     }
 
 
@@ -79,35 +79,54 @@ def _fake(spec: KernelSpec, tensor: Tensor, taken: Sequence[Tensor]) -> list[str
     ]
 
 
-def _gradient(spec: KernelSpec, gradient: Gradient, taken: Sequence[Tensor], made: Sequence[Tensor]) -> dict[str, Any]:
-    """What is printed of the gradient: what is saved for it, and how the op of the other kernel is called."""
-    by, saved = gradient.by, list(gradient.saved)
-    of_input = {t.name: name.lower() for name, t in gradient.made.items()}
-    of_output = {t.name: name for name, t in gradient.given.items()}
-    numbers = [s.argument for s in by.scalars]
-    arguments = [_laid_out(t, gradient) for t in by.tensors if t.reads] + [f"ctx.{name}" for name in numbers]
-    results = [of_output[t.name].lower() if t.name in of_output else f"_{t.argument}" for t in made]
-    computed = [t.argument for t in by.outputs]
-    namespace, _, name = str(by.torch.op).partition("::")
+def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
+    """What is printed of the gradient: what is saved for it, and how the ops of other kernels are called."""
+    saved = list(dict.fromkeys(t for one in gradients for t in one.saved))
+    numbers = list(dict.fromkeys(s.argument for one in gradients for s in one.by.scalars))
+    given = {t.name: name.lower() for one in gradients for name, t in one.given.items()}
+    returned: dict[str, str] = {}
+    for one in gradients:
+        for name, tensor in one.made.items():
+            returned[tensor.name] = _in_order(name.lower(), one.by.tensor(name).shape, tensor.shape)
     return {
-        "kernel": by.kernel,
-        "namespace": namespace,
-        "name": name,
+        "kernels": [one.by.kernel for one in gradients],
+        "ops": [(one.by.kernel, *str(one.by.torch.op).split("::")) for one in gradients],
         "saved": [t.argument for t in saved],
         "numbers": numbers,
-        "constant": [t.argument for t in made if t.name not in of_output],
-        "results": results,
-        "call": call(f"{', '.join(computed)} = torch.ops.{namespace}.{name}(", arguments, ")", 4),
-        "returned": ", ".join([*(of_input.get(t.name, "None") for t in taken), *["None"] * len(spec.scalars)]),
-        "looks_at_outputs": any(t in saved or t.name not in of_output for t in made),
+        "constant": [t.argument for t in made if t.name not in given],
+        "results": [given.get(t.name, f"_{t.argument}") for t in made],
+        "calls": [_call(one) for one in gradients],
+        "returned": ", ".join([*(returned.get(t.name, "None") for t in taken), *["None"] * len(spec.scalars)]),
+        "looks_at_outputs": any(t in saved or t.name not in given for t in made),
     }
 
 
-def _laid_out(tensor: Tensor, gradient: Gradient) -> str:
-    """An argument of the gradient's op: what autograd gives may have any strides, and is copied where it must be."""
-    if tensor.name not in gradient.given:
-        return tensor.argument
-    place = tensor.shape.index(tensor.major) if tensor.major is not None else len(tensor.shape) - 1
-    if place == len(tensor.shape) - 1:
-        return f"{tensor.argument}.contiguous()"
-    return f"{tensor.argument}.movedim({place}, -1).contiguous().movedim(-1, {place})"
+def _call(gradient: Gradient) -> str:
+    """The call of the op of one kernel of a gradient."""
+    by, own = gradient.by, {t.name: t for t in gradient.saved}
+    arguments = []
+    for tensor in (t for t in by.tensors if t.reads):
+        if tensor.name in own:
+            arguments.append(_in_order(tensor.argument, own[tensor.name].shape, tensor.shape))
+        else:
+            arguments.append(_laid_out(tensor, gradient.given[tensor.name].shape))
+    arguments += [f"ctx.{s.argument}" for s in by.scalars]
+    results = ", ".join(t.argument for t in by.outputs)
+    return call(f"{results} = torch.ops.{str(by.torch.op).replace('::', '.')}(", arguments, ")", 4)
+
+
+def _laid_out(tensor: Tensor, shape: Sequence[str]) -> str:
+    """A gradient of this shape as a kernel reads it: autograd gives any strides, and it is copied where it must be."""
+    place, last = list(shape).index(contiguous(tensor)), len(shape) - 1
+    text = f"{tensor.argument}.contiguous()"
+    if place != last:
+        text = f"{tensor.argument}.movedim({place}, -1).contiguous().movedim(-1, {place})"
+    return _in_order(text, shape, tensor.shape)
+
+
+def _in_order(text: str, shape: Sequence[str], wanted: Sequence[str]) -> str:
+    """A tensor with the modes of a shape, in the order of another one."""
+    if tuple(shape) == tuple(wanted):
+        return text
+    order = [list(shape).index(mode) for mode in wanted]
+    return f"{text}.mT" if order == [1, 0] else f"{text}.permute({', '.join(map(str, order))})"

@@ -325,6 +325,25 @@ class Named(Kind):
 
 
 @dataclass(frozen=True)
+class OneOrMore(Kind):
+    """A text, or a list of texts: a tuple of texts in the model, empty where nothing is written."""
+
+    most: int
+    longest: int
+
+    def schema(self, says: str) -> dict[str, Any]:
+        one = {"type": "string", "minLength": 1, "maxLength": self.longest}
+        several = {"minItems": 1, "maxItems": self.most, "uniqueItems": True, "items": one}
+        return {"description": says, "type": ["string", "array"], **{k: one[k] for k in one if k != "type"}, **several}
+
+    def read(self, value: str | Sequence[str], ctx: Context, path: Path) -> tuple[str, ...]:
+        return (value,) if isinstance(value, str) else tuple(value)
+
+    def write(self, value: Sequence[str]) -> str | list[str]:
+        return value[0] if len(value) == 1 else list(value)
+
+
+@dataclass(frozen=True)
 class Items(Kind):
     """A list of values of one kind; `each_says` what one of them means."""
 

@@ -126,7 +126,7 @@ class _Filler:
             return [self.value(item, (*path, i)) for i, item in enumerate(node.items)]
         if not isinstance(node.value, str):
             return node.value
-        value, text = self.fill(node, lower=path in NAMES)
+        value, text = self.fill(node, lower=path[:2] in NAMES)
         self.texts[path] = text
         return value
 

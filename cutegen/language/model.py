@@ -27,6 +27,7 @@ from cutegen.language.kinds import (
     Kind,
     Named,
     Number,
+    OneOrMore,
     Path,
     Record,
     Text,
@@ -170,10 +171,12 @@ class TorchOp:
         "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
         "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
     )
-    backward: str | None = key(
-        Text(most=MAX_KERNEL_NAME),
-        "The kernel, in the same folder, that computes the gradient: it has an op, too, reads tensors of this kernel "
-        "and the gradients of its outputs, called `dY` of `Y`, and writes those of inputs, `dX` of `X`.",
+    backward: tuple[str, ...] = key(
+        OneOrMore(most=16, longest=MAX_KERNEL_NAME),
+        "The kernel, in the same folder, that computes the gradient, or a list of kernels of which each computes that "
+        "of some inputs. They have ops, too, read tensors of this kernel and the gradients of its outputs, called `dY` "
+        "of `Y`, and write those of inputs, `dX` of `X`.",
+        default=(),
     )
 
 

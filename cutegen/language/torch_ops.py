@@ -38,15 +38,17 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
                 if name.lower() in VARIABLES:
                     message = f"`{name}` has the name of what the module of an op calls so itself"
                     ctx.say("CG113", message, kind, name, key=True, help=f"write `{name}_`, or another name")
-    elif found.backward is not None:
+    elif found.backward:
         message = "`backward` is the gradient of an op, and there is no `op`"
         ctx.say("CG139", message, "torch", "backward", key=True, help=f"write `op: mylib::{ctx.data['kernel']}` too")
-    if found.backward is None:
+    if not found.backward:
         return found
-    problem = name_problem(found.backward, MAX_KERNEL_NAME)
-    if problem:
-        message = f"`{shown(found.backward)}`, which is to name a kernel, {problem}"
-        ctx.say("CG139", message, "torch", "backward", help="name the kernel of the gradient, as its spec does")
+    for number, name in enumerate(found.backward):
+        problem = name_problem(name, MAX_KERNEL_NAME)
+        if problem:
+            message = f"`{shown(name)}`, which is to name a kernel, {problem}"
+            help = "name the kernel of the gradient, as its spec does"
+            ctx.say("CG139", message, *_place(found, number), help=help)
     static = ctx.data.get("static", {})
     for tensor in tensors:
         if tensor.writes and not can_be_made(tensors, static, tensor):
@@ -54,6 +56,11 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
             message = f"`{tensor.name}` {why}: the op writes an argument, and torch computes no gradient of such an op"
             ctx.say("CG139", message, "torch", "backward", key=True, help="leave `backward` out, or make it an output")
     return found
+
+
+def _place(op: TorchOp, number: int) -> tuple[str | int, ...]:
+    """Where the name of one kernel of a gradient is."""
+    return ("torch", "backward") if len(op.backward) == 1 else ("torch", "backward", number)
 
 
 def _check_name(ctx: Context, op: str) -> None:
@@ -68,48 +75,60 @@ def _check_name(ctx: Context, op: str) -> None:
 
 @dataclass(frozen=True)
 class Gradient:
-    """How the gradient of an op is computed: by the op of another kernel, whose spec is `by`."""
+    """One kernel of the gradient of an op: `by` is its spec, and `of` that of the op's kernel.
+
+    It may have the modes of a tensor in another order, as a product needs that is of the transposed matrix.
+    """
 
     of: KernelSpec
     by: KernelSpec
 
     @property
     def saved(self) -> tuple[Tensor, ...]:
-        """The tensors of the kernel that its gradient reads, in the order of these there."""
+        """The tensors of the op's kernel that this one reads, in the order of these here."""
         own = {t.name: t for t in self.of.tensors}
         return tuple(own[t.name] for t in self.by.tensors if t.reads and t.name in own)
 
     @property
     def given(self) -> Mapping[str, Tensor]:
-        """The outputs of the kernel whose gradients are read, by the names of the gradients."""
+        """The outputs of the op's kernel whose gradients are read, by the names of the gradients."""
         own = {GRADIENT + t.name: t for t in self.of.outputs}
         return {t.name: own[t.name] for t in self.by.tensors if t.reads and t.name in own}
 
     @property
     def made(self) -> Mapping[str, Tensor]:
-        """The inputs of the kernel whose gradients are made, by the names of the gradients."""
+        """The inputs of the op's kernel whose gradients are made, by the names of the gradients."""
         own = {GRADIENT + t.name: t for t in self.of.tensors if t.reads}
         return {t.name: own[t.name] for t in self.by.outputs if t.name in own}
 
 
-def gradient_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[Gradient | None, list[Diagnostic]]:
-    """The gradient that a spec names, among the kernels beside it; None, with why, where that is not it."""
-    name = spec.torch.backward
-    if name is None:
-        return None, []
-    by = next((one for one in beside if one.kernel == name), None)
-    if by is None:
-        help = suggestion(name, [one.kernel for one in beside if one.kernel != spec.kernel], "kernels in this folder")
-        message = f"there is no kernel `{name}` in the folder of this spec"
-        return None, [spec.source.diagnostic("CG140", message, "torch", "backward", help=help)]
-    found = Gradient(spec, by)
-    problems = [
-        spec.source.diagnostic(
-            "CG141", f"`{name}` is no gradient of `{spec.kernel}`: {why}", "torch", "backward", help=help
-        )
-        for why, help in _misfits(found)
-    ]
-    return (None, problems) if problems else (found, [])
+def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[Gradient], list[Diagnostic]]:
+    """The gradient that a spec names, by kernels beside it; none, with why, where one is not there or not that."""
+    found: list[Gradient] = []
+    problems: list[Diagnostic] = []
+    by_whom: dict[str, str] = {}
+    for number, name in enumerate(spec.torch.backward):
+        place = _place(spec.torch, number)
+        by = next((one for one in beside if one.kernel == name), None)
+        if by is None:
+            help = suggestion(
+                name, [one.kernel for one in beside if one.kernel != spec.kernel], "kernels in this folder"
+            )
+            message = f"there is no kernel `{name}` in the folder of this spec"
+            problems.append(spec.source.diagnostic("CG140", message, *place, help=help))
+            continue
+        found.append(Gradient(spec, by))
+        misfits = list(_misfits(found[-1]))
+        misfits += [
+            (f"`{made}` is made by `{by_whom[made]}` already", "leave one of them out")
+            for made in found[-1].made
+            if made in by_whom
+        ]
+        by_whom |= dict.fromkeys(found[-1].made, name)
+        for why, help in misfits:
+            message = f"`{name}` is no gradient of `{spec.kernel}`: {why}"
+            problems.append(spec.source.diagnostic("CG141", message, *place, help=help))
+    return ([] if problems else found), problems
 
 
 def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
@@ -129,21 +148,27 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
             what = f"a tensor of `{of.kernel}`, or the gradient of an output, such as {_some(given)}"
         if like is None:
             yield f"`{tensor.name}`, which it {'writes' if tensor.writes else 'reads'}, is not {what}", "rename it"
-        elif like.shape != tensor.shape:
-            sizes = ", ".join(like.shape)
-            yield f"`{tensor.name}` is [{', '.join(tensor.shape)}], and `{like.name}` [{sizes}]", f"write `[{sizes}]`"
-        elif like.dtype is not tensor.dtype and not tensor.writes:
-            kinds = f"`{tensor.name}` is {tensor.dtype.value}, and `{like.name}` {like.dtype.value}"
-            yield kinds, f"write `dtype: {like.dtype.value}`"
+            continue
+        modes, kind = ", ".join(like.shape), like.dtype.value
+        if sorted(like.shape) != sorted(tensor.shape):
+            yield f"`{tensor.name}` is [{', '.join(tensor.shape)}], and `{like.name}` [{modes}]", f"write `[{modes}]`"
+        elif tensor.name in own and contiguous(tensor) != contiguous(like):
+            why = f"`{tensor.name}` is contiguous along {contiguous(tensor)}, and along {contiguous(like)} in `{of.kernel}`"
+            yield why, f"write `major: {contiguous(like)}`"
+        if like.dtype is not tensor.dtype and not tensor.writes:
+            yield f"`{tensor.name}` is {tensor.dtype.value}, and `{like.name}` {kind}", f"write `dtype: {kind}`"
     numbers = {s.name: s.dtype for s in of.scalars}
     for scalar in by.scalars:
         if numbers.get(scalar.name) is not scalar.dtype:
-            yield (
-                f"it takes a scalar `{scalar.name}`, of {scalar.dtype.value}, that `{of.kernel}` has not",
-                "leave it out",
-            )
+            kind = f"a scalar `{scalar.name}`, of {scalar.dtype.value}"
+            yield f"it takes {kind}, that `{of.kernel}` has not", "leave it out"
     if not gradient.made:
         yield "it makes the gradient of no input", f"call its output {_some(wanted)}"
+
+
+def contiguous(tensor: Tensor) -> str:
+    """The mode in which a tensor is contiguous, the last one where none is written."""
+    return tensor.major or tensor.shape[-1]
 
 
 def _some(names: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
-from cutegen.language.torch_ops import gradient_of
+from cutegen.language.torch_ops import gradients_of
 
 SCALE = """\
 cutegen: 1
@@ -37,12 +37,12 @@ torch: {op: "my::scale_bwd"}
 
 def test_what_a_gradient_is_called_with() -> None:
     of, by = read_specs(f"{SCALE}---\n{GRADIENT}")
-    found, problems = gradient_of(of, [of, by])
-    assert found is not None and problems == []
+    (found,), problems = gradients_of(of, [of, by])
+    assert problems == []
     assert [t.name for t in found.saved] == ["W"]
     assert {name: t.name for name, t in found.given.items()} == {"dY": "Y"}
     assert {name: t.name for name, t in found.made.items()} == {"dX": "X"}
-    assert gradient_of(by, [of, by]) == (None, [])
+    assert gradients_of(by, [of, by]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,66 @@ def test_a_matrix_gives_each_kernel_an_op_and_a_gradient_of_its_own() -> None:
     assert [module.spec.torch.op for module in forward] == ["my::scale_bf16", "my::scale_f16"]
     for module, kind in zip(forward, ("bf16", "f16"), strict=True):
         assert f'OP = "my::scale_{kind}"' in module.text and f"torch.ops.my.scale_{kind}_bwd(" in module.text
+
+
+LINEAR = """\
+cutegen: 1
+kernel: linear
+op: gemm
+tensors:
+  X: {shape: [M, K], dtype: bf16}
+  W: {shape: [N, K], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = X @ W.T
+schedule: {mma: {atom: mma_sync}}
+torch: {op: "my::linear", backward: [linear_dx, linear_dw]}
+---
+cutegen: 1
+kernel: linear_dx
+op: gemm
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  W: {shape: [K, N], dtype: bf16, major: K}
+  dX: {shape: [M, K], dtype: bf16, role: out}
+compute: dX = dY @ W.T
+schedule: {mma: {atom: mma_sync}}
+torch: {op: "my::linear_dx"}
+---
+cutegen: 1
+kernel: linear_dw
+op: gemm
+tensors:
+  dY: {shape: [N, M], dtype: bf16, major: N}
+  X: {shape: [K, M], dtype: bf16, major: K}
+  dW: {shape: [N, K], dtype: f32, role: out}
+compute: dW = dY @ X.T
+schedule: {mma: {atom: mma_sync}}
+torch: {op: "my::linear_dw"}
+"""
+
+
+def test_several_kernels_make_a_gradient_and_see_matrices_transposed() -> None:
+    text = generate(LINEAR, "x.yaml").modules[0].text
+    assert "dx = torch.ops.my.linear_dx(dy.contiguous(), w.mT)" in text
+    assert "dw = torch.ops.my.linear_dw(dy.contiguous().mT, x.mT)" in text
+    assert "x, w = ctx.saved_tensors" in text.replace("w, x =", "x, w =") and "return dx, dw" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "W: {shape: [K, N], dtype: bf16, major: K}",
+            "W: {shape: [K, N], dtype: bf16}",
+            "contiguous along N, and along K",
+        ),
+        ("dW", "dX", "`dX` is made by `linear_dx` already"),
+        ("[linear_dx, linear_dw]", "[linear_dx, linear_dv]", "no kernel `linear_dv`"),
+    ],
+)
+def test_what_is_wrong_with_one_of_several_is_said_of_it(old: str, new: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        generate(LINEAR.replace(old, new), "x.yaml")
+    found = caught.value.diagnostics
+    assert any(words in d.message for d in found), found
+    assert all(d.span.line == 10 and d.span.column > 40 for d in found)
