@@ -153,8 +153,9 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
         if sorted(like.shape) != sorted(tensor.shape):
             yield f"`{tensor.name}` is [{', '.join(tensor.shape)}], and `{like.name}` [{modes}]", f"write `[{modes}]`"
         elif tensor.name in own and contiguous(tensor) != contiguous(like):
-            why = f"`{tensor.name}` is contiguous along {contiguous(tensor)}, and along {contiguous(like)} in `{of.kernel}`"
-            yield why, f"write `major: {contiguous(like)}`"
+            along = contiguous(like)
+            why = f"`{tensor.name}` is contiguous along {contiguous(tensor)}, and along {along} in `{of.kernel}`"
+            yield why, f"write `major: {along}`"
         if like.dtype is not tensor.dtype and not tensor.writes:
             yield f"`{tensor.name}` is {tensor.dtype.value}, and `{like.name}` {kind}", f"write `dtype: {kind}`"
     numbers = {s.name: s.dtype for s in of.scalars}
