@@ -111,9 +111,8 @@ def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[G
         place = _place(spec.torch, number)
         by = next((one for one in beside if one.kernel == name), None)
         if by is None:
-            help = suggestion(
-                name, [one.kernel for one in beside if one.kernel != spec.kernel], "kernels in this folder"
-            )
+            known = [one.kernel for one in beside if one.kernel != spec.kernel]
+            help = suggestion(name, known, "kernels in this folder")
             message = f"there is no kernel `{name}` in the folder of this spec"
             problems.append(spec.source.diagnostic("CG140", message, *place, help=help))
             continue
