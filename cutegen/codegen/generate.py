@@ -12,11 +12,12 @@ from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
 from cutegen.language.kinds import Path
-from cutegen.language.model import KernelSpec, TorchOp
+from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
-from cutegen.language.torch_ops import gradients_of
+from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
+from cutegen.planning.gradients import gradients_of
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 

@@ -16,8 +16,8 @@ from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
-from cutegen.language.torch_ops import Gradient
 from cutegen.language.writer import write_spec
+from cutegen.planning.gradients import Gradient
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3

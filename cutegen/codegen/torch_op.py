@@ -8,7 +8,7 @@ from typing import Any
 from cutegen.codegen.formatting import Item, call
 from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.language.torch_ops import Gradient, contiguous
+from cutegen.planning.gradients import Gradient, contiguous
 
 SCHEMA_TYPES = {"float": "float", "int": "SymInt"}
 

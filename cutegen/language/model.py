@@ -27,13 +27,12 @@ from cutegen.language.kinds import (
     Kind,
     Named,
     Number,
-    OneOrMore,
     Path,
     Record,
     Text,
     key,
 )
-from cutegen.language.names import MAX_KERNEL_NAME
+from cutegen.language.torch_key import TorchOp
 
 if TYPE_CHECKING:
     from cutegen.family import Family
@@ -44,7 +43,6 @@ Role = Literal["in", "out", "inout"]
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
 MAX_STATEMENTS = 64  # of compute
 SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i64, Dtype.i32)
-MAX_OP_NAME = 2 * MAX_KERNEL_NAME + len("::")
 MODE_SIZE = "Size of this mode."
 
 
@@ -159,24 +157,6 @@ class Bench:
 
     shapes: tuple[Mapping[str, int], ...] = key(
         _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
-    )
-
-
-@dataclass(frozen=True)
-class TorchOp:
-    """The op that a module makes of its kernel for torch, if `op` says so."""
-
-    op: str | None = key(
-        Text(most=MAX_OP_NAME),
-        "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
-        "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
-    )
-    backward: tuple[str, ...] = key(
-        OneOrMore(most=16, longest=MAX_KERNEL_NAME),
-        "The kernel, in the same folder, that computes the gradient, or a list of kernels of which each computes that "
-        "of some inputs. They have ops, too, read tensors of this kernel and the gradients of its outputs, called `dY` "
-        "of `Y`, and write those of inputs, `dX` of `X`.",
-        default=(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The op that torch knows a kernel by: its name, its arguments, and the kernel that computes its gradient.
+"""The op that torch knows a kernel by: its name, what it can have as arguments, and whether it can have a gradient.
 
 An op takes the tensors that are read, or that only a caller can make, then the scalars, in the spec's order. It returns
 the other outputs. What it takes and writes is an argument that it mutates, of which torch computes no gradient.
@@ -6,16 +6,14 @@ the other outputs. What it takes and writes is an argument that it mutates, of w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from cutegen.language.context import Context
-from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import Record
-from cutegen.language.model import KernelSpec, Scalar, Tensor, TorchOp
-from cutegen.language.names import MAX_KERNEL_NAME, name_problem, shown, suggestion
+from cutegen.language.model import Scalar, Tensor
+from cutegen.language.names import MAX_KERNEL_NAME, name_problem, shown
+from cutegen.language.torch_key import TorchOp
 
-GRADIENT = "d"  # before a tensor's name: the gradient of the sum of all outputs, each times its own gradient
 TAKEN = ("aten", "prim", "prims", "torch", "c10d", "inductor", "quantized", "torchvision", "torchaudio")
 
 VARIABLES = ("ctx", "inputs", "keys", "output")
@@ -48,7 +46,7 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
         if problem:
             message = f"`{shown(name)}`, which is to name a kernel, {problem}"
             help = "name the kernel of the gradient, as its spec does"
-            ctx.say("CG139", message, *_place(found, number), help=help)
+            ctx.say("CG139", message, *place_of(found, number), help=help)
     static = ctx.data.get("static", {})
     for tensor in tensors:
         if tensor.writes and not can_be_made(tensors, static, tensor):
@@ -58,7 +56,7 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
     return found
 
 
-def _place(op: TorchOp, number: int) -> tuple[str | int, ...]:
+def place_of(op: TorchOp, number: int) -> tuple[str | int, ...]:
     """Where the name of one kernel of a gradient is."""
     return ("torch", "backward") if len(op.backward) == 1 else ("torch", "backward", number)
 
@@ -71,105 +69,3 @@ def _check_name(ctx: Context, op: str) -> None:
     elif namespace in TAKEN:
         message = f"the namespace `{namespace}` has the ops of torch"
         ctx.say("CG138", message, "torch", "op", help=f"write `mylib::{name}`, with a namespace of your own")
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """One kernel of the gradient of an op: `by` is its spec, and `of` that of the op's kernel.
-
-    It may have the modes of a tensor in another order, as a product needs that is of the transposed matrix.
-    """
-
-    of: KernelSpec
-    by: KernelSpec
-
-    @property
-    def saved(self) -> tuple[Tensor, ...]:
-        """The tensors of the op's kernel that this one reads, in the order of these here."""
-        own = {t.name: t for t in self.of.tensors}
-        return tuple(own[t.name] for t in self.by.tensors if t.reads and t.name in own)
-
-    @property
-    def given(self) -> Mapping[str, Tensor]:
-        """The outputs of the op's kernel whose gradients are read, by the names of the gradients."""
-        own = {GRADIENT + t.name: t for t in self.of.outputs}
-        return {t.name: own[t.name] for t in self.by.tensors if t.reads and t.name in own}
-
-    @property
-    def made(self) -> Mapping[str, Tensor]:
-        """The inputs of the op's kernel whose gradients are made, by the names of the gradients."""
-        own = {GRADIENT + t.name: t for t in self.of.tensors if t.reads}
-        return {t.name: own[t.name] for t in self.by.outputs if t.name in own}
-
-
-def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[Gradient], list[Diagnostic]]:
-    """The gradient that a spec names, by kernels beside it; none, with why, where one is not there or not that."""
-    found: list[Gradient] = []
-    problems: list[Diagnostic] = []
-    by_whom: dict[str, str] = {}
-    for number, name in enumerate(spec.torch.backward):
-        place = _place(spec.torch, number)
-        by = next((one for one in beside if one.kernel == name), None)
-        if by is None:
-            known = [one.kernel for one in beside if one.kernel != spec.kernel]
-            help = suggestion(name, known, "kernels in this folder")
-            message = f"there is no kernel `{name}` in the folder of this spec"
-            problems.append(spec.source.diagnostic("CG140", message, *place, help=help))
-            continue
-        found.append(Gradient(spec, by))
-        misfits = list(_misfits(found[-1]))
-        misfits += [
-            (f"`{made}` is made by `{by_whom[made]}` already", "leave one of them out")
-            for made in found[-1].made
-            if made in by_whom
-        ]
-        by_whom |= dict.fromkeys(found[-1].made, name)
-        for why, help in misfits:
-            message = f"`{name}` is no gradient of `{spec.kernel}`: {why}"
-            problems.append(spec.source.diagnostic("CG141", message, *place, help=help))
-    return ([] if problems else found), problems
-
-
-def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
-    """Why a kernel is no gradient of another one, each with what would do."""
-    of, by = gradient.of, gradient.by
-    if by.torch.op is None:
-        yield "it has no op", f"write `torch: {{op: ...}}` in the spec of `{by.kernel}`"
-    own, given = {t.name: t for t in of.tensors}, {GRADIENT + t.name: t for t in of.outputs}
-    wanted = {GRADIENT + t.name: t for t in of.tensors if t.reads and t.dtype.is_float}
-    for tensor in by.tensors:
-        if tensor.writes:
-            like, what = wanted.get(tensor.name), f"the gradient of an input, such as {_some(wanted)}"
-            if tensor.reads or not can_be_made(by.tensors, by.static, tensor):
-                yield f"it does not make `{tensor.name}` by itself", "give it `role: out`, and sizes that inputs have"
-        else:
-            like = own.get(tensor.name, given.get(tensor.name))
-            what = f"a tensor of `{of.kernel}`, or the gradient of an output, such as {_some(given)}"
-        if like is None:
-            yield f"`{tensor.name}`, which it {'writes' if tensor.writes else 'reads'}, is not {what}", "rename it"
-            continue
-        modes, kind = ", ".join(like.shape), like.dtype.value
-        if sorted(like.shape) != sorted(tensor.shape):
-            yield f"`{tensor.name}` is [{', '.join(tensor.shape)}], and `{like.name}` [{modes}]", f"write `[{modes}]`"
-        elif tensor.name in own and contiguous(tensor) != contiguous(like):
-            along = contiguous(like)
-            why = f"`{tensor.name}` is contiguous along {contiguous(tensor)}, and along {along} in `{of.kernel}`"
-            yield why, f"write `major: {along}`"
-        if like.dtype is not tensor.dtype and not tensor.writes:
-            yield f"`{tensor.name}` is {tensor.dtype.value}, and `{like.name}` {kind}", f"write `dtype: {kind}`"
-    numbers = {s.name: s.dtype for s in of.scalars}
-    for scalar in by.scalars:
-        if numbers.get(scalar.name) is not scalar.dtype:
-            kind = f"a scalar `{scalar.name}`, of {scalar.dtype.value}"
-            yield f"it takes {kind}, that `{of.kernel}` has not", "leave it out"
-    if not gradient.made:
-        yield "it makes the gradient of no input", f"call its output {_some(wanted)}"
-
-
-def contiguous(tensor: Tensor) -> str:
-    """The mode in which a tensor is contiguous, the last one where none is written."""
-    return tensor.major or tensor.shape[-1]
-
-
-def _some(names: Mapping[str, object]) -> str:
-    return " or ".join(f"`{name}`" for name in list(names)[:2]) or "none"

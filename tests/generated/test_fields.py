@@ -46,6 +46,7 @@ ELEMENTWISE: Spec = {
     "divisible": {"N": 4},
     "verify": {"shapes": [{"M": 64, "N": 128}], "tolerance": {"rtol": 1e-5, "atol": 1e-5}},
     "bench": {"shapes": [{"M": 64, "N": 128}]},
+    "torch": {"op": "mylib::own"},
     "expect": {"spills": 0, "registers": "<= 64", "bank_clashes": 0, "sass": {"LDG.E.128": 4}},
 }
 INNER: Spec = ELEMENTWISE | {
@@ -206,6 +207,9 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "bench": [(ELEMENTWISE, "bench", {}, MEASURED)],
     "bench.shapes": [(ELEMENTWISE, "bench.shapes", [{"M": 65, "N": 132}], MEASURED)],
     "verify.tolerance.atol": [(ELEMENTWISE, "verify.tolerance.atol", 1e-3, VERDICT)],
+    "torch": [(ELEMENTWISE, "torch", {"op": "mylib::other"}, TEXT)],
+    "torch.op": [(ELEMENTWISE, "torch.op", "mylib::other", TEXT)],
+    "torch.backward": [(ELEMENTWISE, "torch.backward", "missing", REFUSED)],
     "expect": [(ELEMENTWISE, "expect", {}, EXPECTATION)],
     "expect.spills": [(ELEMENTWISE, "expect.spills", "> 8", EXPECTATION)],
     "expect.registers": [(ELEMENTWISE, "expect.registers", 33, EXPECTATION)],

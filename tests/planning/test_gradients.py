@@ -7,7 +7,7 @@ import pytest
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
-from cutegen.language.torch_ops import gradients_of
+from cutegen.planning.gradients import gradients_of
 
 SCALE = """\
 cutegen: 1

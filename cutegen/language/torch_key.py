@@ -1,0 +1,28 @@
+"""The key `torch` of a spec: the op that torch knows its kernel by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.language.kinds import OneOrMore, Text, key
+from cutegen.language.names import MAX_KERNEL_NAME
+
+MAX_OP_NAME = 2 * MAX_KERNEL_NAME + len("::")
+
+
+@dataclass(frozen=True)
+class TorchOp:
+    """The op that a module makes of its kernel for torch, if `op` says so."""
+
+    op: str | None = key(
+        Text(most=MAX_OP_NAME),
+        "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
+        "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
+    )
+    backward: tuple[str, ...] = key(
+        OneOrMore(most=16, longest=MAX_KERNEL_NAME),
+        "The kernel, in the same folder, that computes the gradient, or a list of kernels of which each computes that "
+        "of some inputs. They have ops, too, read tensors of this kernel and the gradients of its outputs, called `dY` "
+        "of `Y`, and write those of inputs, `dX` of `X`.",
+        default=(),
+    )
