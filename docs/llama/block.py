@@ -121,7 +121,7 @@ def train(model: nn.Module, steps: int, tokens: int, words: int, size: int, devi
     generator = torch.Generator().manual_seed(seed)
     text = torch.randint(words, (tokens + 1,), generator=generator).to(device)
     cos, sin = tables(tokens, size, device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
