@@ -17,6 +17,7 @@ import click
 from cutegen import __version__
 from cutegen.cli.bench import bench
 from cutegen.cli.build import build
+from cutegen.cli.completion import completion
 from cutegen.cli.explain import explain
 from cutegen.cli.grad import grad
 from cutegen.cli.guard import Verbs
@@ -54,7 +55,8 @@ def cli() -> None:
     """
 
 
-for verb in (init, build, lint, explain, grad, inspect, layout, show, verify, tune, bench, receipts, schema):
+VERBS = (init, build, lint, explain, grad, inspect, layout, show, verify, tune, bench, receipts, schema, completion)
+for verb in VERBS:
     cli.add_command(verb)
 
 __all__ = ["cli", "main"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from cutegen.exits import BROKEN, FINDINGS, OK
 if TYPE_CHECKING:
     from cutegen.lint.choice import Choice
 
-FORMATS = ["text", "json", "github"]
+FORMATS = ["text", "json", "github", "sarif"]
 
 
 @click.command()
@@ -29,7 +30,7 @@ FORMATS = ["text", "json", "github"]
 @click.option("--rules", is_flag=True, help="List every code; needs no SPEC.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
-    help="How results are printed on stdout; github: as annotations of a workflow.",
+    help="How results are printed on stdout; github: as annotations of a workflow; sarif: version 2.1.0.",
 )  # fmt: skip
 def lint(
     specs: tuple[Path, ...],
@@ -56,7 +57,7 @@ def lint(
     """
     if explain is not None or rules:
         given = {"SPEC": specs, "--select": select, "--ignore": ignore, "--strict": strict}
-        given |= {"--rules": rules and explain is not None, "--format github": form == "github"}
+        given |= {"--rules": rules and explain is not None, f"--format {form}": form in ("github", "sarif")}
         if useless := " and ".join(name for name, there in given.items() if there):
             raise click.UsageError(f"{useless} cannot go with --{'rules' if explain is None else 'explain'}")
         _print_rules(form) if explain is None else _print_page(explain, form)
@@ -72,6 +73,7 @@ def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> N
     from cutegen.console import count, print_diagnostics
     from cutegen.language.diagnostics import as_json, ordered
     from cutegen.lint.github import workflow_command
+    from cutegen.lint.sarif import sarif
     from cutegen.project.sources import gather, notes_on
 
     gathered = gather(select_specs(specs, None), performance=True)
@@ -89,6 +91,8 @@ def _lint(specs: tuple[Path, ...], choice: Choice, strict: bool, form: str) -> N
     elif form == "github":
         for diagnostic in shown:
             click.echo(workflow_command(diagnostic))
+    elif form == "sarif":
+        click.echo(json.dumps(sarif(shown), indent=2))
     else:
         print_diagnostics(shown, gathered.texts, to_stdout=True)
         if not shown:

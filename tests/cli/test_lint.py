@@ -123,7 +123,7 @@ def test_rules_lists_every_code() -> None:
         (["--explain", "CG203", "--rules"], "--rules cannot go with --explain"),
         (["--rules", "--ignore", "CG2"], "--ignore cannot go with --rules"),
         (["--rules", "--format", "github"], "--format github cannot go with --rules"),
-        (["specs", "--format", "sarif"], "sarif"),
+        (["specs", "--format", "xml"], "xml"),
         (["specs", "--explain"], "--explain"),
         (["specs", "--ignore", "CG121"], "CG121 cannot be ignored"),
         (["specs", "--select", "CG9"], "no code begins with `CG9`"),
@@ -216,3 +216,29 @@ def test_github_prints_commands_and_nothing_else(tmp_path: Path) -> None:
     assert lines[0].startswith(f"::error {place}::32 threads along N do not divide the tiler's 240%0A240 = 7 * 32 + 16")
     assert lines[1].startswith("::warning file=specs/warns.yaml,line=10,")
     assert len(lint(specs, "--format", "github", "--select", "CG26").stdout.splitlines()) == 1
+
+
+def test_sarif_has_every_diagnostic_at_its_place_and_the_page_of_its_rule(tmp_path: Path) -> None:
+    specs = specs_of(tmp_path, warns=WARNS, fails=FAILS)
+    found, log = data_of(specs)["diagnostics"], json.loads(lint(specs, "--format", "sarif").stdout)
+    assert log["version"] == "2.1.0" and len(log["runs"]) == 1
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == sorted({d["code"] for d in found})
+    assert all(rule["help"]["markdown"] == page.read(rule["id"]).text for rule in rules)
+    assert len(run["results"]) == len(found) > 1
+    for result, d in zip(run["results"], found, strict=True):
+        place = result["locations"][0]["physicalLocation"]
+        assert (
+            (result["ruleId"], result["level"])
+            == (d["code"], d["severity"])
+            == (
+                rules[result["ruleIndex"]]["id"],
+                d["severity"],
+            )
+        )
+        assert result["message"]["text"].startswith(d["message"])
+        assert place["artifactLocation"]["uri"] == d["path"]
+        assert (place["region"]["startLine"], place["region"]["startColumn"]) == (d["line"], d["column"])
+        assert place["region"]["endColumn"] > d["column"]
+    assert lint(specs, "--format", "sarif").exit_code == lint(specs).exit_code == 1

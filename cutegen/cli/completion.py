@@ -1,0 +1,23 @@
+"""The verb `cutegen completion`."""
+
+from __future__ import annotations
+
+import click
+
+SHELLS = ["bash", "zsh", "fish"]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what makes a shell complete verbs, flags and paths of specs.
+
+    For bash, `eval "$(cutegen completion bash)"` in ~/.bashrc; for zsh the same in ~/.zshrc; for fish,
+    `cutegen completion fish > ~/.config/fish/completions/cutegen.fish`.
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None and ctx.parent is not None
+    click.echo(found(ctx.parent.command, {}, "cutegen", "_CUTEGEN_COMPLETE").source())

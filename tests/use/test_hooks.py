@@ -1,0 +1,109 @@
+"""The pre-commit hooks and the action for GitHub, run as their tools would in another repository; and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from cutegen.cli import cli
+from cutegen.project.starter import starter_text
+
+ROOT = Path(__file__).parents[2]
+GOOD, BAD = starter_text("add", "elementwise", None), "cutegen: 1\nkernel: broken\nop: elementwise\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Another project, with a spec and the module that a build without a compiler writes for it."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "add.yaml").write_text(GOOD)
+    assert run(tmp_path, [*CUTEGEN, "build", "--no-compile", "specs"]).returncode == 0
+    return tmp_path
+
+
+CUTEGEN = [sys.executable, "-m", "cutegen"]
+
+
+def run(folder: Path, command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **more})
+
+
+def hook(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
+    """A hook, called with the files that it asks for, as pre-commit does."""
+    (found,) = (one for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()) if one["id"] == name)
+    command = shlex.split(found["entry"])
+    assert command[0] == "cutegen" and found["language"] == "python"
+    files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and ".git/" not in str(p))
+    files = [file for file in files if re.search(found["files"], file)]
+    assert files
+    return run(
+        folder, [*CUTEGEN, *command[1:], *found.get("args", []), *(files if found.get("pass_filenames", True) else [])]
+    )
+
+
+def test_hooks_pass_and_find(repository: Path) -> None:
+    assert [hook(repository, name).returncode for name in ("cutegen-lint", "cutegen-check")] == [0, 0]
+    (repository / "generated" / "add.py").write_text("# by hand\n")
+    found = hook(repository, "cutegen-check")
+    assert found.returncode == 1 and "generated/add.py" in found.stdout + found.stderr
+    (repository / "specs" / "broken.yaml").write_text(BAD)
+    found = hook(repository, "cutegen-lint")
+    assert found.returncode == 2 and "specs/broken.yaml" in found.stdout
+
+
+def action(folder: Path, **inputs: str) -> list[subprocess.CompletedProcess[str]]:
+    """The steps of the action, as a runner would run them; the first that fails is the last."""
+    data: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+    given = {name: one["default"] for name, one in data["inputs"].items()} | inputs
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin" / "cutegen").write_text(f'#!/bin/sh\nexec {shlex.join(CUTEGEN)} "$@"\n')
+    (folder / "bin" / "cutegen").chmod(0o755)
+    done = []
+    for step in data["runs"]["steps"]:
+        name, _, value = step.get("if", "").partition(" ")
+        operator, wanted = value[:2], value[4:-1]
+        if name and (given[name.removeprefix("inputs.")] == wanted) != (operator == "=="):
+            continue
+        env = {key: given[re.fullmatch(r"\$\{\{ inputs\.(\w+) \}\}", text)[1]] for key, text in step["env"].items()}  # type: ignore[index]
+        path = f"{folder / 'bin'}:{os.environ['PATH']}"
+        done.append(run(folder, ["bash", "-eo", "pipefail", "-c", step["run"]], **env, PATH=path))
+        if done[-1].returncode:
+            break
+    return done
+
+
+def test_the_action_passes_and_finds(repository: Path) -> None:
+    assert [step.returncode for step in action(repository, version="none")] == [0, 0]
+    (repository / "specs" / "broken.yaml").write_text(BAD)
+    (found,) = action(repository, version="none", sarif="found.sarif", strict="true")
+    assert found.returncode == 2 and found.stdout.startswith("::error file=specs/broken.yaml,line=1,")
+    log = json.loads((repository / "found.sarif").read_text())
+    assert {one["level"] for one in log["runs"][0]["results"]} == {"error"}
+    (repository / "specs" / "broken.yaml").unlink()
+    (repository / "generated" / "add.py").write_text("# by hand\n")
+    assert [step.returncode for step in action(repository, version="none")] == [0, 1]
+    assert [step.returncode for step in action(repository, version="none", check="false")] == [0]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(shell: str) -> None:
+    found = CliRunner().invoke(cli, ["completion", shell])
+    assert found.exit_code == 0 and f"_CUTEGEN_COMPLETE={shell}_complete" in found.output
+
+
+def test_verbs_and_flags_complete() -> None:
+    for words, wanted in (("cutegen ins", "inspect"), ("cutegen lint --form", "--format")):
+        env = {"_CUTEGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        code = "import sys; sys.argv = ['cutegen']; from cutegen.cli import main; main()"
+        assert f"plain,{wanted}" in run(ROOT, [sys.executable, "-c", code], **env).stdout
