@@ -12,7 +12,7 @@ import torch
 from block import Block, load_kernels, tables, train
 
 WAYS = ("torch", "torch, compiled", "generated", "generated, compiled")
-ROUNDS = 20
+ROUNDS = 40
 
 
 def main() -> None:
