@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from compiling_kit import Compiler
 
 # Tests run side by side, a process a core: threads of torch would only wait for each other there.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How long data take to make, and a test to run, is for the machine to say, which may be busy.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # A shell that runs the tests in the background has them, and all processes that they start, ignore Ctrl-C, which some
 # tests send.
