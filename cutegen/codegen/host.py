@@ -174,13 +174,20 @@ def _results(plan: Plan) -> dict[str, Any]:
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [f"torch.empty_like({out}).copy_({x})" for out, x in zip(outputs, reference.results, strict=True)]
     return {
-        "result_type": "torch.Tensor" if len(outputs) == 1 else f"tuple[{', '.join(['torch.Tensor'] * len(outputs))}]",
+        "result_type": result_type(len(outputs)),
         "told_outputs": told,
         "returned": f"return {', '.join(outputs)}",
         "reference_lines": reference.lines(plan.spec),
         "what_results": f"{'a new tensor' if len(outputs) == 1 else 'new tensors'} like {told}",
         "returned_results": _tuple_returned(made),
     }
+
+
+def result_type(count: int) -> str:
+    """The annotation of a function that returns so many tensors: one, a tuple of several, or None."""
+    if count == 0:
+        return "None"
+    return "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
 
 
 def _tuple_returned(items: list[str]) -> str:

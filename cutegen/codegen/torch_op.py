@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutegen.codegen.formatting import Item, call
-from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes
+from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes, result_type
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.gradients import Gradient, contiguous
 
+TOLD = "for torch to know without a GPU: sizes, types and strides"
 SCHEMA_TYPES = {"float": "float", "int": "SymInt"}
 
 
@@ -29,11 +30,12 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
         "op_schema": _schema(spec, taken, made),
         "op_parameters": parameters,
         "op_names": names,
-        "op_result": _result_type(len(made)),
+        "op_result": result_type(len(made)),
         "op_call": call(f"{_target(spec, made)}{spec.kernel}(", given, ")", 4),
         "op_returned": ", ".join(returned),
         "op_all_made": len(made) == len(spec.outputs),
-        "op_fakes": [line for t in made for line in _fake(spec, t, taken)],
+        "op_fakes": [_fake(spec, t) for t in made],
+        "op_fake_says": f"What the op returns, {TOLD}" if made else "Nothing, as the op does: it writes what it takes",
         "op_casts": [
             f"{t.argument}.to(torch.{t.dtype.torch})" if t.dtype.is_float and not t.writes else t.argument
             for t in taken
@@ -52,12 +54,6 @@ def _schema(spec: KernelSpec, taken: Sequence[Tensor], made: Sequence[Tensor]) -
     return f"({', '.join(arguments)}) -> {results}"
 
 
-def _result_type(count: int) -> str:
-    if count == 0:
-        return "None"
-    return "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
-
-
 def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
     """What stands before the call of the public function, of whose results the op returns those that it made."""
     if not made:
@@ -67,16 +63,15 @@ def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
     return ", ".join(t.argument if t in made else "_" for t in spec.outputs) + " = "
 
 
-def _fake(spec: KernelSpec, tensor: Tensor, taken: Sequence[Tensor]) -> list[str]:
+def _fake(spec: KernelSpec, tensor: Tensor) -> str:
     """The statement that makes an output of which torch is to know sizes and strides only, as a call would."""
     like, name = next(t for t in spec.tensors if t.reads).argument, tensor.argument
     sizes = output_sizes(spec, tensor)
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     if not is_laid_out_by_torch(tensor):
-        return [call(f"{name} = _new(", [f'"{name}"', shape, f"{like}.device"], ")", 4)]
-    return [
-        call(f"{name} = torch.empty(", [shape, f"dtype=torch.{tensor.dtype.torch}", f"device={like}.device"], ")", 4)
-    ]
+        return call(f"{name} = _new(", [f'"{name}"', shape, f"{like}.device"], ")", 4)
+    items = [shape, f"dtype=torch.{tensor.dtype.torch}", f"device={like}.device"]
+    return call(f"{name} = torch.empty(", items, ")", 4)
 
 
 def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[Tensor], made: Sequence[Tensor]) -> Any:

@@ -17,6 +17,7 @@ from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import Compute, Expr, Reduce, walk
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
+from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
@@ -270,6 +271,7 @@ class _Backward:
             divisible={mode: size for mode, size in spec.divisible.items() if mode in modes},
             verify=Verify(),
             bench=Bench(),
+            torch=TorchOp(spec.torch.op and f"{spec.torch.op}{SUFFIX}"),
             expect=Expect(),
             source=Source(),
         )

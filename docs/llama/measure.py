@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Callable
 
 import torch
 from block import Block, load_kernels, tables, train
@@ -39,15 +40,13 @@ def main() -> None:
             torch.cuda.synchronize()
             times[way].append(start.elapsed_time(end))
     for way in WAYS:
-        first, spread = (
-            statistics.median(times[way]),
-            (max(times[way]) - min(times[way])) / statistics.median(times[way]),
-        )
+        median = statistics.median(times[way])
+        spread = (max(times[way]) - min(times[way])) / median
         shown = " ".join(f"{loss:.4f}" for loss in losses[way])
-        print(f"{way:20s} {first:8.3f} ms a step, spread {spread:.1%}; losses {shown}")
+        print(f"{way:20s} {median:8.3f} ms a step, spread {spread:.1%}; losses {shown}")
 
 
-def _step(model: torch.nn.Module, told: argparse.Namespace):
+def _step(model: torch.nn.Module, told: argparse.Namespace) -> Callable[[], None]:
     """A step without the optimizer, which is the same for all: forwards and backwards."""
     text = torch.randint(told.words, (told.tokens + 1,), device="cuda")
     cos, sin = tables(told.tokens, told.size, "cuda")

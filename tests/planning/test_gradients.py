@@ -160,3 +160,14 @@ def test_what_is_wrong_with_one_of_several_is_said_of_it(old: str, new: str, wor
     found = tuple(d for d in found if d.severity == "error")
     assert any(words in d.message for d in found), found
     assert all(d.span.line == 10 and d.span.column >= 38 for d in found)
+
+
+def test_what_grad_writes_is_the_gradient_of_what_names_it() -> None:
+    """The spec of a backward has an op of its own, and fits the op that it is derived from."""
+    from cutegen.differentiation.backward import backward
+
+    (of,) = read_specs(SCALE)
+    by = backward(of).spec
+    assert (by.kernel, by.torch.op, by.torch.backward) == ("scale_bwd", "my::scale_bwd", ())
+    found, problems = gradients_of(of, [by])
+    assert len(found) == 1 and problems == [], problems

@@ -117,10 +117,10 @@ def _unnamed(ptx: str) -> str:
     """PTX without the name of its target, but where the same instructions compute something else for that."""
     target = _TARGET.search(ptx)
     special = target is not None and target[1] == ADA and _CUT_ON_ADA.search(ptx) is not None
-    return _NAMES.sub("", ptx) + f"// as on {ADA}" * special
+    return _NAMES.sub("", ptx) + f"\nas on {ADA}" * special
 
 
 def _instructions(ptx: str) -> str:
     """The same without line information."""
-    bare = _LINES.sub("", _DEBUG.sub("", _NAMES.sub("", ptx))) + _unnamed(ptx).rpartition("}")[2]
+    bare = _LINES.sub("", _DEBUG.sub("", _unnamed(ptx)))
     return "\n".join(line for line in bare.splitlines() if line.strip())

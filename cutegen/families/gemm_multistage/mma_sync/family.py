@@ -13,6 +13,7 @@ from cutegen.families.gemm_multistage.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
 from cutegen.family import Family
 from cutegen.ops.gemm import GEMM
+from cutegen.planning.conversions import multiplies_f8
 from cutegen.planning.sound import MAX_THREADS
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ targets: [sm_80, sm_90a]
         """That of Ada, where it is a target: the others' sums of 8-bit floats have all bits of f32."""
         from cutegen.families.gemm_multistage.mma_sync.product import product_of
 
-        if not _factors(spec).is_f8 or ADA not in spec.targets:
+        if not multiplies_f8(spec) or ADA not in spec.targets:
             return ()
         return (SumOrder(ADA_F8, ends_whole=spec.schedule.predication.get(product_of(spec).k) != "none"),)
 
@@ -163,7 +164,7 @@ targets: [sm_80, sm_90a]
         return more_wishes(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
-        if _factors(spec).is_f8 and HOPPER not in spec.targets:
+        if multiplies_f8(spec) and HOPPER not in spec.targets:
             return TENSOR_8
         return TENSOR_32 if spec.schedule.mma.operands == "tf32" else TENSOR_16  # which Hopper makes of 8 bits here
 
@@ -181,10 +182,3 @@ targets: [sm_80, sm_90a]
         from cutegen.families.gemm_multistage.mma_sync.inference import INFERRED_FROM
 
         return INFERRED_FROM
-
-
-def _factors(spec: Spec) -> Dtype:
-    """The type of A and B."""
-    product = spec.compute.matmul
-    assert product is not None
-    return spec.tensor(product.a).dtype
