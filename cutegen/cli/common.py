@@ -46,7 +46,7 @@ def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
         raise Refusal(f"the specs cannot be found: {error}") from None
 
 
-def gather_specs(selection: Selection, form: str, **nothing: object) -> Gathered:
+def gather_specs(selection: Selection, form: str, *, gradients: bool = True, **nothing: object) -> Gathered:
     """Generates the modules of a selection. Ends the verb where a spec has an error.
 
     `nothing` is what the verb's JSON has besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
@@ -55,7 +55,7 @@ def gather_specs(selection: Selection, form: str, **nothing: object) -> Gathered
     from cutegen.language.diagnostics import as_json
     from cutegen.project.sources import gather
 
-    gathered = gather(selection)
+    gathered = gather(selection, gradients=gradients)
     if gathered.failed:
         if form == "json":
             verb = click.get_current_context().info_name

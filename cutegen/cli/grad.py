@@ -42,7 +42,8 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     if out is not None:
         check_yaml(out)
     asked = shown(spec)
-    gathered = gather_specs(select_specs((spec,), None), form, spec=asked, kernels=[], written=None)
+    selection = select_specs((spec,), None)
+    gathered = gather_specs(selection, form, gradients=False, spec=asked, kernels=[], written=None)
     found = read_specs(gathered.texts[gathered.units[0].source.shown])  # as it is written, without what is inferred
     forwards = [forward for forward in found if kernel in (None, forward.kernel)]
     if not forwards:

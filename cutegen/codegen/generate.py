@@ -46,9 +46,10 @@ class Generated:
     warnings: tuple[Diagnostic, ...]
 
 
-def generate(text: str, path: str, *, performance: bool = False, beside: Sequence[KernelSpec] = ()) -> Generated:
+def generate(text: str, path: str, *, performance: bool = False, beside: Sequence[KernelSpec] | None = ()) -> Generated:
     """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics, and
-    `beside` are the other kernels of its folder, of which one may compute the gradient of another.
+    `beside` are the other kernels of its folder, of which one may compute the gradient of another; None: gradients are
+    not looked for, as they may be what is to be written.
 
     With `performance`, advice on speed is among the warnings.
 
@@ -71,7 +72,7 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
     found = _said_of_some(planned)
     gradients = []
     for spec in specs:
-        kernels, problems = gradients_of(spec, (*specs, *beside))
+        kernels, problems = ([], []) if beside is None else gradients_of(spec, (*specs, *beside))
         gradients.append(kernels)
         found += problems
     if has_errors(found):

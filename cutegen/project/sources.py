@@ -64,10 +64,11 @@ class Gathered:
         return has_errors(self.diagnostics)
 
 
-def gather(selection: Selection, *, performance: bool = False) -> Gathered:
+def gather(selection: Selection, *, performance: bool = False, gradients: bool = True) -> Gathered:
     """Generates every module of the selection. What is wrong with a spec is in `diagnostics`, and never raised.
 
-    With `performance`, advice on speed is there as well.
+    With `performance`, advice on speed is there as well. Without `gradients`, the kernels that specs name for the
+    gradients of their ops need not be there yet.
     """
     units: list[Unit] = []
     found: list[Diagnostic] = []
@@ -77,7 +78,7 @@ def gather(selection: Selection, *, performance: bool = False) -> Gathered:
         try:
             text = read_text(source.file, source.name)
             texts[source.shown] = text
-            beside = _beside(source, folders) if "backward:" in text else []
+            beside = None if not gradients else _beside(source, folders) if "backward:" in text else []
             generated = generate(text, source.name, performance=performance, beside=beside)
         except SpecError as error:
             found += [replace(d, path=source.shown) for d in error.diagnostics]

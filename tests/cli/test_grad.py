@@ -146,3 +146,23 @@ def test_such_a_gradient_that_is_asked_for_is_refused(folder: Path) -> None:
     result = grad("turn.yaml", "--wrt", "X,COS")
     assert result.exit_code == 2 and not result.stdout
     assert "computes the gradients of `COS`: CG127" in result.stderr and "`--wrt X`" in result.stderr
+
+
+GATE = """\
+cutegen: 1
+kernel: own
+op: elementwise
+tensors:
+  G: {shape: [M, N], dtype: bf16}
+  U: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = silu(G) * U
+torch: {op: "mine::own", backward: own_bwd}
+"""
+
+
+def test_the_gradient_that_an_op_names_need_not_be_there_yet(folder: Path) -> None:
+    (folder / "own.yaml").write_text(GATE)
+    assert grad("own.yaml", "-o", "own_bwd.yaml").exit_code == 0
+    result = CliRunner().invoke(cli, ["build", "--no-compile", "own.yaml"])
+    assert result.exit_code == 0, result.output
