@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from cutegen.building.compilation import Compilation, compile_units
-from cutegen.building.verification import Verification, Where
+from cutegen.building.verification import Verification, verify_here
 from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.console import Progress
 from cutegen.exits import BROKEN, FINDINGS, OK
@@ -193,27 +193,12 @@ def _stopped(compilation: Compilation) -> str:
 
 def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Verification]:
     """Runs all units on the GPU, or on the CPU emulator where there is none; what is wrong goes to `found`."""
-    from cutegen.building.verification import emulator_missing, run_verification
-    from cutegen.verification import gpu_missing
-
     if not options.verify or not options.compile:
         flag = "--no-verify" if not options.verify else "--no-compile"
         return [Verification("not executed", flag)] * len(units)
-    no_gpu = gpu_missing()
-    on: Where = "gpu" if no_gpu is None else "cpu"
-    if no_gpu is not None:
-        no_emulator = emulator_missing()
-        if no_emulator is not None:
-            why = f"there is no GPU here ({no_gpu}), and {no_emulator}"
-            return [Verification("not executed", why)] * len(units)
-        found.notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
-    verifications, diagnostics = run_verification(units, on, options.jobs, progress)
+    verifications, diagnostics, notices = verify_here(units, options.jobs, progress)
     found.diagnostics += diagnostics
-    found.notices += [
-        f"{unit.kernel} was not executed: {verification.why}"
-        for unit, verification in zip(units, verifications, strict=True)
-        if verification.verdict == "not executed"
-    ]
+    found.notices += notices
     return verifications
 
 

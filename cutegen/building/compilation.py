@@ -28,8 +28,10 @@ def compile_units(
     on_start: Callable[[int], None],
     on_done: Callable[[str, Outcome], None],
     target: str | None = None,
+    targets: Sequence[Sequence[str]] | None = None,
 ) -> list[Compilation]:
-    """Compiles every unit for every target of its spec, or for one of them if `target` is given.
+    """Compiles every unit for every target of its spec, or for one of them if `target` is given, or for those that
+    `targets` names of each.
 
     `on_start` gets the number of those that the cache does not answer, if there are any; `on_done` gets `kernel for
     target` as each of them ends.
@@ -37,6 +39,8 @@ def compile_units(
     Raises OSError where no worker process can be started.
     """
     wanted = [[t for t in unit.module.spec.targets if target in (None, t)] for unit in units]
+    if targets is not None:
+        wanted = [list(own) for own in targets]
     jobs = [Job(unit.module.text, unit.kernel, t) for unit, targets in zip(units, wanted, strict=True) for t in targets]
     known = {number: hit for number, job in enumerate(jobs) if (hit := _cached(job, cache)) is not None}
     rest = [job for number, job in enumerate(jobs) if number not in known]

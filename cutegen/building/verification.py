@@ -62,6 +62,32 @@ def run_verification(
     return verifications, found
 
 
+def verify_here(
+    units: Sequence[Unit], jobs: int | None, progress: Progress
+) -> tuple[list[Verification], list[Diagnostic], list[str]]:
+    """Runs every unit's verification plan on the GPU of this machine, or on the CPU emulator where there is none.
+
+    Gives the verifications, an error for each kernel that did not pass, and notices of where and why not they ran.
+    """
+    from cutegen.verification import gpu_missing
+
+    notices = []
+    no_gpu = gpu_missing()
+    if no_gpu is not None:
+        no_emulator = emulator_missing()
+        if no_emulator is not None:
+            why = f"there is no GPU here ({no_gpu}), and {no_emulator}"
+            return [Verification("not executed", why)] * len(units), [], []
+        notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
+    verifications, diagnostics = run_verification(units, "gpu" if no_gpu is None else "cpu", jobs, progress)
+    notices += [
+        f"{unit.kernel} was not executed: {verification.why}"
+        for unit, verification in zip(units, verifications, strict=True)
+        if verification.verdict == "not executed"
+    ]
+    return verifications, diagnostics, notices
+
+
 def _verification(report: KernelReport) -> Verification:
     """The verdict that follows from a report."""
     if report.ok:

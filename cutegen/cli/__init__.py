@@ -19,6 +19,7 @@ from cutegen.cli.bench import bench
 from cutegen.cli.build import build
 from cutegen.cli.completion import completion
 from cutegen.cli.explain import explain
+from cutegen.cli.export import export
 from cutegen.cli.grad import grad
 from cutegen.cli.guard import Verbs
 from cutegen.cli.init import init
@@ -55,7 +56,23 @@ def cli() -> None:
     """
 
 
-VERBS = (init, build, lint, explain, grad, inspect, layout, show, verify, tune, bench, receipts, schema, completion)
+VERBS = (
+    init,
+    build,
+    lint,
+    explain,
+    grad,
+    inspect,
+    layout,
+    show,
+    verify,
+    tune,
+    bench,
+    receipts,
+    export,
+    schema,
+    completion,
+)
 for verb in VERBS:
     cli.add_command(verb)
 

@@ -17,7 +17,7 @@ from cutegen.language.reader import read_specs
 from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
-from cutegen.planning.gradients import gradients_of
+from cutegen.planning.gradients import Gradient, gradients_of
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
@@ -32,6 +32,7 @@ class Module:
     plan: Plan
     inferred: dict[Path, str]
     regions: tuple[Region, ...]  # of `text`: in its order, outer ones first
+    gradients: tuple[Gradient, ...] = ()  # the kernels that compute the gradient of its op
 
     def region_at(self, line: int) -> Region | None:
         """The innermost region that holds a line of `text`, from 1; None where the line is the same for every spec."""
@@ -81,7 +82,9 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
     for (resolved, report), kernels in zip(planned, gradients, strict=True):
         plan = make_plan(resolved)
         module, regions = render(plan, path, kernels)
-        modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
+        modules.append(
+            Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions, tuple(kernels))
+        )
     return Generated(tuple(modules), tuple(ordered(found)))
 
 

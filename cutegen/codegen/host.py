@@ -18,15 +18,17 @@ ELEMENTS_DEFAULT = 1 << 20  # of a tensor, where the command line gives no sizes
 LARGEST = "2**31 - 2**21"  # size of any mode: 32-bit coordinates reach a tile beyond it
 
 
-def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
-    """All that the host side of a module prints."""
+def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> dict[str, Any]:
+    """All that the host side of a module prints: one that compiles its kernel, or one that loads it compiled."""
     spec = plan.spec
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     spaces = parts.workspaces.each if parts.workspaces else ()
     padded = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
     return {
+        "compiles": compiles,
+        "skipped": "_, " if compiles else "",  # the compiler's name of a type, in the table of arguments
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
-        "tensor_table": [(f"tensors.{t.name}", _row(t, _align(t, parts))) for t in spec.tensors],
+        "tensor_table": [(f"tensors.{t.name}", _row(t, alignment(t, parts), compiles)) for t in spec.tensors],
         "padded": python_tuple(padded) if padded else "",
         "padded_path": next((x.path for x in parts.padded.values()), ""),
         "padded_outputs": any(t.name in parts.padded for t in spec.outputs),
@@ -36,9 +38,9 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "scalar_parameters": _scalar_parameters(spec),
         "call_parameters": _call_parameters(spec),
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
-        "host_summary": _summary(spec),
+        "host_summary": summary(spec),
         "documentation": [
-            *((f"tensors.{t.name}", _document(spec, t, t.name in parts.padded)) for t in spec.tensors),
+            *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in spec.tensors),
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
@@ -67,27 +69,28 @@ def host_context(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     }
 
 
-def _summary(spec: KernelSpec) -> str:
+def summary(spec: KernelSpec) -> str:
     """The first sentence of the function's documentation: the spec's summary, else what is computed."""
     said = documentation(spec.summary) or spec.compute.text.replace("\n", "\n    ")
     return said.rstrip(".") + "."
 
 
-def _align(tensor: Tensor, parts: KernelParts) -> int | None:
+def alignment(tensor: Tensor, parts: KernelParts) -> int | None:
     """The bytes at multiples of which the kernel takes a tensor."""
     return parts.padded[tensor.name].align if tensor.name in parts.padded else tensor.align
 
 
-def _row(tensor: Tensor, align: int | None) -> str:
+def _row(tensor: Tensor, align: int | None, compiles: bool) -> str:
     """A tensor's line in the table of arguments."""
     modes = ", ".join(f'"{mode}"' for mode in tensor.shape) + ("," if len(tensor.shape) == 1 else "")
-    items = [f"torch.{tensor.dtype.torch}", f"cutlass.{tensor.dtype.cutlass}", f"({modes})"]
-    return display(f'"{tensor.argument}": (', [*items, f'"{tensor.major}"', str(align), f'"{tensor.role}"'], "),", 4)
+    types = [f"torch.{tensor.dtype.torch}", *([f"cutlass.{tensor.dtype.cutlass}"] if compiles else [])]
+    items = [*types, f"({modes})", f'"{tensor.major}"', str(align), f'"{tensor.role}"']
+    return display(f'"{tensor.argument}": (', items, "),", 4)
 
 
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     """The tables of what is known of the modes, by mode, each with its key in the spec."""
-    defaults = {mode: str(_default(spec, mode)) for mode in spec.modes if mode not in spec.static}
+    defaults = {mode: str(default_size(spec, mode)) for mode in spec.modes if mode not in spec.static}
     divisible = {mode: str(1 if mode in spec.static else spec.divisible.get(mode, 1)) for mode in spec.modes}
     largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
     outputs = [f'"{t.argument}"' for t in spec.outputs]
@@ -202,18 +205,21 @@ def _scalars_of_one(spec: KernelSpec) -> list[str]:
     return [one if count == 1 else f"*[{one}] * {count}" for one, count in runs]
 
 
-def _document(spec: KernelSpec, tensor: Tensor, padded: bool) -> str:
+def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for_kernel: bool = False) -> str:
     """A tensor's line in the module's documentation, such as `a: [M, K] float32, M contiguous,
     16-byte aligned, read`.
+
+    With `for_kernel`, it is what the compiled kernel takes, without the Python that copies and makes tensors for it.
     """
+    padded = tensor.name in parts.padded
     use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
     known = [f"{m} = {spec.static[m]}" for m in tensor.shape if m in spec.static]
     known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
-    made = ", None makes one" if can_be_made(spec, tensor) else ""
-    anywhere = padded or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
-    aligned = "" if anywhere else f"{tensor.align}-byte aligned, "
+    made = ", None makes one" if can_be_made(spec, tensor) and not for_kernel else ""
+    anywhere = (padded and not for_kernel) or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
+    aligned = "" if anywhere else f"{alignment(tensor, parts)}-byte aligned, "
     return f"{text}{tensor.major} contiguous, {aligned}{use}{made}."
 
 
@@ -270,7 +276,7 @@ def _gradients(spec: KernelSpec) -> list[str]:
 
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     """The texts that `make_inputs` and the command line print."""
-    defaults = {m: _default(spec, m) for m in spec.modes if m not in spec.static}
+    defaults = {m: default_size(spec, m) for m in spec.modes if m not in spec.static}
     given = call("{", [f'"{m}": {m}' for m in defaults], "}", 12)
     flops = [f'sizes["{m}"]' for m in spec.operation.product_modes(spec)]
     return {
@@ -282,7 +288,7 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     }
 
 
-def _default(spec: KernelSpec, mode: str) -> int:
+def default_size(spec: KernelSpec, mode: str) -> int:
     """The default size of a mode: the spec's first, else one that the kernel accepts, near a thousand for two modes."""
     for shape in spec.verify.shapes:
         if mode in shape:

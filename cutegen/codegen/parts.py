@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cutegen.codegen.formatting import Item
+from cutegen.dtypes import Dtype
 
 
 class Constant(NamedTuple):
@@ -32,6 +33,16 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class WorkspaceMode:
+    """The size of a mode of a workspace, in elements: a number, or that of a mode of the spec, at least 1 and in whole
+    units, where a unit is more than one element.
+    """
+
+    size: int | str
+    unit: int = 1
+
+
+@dataclass(frozen=True)
 class Workspace:
     """Global memory that each call makes anew, and that `launch` takes after the scalars."""
 
@@ -43,6 +54,9 @@ class Workspace:
     ]  # arguments of `make_fake_tensor` for a stand-in for the compiler, with the symbolic or fixed
     # size of each mode in `sizes`
     documentation: str  # a line for those who call the kernel
+    dtype: Dtype
+    modes: tuple[WorkspaceMode, ...]
+    major: int  # the place of the contiguous mode among these
 
 
 @dataclass(frozen=True)

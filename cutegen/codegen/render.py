@@ -85,7 +85,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     parameters = [*tensors, *parts.parameters, *scalars]
     names = [parameter.split(":")[0] for parameter in parameters]
     return {
-        "docstring": _docstring(spec),
+        "docstring": docstring(spec),
         "targets": python_tuple(tuple(f'"{target}"' for target in spec.targets)),
         "kernel": spec.kernel,
         "plan": plan,
@@ -109,6 +109,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     }
 
 
-def _docstring(spec: KernelSpec) -> str:
+def docstring(spec: KernelSpec) -> str:
+    """What a module says that it is: its name, its summary if it has one, and what is computed."""
     said = documentation(spec.summary)
     return f"{spec.kernel}: {said}\n\n{spec.compute.text}" if said else f"{spec.kernel}\n\n{spec.compute.text}"

@@ -57,6 +57,13 @@ def start(tell: Tell) -> Callable[[Job], Any]:
     """Imports the compiler; returns the function that does a job. Raises Unusable where the compiler cannot be
     imported.
     """
+    import_compiler()
+    numbers = itertools.count()
+    return lambda job: run(job, numbers, tell)
+
+
+def import_compiler() -> None:
+    """Imports the compiler, and has this process tell where it is when it crashes or is asked. Raises Unusable."""
     faulthandler.enable(all_threads=False)  # tells the parent which line of the module a crash came from
     faulthandler.register(signal.SIGUSR1, all_threads=False)  # and which one was running at a timeout
     try:
@@ -71,8 +78,6 @@ def start(tell: Tell) -> Callable[[Job], Any]:
     # Again: tvm_ffi has put a handler of its own in place, which knows nothing of Python's lines
     faulthandler.disable()
     faulthandler.enable(all_threads=False)
-    numbers = itertools.count()
-    return lambda job: run(job, numbers, tell)
 
 
 def run(job: Job, numbers: Iterator[int], tell: Tell) -> Any:
@@ -94,10 +99,23 @@ def run(job: Job, numbers: Iterator[int], tell: Tell) -> Any:
 def tried(job: Job, number: int, *, keep_lines: bool) -> dict[str, Any]:
     """Tries a job once; the result, and for a failure also whether it is `unlocated`: behind the module's own lines.
 
+    Raises Refused.
+    """
+    start = time.perf_counter()
+
+    def compiled(module: ModuleType, folder: Path) -> dict[str, Any]:
+        artefact = compile_module(module, job.kernel, job.target, folder, keep_lines)
+        return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
+
+    return done(job, number, compiled)
+
+
+def done(job: Job, number: int, do: Callable[[ModuleType, Path], dict[str, Any]]) -> dict[str, Any]:
+    """What `do` makes of a job's module, loaded from a folder of its own, which has that number; or how it failed.
+
     Never raises for anything that the module does, `sys.exit` included. Raises Refused.
     """
     name = f"_cutegen_{number}_{job.kernel}"
-    start = time.perf_counter()
     try:
         folder = Path.cwd() / f"job-{number}"
         path = folder / f"{job.kernel}.py"
@@ -106,8 +124,7 @@ def tried(job: Job, number: int, *, keep_lines: bool) -> dict[str, Any]:
     except OSError as problem:
         raise Refused(problem.errno or errno.EIO) from problem
     try:
-        artefact = compile_module(load(path, name), job.kernel, job.target, folder, keep_lines)
-        return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
+        return do(load(path, name), folder)
     except BaseException as problem:
         if not path.exists():  # as where something tidies the folder of temporary files
             raise Refused(errno.ENOENT) from problem
@@ -126,9 +143,7 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
     import cutlass.cute as cute
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
-    build = compiler(module)
-    if build is None:
-        raise ModuleProblem("the module defines no function `compile_for(arch, options)`")
+    build = compile_function(module)
     artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more)), "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
     if not isinstance(ptx, str) or not isinstance(cubin, bytes):
@@ -156,6 +171,14 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
         return (sum(int(s) for s, _ in said), sum(int(n) for _, n in said)) if said else None
 
     return extract(kernel, target, ptx, cubin, ask_ptxas)
+
+
+def compile_function(module: ModuleType) -> Callable[..., Any]:
+    """The module's `compile_for`. Raises ModuleProblem where it has none."""
+    build = compiler(module)
+    if build is None:
+        raise ModuleProblem("the module defines no function `compile_for(arch, options)`")
+    return build
 
 
 def failure(problem: BaseException, path: Path, target: str) -> Failed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import Item, launch, python_tuple
-from cutegen.codegen.parts import Constant, Workspace, Workspaces
+from cutegen.codegen.parts import Constant, Workspace, WorkspaceMode, Workspaces
 from cutegen.families.gemm_multistage.plan import MultistagePlan, WorkspacePlan
 from cutegen.layouts import show
 
@@ -106,6 +106,13 @@ class WorkspaceText:
         )
 
     @property
+    def modes(self) -> tuple[WorkspaceMode, ...]:
+        """The sizes of its modes: along the operand's own in whole vectors, and K."""
+        plan = self.plan
+        rows = WorkspaceMode(plan.mode, plan.write) if plan.rows is None else WorkspaceMode(plan.rows)
+        return rows, WorkspaceMode(plan.k)
+
+    @property
     def constant(self) -> Constant:
         what = f"tile of a block that fills {self.name}'s workspace"
         return Constant(f"SPACE_{self.name}", python_tuple(self.plan.tile), what, self.path)
@@ -126,6 +133,9 @@ def workspaces(plan: MultistagePlan) -> Workspaces | None:
             fake=x.fake,
             documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
             f"{x.plan.mode} contiguous.",
+            dtype=x.plan.tensor.dtype,
+            modes=x.modes,
+            major=0,
         )
         for x in workspace_texts(plan)
     )

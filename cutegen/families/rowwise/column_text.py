@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutegen.codegen.parts import Workspace, Workspaces
+from cutegen.codegen.parts import Workspace, WorkspaceMode, Workspaces
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
@@ -88,6 +88,9 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
             "assumed_align=16",
         ),
         documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
+        dtype=column.dtype,
+        modes=(WorkspaceMode(plan.column_rows), WorkspaceMode(plan.spec.static.get(plan.row, plan.row), unit)),
+        major=1,
     )
 
 

@@ -1,0 +1,179 @@
+"""What a C++ program needs of a kernel that is shipped: a header, an example, and how CMake finds both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from cutegen.codegen.environment import environment
+from cutegen.codegen.generate import Module
+from cutegen.codegen.host import alignment, default_size, document_tensor, summary
+from cutegen.codegen.parts import KernelParts, Workspace, WorkspaceMode
+from cutegen.codegen.shipping import mark, told
+from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec, Tensor
+
+# Names of the language that C++ has for something else
+_KEYWORDS = """
+    alignas alignof asm auto bool break case catch char class concept const const_cast constexpr continue co_await
+    co_return co_yield decltype default delete do double dynamic_cast else enum explicit export extern false float
+    for friend goto if inline int long mutable namespace new noexcept not nullptr operator or and private protected
+    public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
+    volatile wchar_t while xor stream main std kernels self current error before device
+"""
+_CODES = {
+    Dtype.bf16: "kDLBfloat",
+    Dtype.f8e4m3: "kDLFloat8_e4m3fn",
+    Dtype.f8e5m2: "kDLFloat8_e5m2",
+    Dtype.bool: "kDLBool",
+}
+
+
+def header_text(module: Module, spec_path: str) -> str:
+    """The C++ header of a kernel: a function that takes tensors, numbers and workspaces, and a stream."""
+    return _render("header.h.j2", module, spec_path)
+
+
+def example_text(module: Module, spec_path: str) -> str:
+    """A C++ program that calls a kernel on memory of its own. It includes the header, and one of `shared_texts`."""
+    return _render("example.cpp.j2", module, spec_path)
+
+
+def entry_text(module: Module, targets: Sequence[str]) -> str:
+    """The C code of a kernel's entry in a library, which chooses its code for the GPU by the targets that it has."""
+    choices = sorted(map(_Choice.of, targets), key=lambda one: (-one.exact, -one.major, -one.minor))
+    context = {"kernel": module.spec.kernel, "choices": choices, "told_targets": told(targets)}
+    template = environment(module.spec.family).get_template("module/shipped/entry.c.j2")
+    return template.render(context)
+
+
+def cmake_text(module: Module, library: str, spec_path: str) -> str:
+    """What makes a kernel a target of CMake: its library, a file in the folder above, and its example."""
+    template = environment(module.spec.family).get_template("module/shipped/kernel.cmake.j2")
+    return template.render({"mark": f"# {mark(spec_path)}", "kernel": module.spec.kernel, "library": library})
+
+
+def shared_texts() -> dict[str, str]:
+    """The texts that are the same for all kernels, by the file that each goes to."""
+    return {"CMakeLists.txt": _file("CMakeLists.txt"), "examples/buffer.h": _file("buffer.h")}
+
+
+def library_sources() -> dict[str, str]:
+    """What every library is linked from besides its kernels, by the name of the file."""
+    return {name: _file(name) for name in ("runtime.c", "library.map")}
+
+
+def _file(name: str) -> str:
+    return (files("cutegen.codegen") / "templates" / "shipped" / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The code for one target: which GPUs it runs on, by the numbers of their compute capability."""
+
+    name: str
+    major: int
+    minor: int
+    exact: int  # 1 where it runs on no GPU of a higher minor number
+
+    @classmethod
+    def of(cls, target: str) -> _Choice:
+        digits = "".join(filter(str.isdigit, target))
+        return cls(target, int(digits[:-1]), int(digits[-1]), int(not target[-1].isdigit()))
+
+
+def _render(template: str, module: Module, spec_path: str) -> str:
+    spec = module.plan.spec
+    parts = spec.family.kernel_parts(module.plan)
+    spaces = parts.workspaces.each if parts.workspaces else ()
+    arguments = [_name(t.argument) for t in spec.tensors] + [_name(s.argument) for s in spec.scalars]
+    parameters = [f"tvm::ffi::TensorView {_name(t.argument)}" for t in spec.tensors]
+    parameters += [f"{'double' if s.dtype.is_float else 'int64_t'} {_name(s.argument)}" for s in spec.scalars]
+    is_example = template == "example.cpp.j2"
+    values = ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]
+    names = [_name(t.argument) for t in spec.tensors]
+    workspaces = [_workspace(spec, x) for x in spaces]
+    named = [x["name"] for x in workspaces]
+    context = {
+        "mark": f"// {mark(spec_path)}",
+        "kernel": spec.kernel,
+        "function": _name(spec.kernel),
+        "summary": summary(spec).split("\n")[0],
+        "documentation": _documentation(spec, parts, workspaces),
+        "output": _name(spec.output.argument),
+        "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in named)],
+        "arguments": [*names, *values, *named] if is_example else [*arguments, *named],
+        "workspaces": workspaces,
+        "sizes": [(_mode(spec, m), spec.static[m] if m in spec.static else default_size(spec, m)) for m in spec.modes],
+        "buffers": [_buffer(spec, t, parts) for t in spec.tensors],
+        "outputs": [_name(t.argument) for t in spec.outputs],
+    }
+    return environment(spec.family).get_template(f"module/shipped/{template}").render(context)
+
+
+def _name(name: str) -> str:
+    """A name of the language as C++ takes it."""
+    return f"{name}_" if name in _KEYWORDS.split() else name
+
+
+def _documentation(spec: KernelSpec, parts: KernelParts, workspaces: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [document_tensor(spec, t, parts, for_kernel=True) for t in spec.tensors]
+    function = _name(spec.kernel)
+    return [
+        *lines,
+        *(f"{x['name']}: memory that the call needs, as `{function}_{x['name']}` says." for x in workspaces),
+    ]
+
+
+def _type(dtype: Dtype) -> str:
+    """A DLPack type in C++."""
+    kind = "kDLFloat" if dtype.is_float else "kDLUInt" if dtype.is_unsigned else "kDLInt"
+    return f"{{{_CODES.get(dtype, kind)}, {dtype.bits}, 1}}"
+
+
+def _mode(spec: KernelSpec, mode: str) -> str:
+    """The variable of the example that has the size of a mode."""
+    taken = {*(t.argument for t in spec.tensors), *_KEYWORDS.split()}
+    return f"size_{mode}" if mode in taken else mode
+
+
+def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts) -> dict[str, Any]:
+    """An argument of the example: its memory as it is made."""
+    assert tensor.major is not None  # as it is once a spec is resolved
+    return {
+        "name": _name(tensor.argument),
+        "type": _type(tensor.dtype),
+        "shape": [_mode(spec, mode) for mode in tensor.shape],
+        "major": tensor.shape.index(tensor.major),
+        "align": alignment(tensor, parts),
+    }
+
+
+def _workspace(spec: KernelSpec, space: Workspace) -> dict[str, Any]:
+    """A workspace: what its sizes are in C++, and of which sizes of modes."""
+    needed = list(dict.fromkeys(m.size for m in space.modes if isinstance(m.size, str) and m.size not in spec.static))
+    name = _name(space.parameter)
+    return {
+        "name": name,
+        "dtype": space.dtype.torch,
+        "type": _type(space.dtype),
+        "major": space.major,
+        "align": 16,
+        "parameters": [f"int64_t {mode}" for mode in needed],
+        "given": [_mode(spec, mode) for mode in needed],
+        "sizes": [_size(spec, mode) for mode in space.modes],
+        "places": [f"{name}_sizes[{place}]" for place in range(len(space.modes))],
+    }
+
+
+def _size(spec: KernelSpec, mode: WorkspaceMode) -> str:
+    """The size of a mode of a workspace, in C++."""
+    known = mode.size if isinstance(mode.size, int) else spec.static.get(mode.size)
+    if known is not None:
+        return str(max(1, -(-known // mode.unit)) * mode.unit) if mode.unit > 1 else str(known)
+    if mode.unit == 1:
+        return str(mode.size)
+    return f"(({mode.size} > 0 ? {mode.size} : 1) + {mode.unit - 1}) / {mode.unit} * {mode.unit}"

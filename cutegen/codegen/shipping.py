@@ -1,0 +1,68 @@
+"""A kernel as it is shipped: the texts around its compiled code. Pure functions, as `render` is.
+
+The loader is the module without its kernel: the same function with the same checks, which calls what a library has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cutegen import __version__
+from cutegen.codegen.environment import environment
+from cutegen.codegen.formatting import python_tuple
+from cutegen.codegen.generate import Module
+from cutegen.codegen.host import host_context
+from cutegen.codegen.parts import Constant
+from cutegen.codegen.regions import separate
+from cutegen.codegen.render import docstring
+from cutegen.codegen.torch_op import op_context
+from cutegen.language.model import LANGUAGE
+
+MARK = "Exported by cutegen"  # what every exported text begins with, behind the sign of a comment
+
+
+def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[str]) -> str:
+    """The Python that loads a kernel from `library`, a file beside it, which has its code for `targets`.
+
+    `spec_path` is where its spec is, as its first line names it.
+    """
+    plan = module.plan
+    spec = plan.spec
+    parts = spec.family.kernel_parts(plan)
+    context = host_context(plan, parts, compiles=False) | op_context(spec, module.gradients)
+    context |= {
+        "docstring": docstring(spec),
+        "library": library,
+        "targets": python_tuple(tuple(f'"{target}"' for target in targets)),
+        "told_targets": told(targets),
+        "kernel": spec.kernel,
+        "plan": plan,
+        "output": spec.output,
+        "constants": (),
+    }
+    template = environment(spec.family).get_template("module/shipped/loader.py.j2")
+    bare = template.render(context | dict(parts.context))
+    constants = _used(parts.constants, bare)
+    body, _ = separate(template.render(context | dict(parts.context) | {"constants": constants}))
+    return f"# {mark(spec_path)}\n{body}"
+
+
+def mark(spec_path: str) -> str:
+    """The line that every exported text begins with, behind the sign of a comment."""
+    return f"{MARK} {__version__} (language {LANGUAGE}) from {spec_path}: edit that, not this."
+
+
+def told(targets: Sequence[str]) -> str:
+    """Targets in words: `sm_80 and sm_90a`."""
+    return " and ".join([", ".join(targets[:-1]), targets[-1]] if targets[1:] else targets)
+
+
+def _used(constants: Sequence[Constant], text: str) -> list[Constant]:
+    """The constants that a text or others of these use."""
+    found: list[Constant] = []
+    for constant in reversed(constants):
+        if re.search(rf"\b{re.escape(constant.name)}\b", text):
+            found.insert(0, constant)
+            text += f"\n{constant.value}"
+    return found
