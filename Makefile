@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test bench-render receipts-table clean
+.PHONY: demo test docs pictures bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -19,23 +19,31 @@ test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(MAKE) docs
 	$(BIN)/cutegen build --check specs/
 	$(BIN)/cutegen verify specs/ --on cpu
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pictures: $(STAMP)
+	PYTHONPATH=docs $(BIN)/python -m making.pictures
 
 bench-render: $(STAMP)
 	$(BIN)/python benchmarks/render_matrix.py
 
 receipts-table: $(STAMP)
-	$(BIN)/cutegen receipts specs/ --into README.md
+	$(BIN)/cutegen receipts specs/ --into docs/receipts.md
 
 # Done again only when one of these two files changes: the package itself is installed in place.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	$(BIN)/python -m pip install --quiet -e '.[dev,docs]' -c constraints.txt
 	$(BIN)/cutegen schema > specs/.cutegen.schema.json
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -217,10 +217,10 @@ def test_a_full_disk_under_stdout_is_said(tmp_path: Path, arguments: tuple[str, 
     assert result.returncode == 2 and result.stderr == "error: No space left on device\n"
 
 
-def test_the_readme_names_every_exit_code() -> None:
+def test_the_documentation_names_every_exit_code() -> None:
     """All there are; and that of SIGTERM, which ends what the guard would catch."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (paragraph,) = (part for part in readme.split("\n\n") if part.startswith("A command exits with"))
+    page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    (paragraph,) = (part for part in page.split("\n\n") if part.startswith("A command exits with"))
     codes = {exits.OK, exits.FINDINGS, exits.BROKEN, exits.DEFECT, exits.INTERRUPTED, exits.PIPE, 128 + signal.SIGTERM}
     assert {int(number) for number in re.findall(r"\b\d+\b", paragraph)} == codes
 
@@ -229,7 +229,7 @@ def test_the_readme_names_every_exit_code() -> None:
     ("dtype", "hides"), [("bf17", False), ("complex", True)], ids=["a misspelt word", "a word near nothing"]
 )
 def test_what_a_wrong_dtype_hides(tmp_path: Path, dtype: str, hides: bool) -> None:
-    """The README says so."""
+    """The page on verification says so."""
     bad = GOOD.replace("dtype: f32", f"dtype: {dtype}", 1).replace("A + B", "A + BB")
     (project(tmp_path) / "one.yaml").write_text(bad)
     result = run("lint", "specs/one.yaml", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Receipts on the command line: `build --check`, `verify --receipts`, `receipts`, and the table in the README."""
+"""Receipts on the command line: `build --check`, `verify --receipts`, `receipts`, and the table in the docs."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_page_that_is_no_text_or_not_there(tmp_path: Path) -> None:
     assert cutegen("receipts", specs, "--into", "none.md").exit_code == 2
 
 
-def test_the_readme_says_what_the_receipts_say() -> None:
+def test_the_documentation_says_what_the_receipts_say() -> None:
     """`make receipts-table` writes it."""
     selection = select([ROOT / "specs"])
     units = gather(selection).units
@@ -238,5 +238,5 @@ def test_the_readme_says_what_the_receipts_say() -> None:
     made = units_by_file(states, units)
     assert {state.state for state in states} <= {"current"}
     table = markdown([(made[state.path], receipt_of(state)) for state in states])
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert put_into(readme, table) == readme, "run `make receipts-table`"
+    page = (ROOT / "docs/receipts.md").read_text(encoding="utf-8")
+    assert put_into(page, table) == page, "run `make receipts-table`"

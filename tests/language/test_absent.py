@@ -1,4 +1,4 @@
-"""What is told of what the language does not have, and that the README says so of nothing that it has."""
+"""What is told of what the language does not have, and that the documentation says so of nothing that it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cutegen.language import SpecError
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.reader import read_specs
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 SPEC = """
 cutegen: 1
 kernel: trial
@@ -81,8 +81,8 @@ def test_what_helps(text: str, words: str) -> None:
     assert found.help and words in found.help
 
 
-def test_all_that_the_readme_calls_refused_is_refused() -> None:
-    table = README.read_text(encoding="utf-8").partition("| refused |")[2].partition("\n\n")[0]
+def test_all_that_the_documentation_calls_refused_is_refused() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("| refused |")[2].partition("\n\n")[0]
     refused, done_by = (
         [code for row in table.splitlines()[2:] for code in re.findall("`(.+?)`", row.split(" | ")[column])]
         for column in (0, 1)

@@ -1,0 +1,125 @@
+"""What the pages show of terminals is what commands print: each is run, in the order of its page, in a folder like it.
+
+A block fenced as `console` has commands behind `$ `, each with all that it prints on both streams; `...` stands for
+lines that are left out, and at the end of a line for the rest of it. A block with a title is a file of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cutegen.cli import cli
+from cutegen.codegen import generate
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+EMPTY, SPECS = "an empty folder", "a folder with the specs of this repository"
+PAGES = {"tutorial.md": EMPTY, "reading.md": SPECS, "backward.md": SPECS}
+FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(found[1], found[2] or "", found[3]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def commands(session: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a session, each with the lines that it prints."""
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, *lines = part.splitlines()
+        yield command, lines
+
+
+def pattern(lines: list[str]) -> str:
+    """What an output must match that is shown in these lines."""
+    made = ""
+    for line in lines:
+        if line == "...":
+            made += r"(?:.*\n)*"
+        elif line.endswith(" ..."):
+            made += re.escape(line.removesuffix("...")) + r".*\n"
+        else:
+            made += re.escape(line.rstrip()) + r" *\n"
+    return made
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints."""
+    name, *arguments = shlex.split(command)
+    if name == "cutegen":
+        done = CliRunner().invoke(cli, arguments, prog_name="cutegen")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.output
+    command = f"{shlex.quote(sys.executable)} {shlex.join(arguments)}" if name == "python" else command
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shell = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+    return shell.stdout + shell.stderr
+
+
+def test_what_is_left_out_is_all_that_may_differ() -> None:
+    assert re.fullmatch(pattern(["a", "...", "b ...", "c"]), "a\nx\ny\nb and more\nc  \n")
+    assert re.fullmatch(pattern(["a", "...", "b"]), "a\nb\n")
+    for wrong in ("a\nb and more\n", "a\nx\nb and more\nc\nd\n", "x\na\nb and more\nc\n"):
+        assert not re.fullmatch(pattern(["a", "...", "b ...", "c"]), wrong)
+
+
+@pytest.mark.xdist_group("sessions")
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_print_what_the_page_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cutlass")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / ".cutegen-cache"))
+    monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
+    if PAGES[name] == SPECS:
+        shutil.copytree(ROOT / "specs", tmp_path / "specs")
+        shutil.copytree(ROOT / "generated", tmp_path / "generated")
+    count = 0
+    for block in blocks(DOCS / name):
+        if block.title:
+            (tmp_path / block.title).parent.mkdir(exist_ok=True)
+            (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "console":
+            for command, lines in commands(block.text):
+                said = re.sub(r"[ \t]+$", "", run(command, tmp_path), flags=re.MULTILINE)
+                said = said if said.endswith("\n") or not said else f"{said}\n"
+                assert re.fullmatch(pattern(lines), said), f"$ {command}\n{said}"
+                count += 1
+    assert count
+
+
+def test_what_the_readme_shows_is_of_the_tutorial() -> None:
+    shown = [block for block in blocks(ROOT / "README.md") if block.language == "console" or block.title]
+    assert len(shown) > 2 and not [block for block in shown if block not in blocks(DOCS / "tutorial.md")]
+
+
+def test_all_sessions_are_run() -> None:
+    with_sessions = {page.name for page in DOCS.glob("*.md") if any(b.language == "console" for b in blocks(page))}
+    assert with_sessions == set(PAGES)
+    for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        others = [block for block in blocks(page) if block.language != "console"]
+        assert not [block for block in others if re.search(r"^\$ ", block.text, re.MULTILINE)], page.name
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def test_specs_of_pages_are_good(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "yaml" and not block.title and re.match("cutegen: 1|kernel: ", block.text):
+            text = block.text if block.text.startswith("cutegen:") else f"cutegen: 1\n{block.text}"
+            assert generate(text, page.name, beside=None).modules
