@@ -79,6 +79,19 @@ class BarProgress:
             self._bar.stop()
 
 
+class NoProgress:
+    """Says nothing, for what runs in somebody else's program."""
+
+    def start(self, what: str, total: int) -> None:
+        pass
+
+    def step(self, line: str | None) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
 def make_progress() -> Progress:
     """A bar where stderr is a terminal, plain lines elsewhere."""
     return BarProgress() if sys.stderr.isatty() else PlainProgress()
