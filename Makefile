@@ -24,9 +24,9 @@ test: $(STAMP)
 	$(BIN)/cutegen verify specs/ --on cpu
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to.
+# Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to. With --quiet it would not.
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 pictures: $(STAMP)
 	PYTHONPATH=docs $(BIN)/python -m making.pictures

@@ -85,6 +85,8 @@ def takes(node: Mapping[str, Any]) -> str:
     """What may stand at a place, in words."""
     if "anyOf" in node:  # a value, or what stands for one of a matrix
         return takes(node["anyOf"][0])
+    if "then" in node:  # one, or several
+        return f"{takes(node['else'])}, or {takes(node['then'])}"
     if "const" in node:
         return f"`{node['const']}`"
     if "enum" in node:

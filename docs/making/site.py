@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from making import commands, diagnostics, gallery, home, reference
+from making import commands, compared, diagnostics, gallery, home, reference
 
-PARTS: Mapping[str, Callable[[], str]] = {"<!-- made: verbs -->": commands.verbs}
+PARTS: Mapping[str, Callable[[], str]] = {
+    "<!-- made: verbs -->": commands.verbs,
+    "<!-- made: compared -->": compared.table,
+}
 
 
 def files_of_site() -> dict[str, str | bytes]:

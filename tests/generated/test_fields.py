@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from fields_kit import body, cases, expectation_failures, verdicts
 
 from cutegen.codegen import Module, generate
-from cutegen.compiling import Artefact, Resources
-from cutegen.compiling import check as check_expectations
 from cutegen.language import SpecError, schema_text
 from cutegen.measuring.shapes import shapes_of
 from cutegen.tuning.space import make_space
-from cutegen.verification.cases import derive_cases
 
 Spec = dict[str, Any]
 
@@ -520,25 +518,9 @@ def changed(spec: Spec, path: str, value: Any) -> Spec:
     return result
 
 
-def body(generated: Module) -> str:
-    """Without the header, whose hash of the spec changes with every field."""
-    return generated.text.split("\n", 3)[3]
-
-
-def cases(generated: Module) -> object:
-    return derive_cases(generated.plan)
-
-
 def space(spec: Spec) -> list[Any]:
     """The schedules that a search tries."""
     return list(make_space(spec, (module(spec).spec,)).schedules(0))
-
-
-def expectation_failures(generated: Module) -> list[str]:
-    resources = Resources(registers=40, spill_stores=0, spill_loads=0, stack=0, static_smem=0)
-    lines = ["        /*0000*/                   LDG.E.128 R4, [R2.64] ;"] * 4
-    artefact = Artefact("k", "sm_80", "", b"", "\n".join(lines), resources, ())
-    return [failure.key for failure in check_expectations(generated.spec.expect, artefact)]
 
 
 @pytest.mark.parametrize(
@@ -562,17 +544,8 @@ def test_perturbation(base: Spec, path: str, value: Any, effect: str) -> None:
     elif effect == MEASURED:
         assert shapes_of(before.spec) != shapes_of(after.spec)
     elif effect == VERDICT:
-        torch = pytest.importorskip("torch")
-        from cutegen.verification.compare import compare
-
-        expected, bound = torch.ones(4, dtype=torch.float64), torch.full((4,), 1.0, dtype=torch.float64)
-        verdicts = set()
-        for error in (1.5e-5, 1e-4, 1.5e-3, 1e-2):
-            for m in (before, after):
-                t = m.spec.verify.tolerance
-                verdict = compare(expected + error, expected, bound, rtol=t.rtol, atol=t.atol)
-                verdicts.add((m is before, error, verdict.ok))
-        assert {(e, ok) for first, e, ok in verdicts if first} != {(e, ok) for first, e, ok in verdicts if not first}
+        pytest.importorskip("torch")
+        assert verdicts(before) != verdicts(after)
     else:
         assert expectation_failures(module(changed(base, "expect.sass", {"LDG.E.128": 4}))) == []
         if value == {}:

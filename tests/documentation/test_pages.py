@@ -1,0 +1,111 @@
+"""The pages that are made for the site, the README, and its pictures."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from making import compared, diagnostics, gallery, home, pictures
+from making.commands import verbs
+from making.site import PARTS, files_of_site
+
+from cutegen.cli import VERBS
+from cutegen.lint import page as lint_page
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 200
+    targets = LINK.findall(readme)
+    assert len(targets) > 20 and [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_pictures_show_what_there_is_now() -> None:
+    for name, drawn in pictures.drawn().items():
+        assert (DOCS / "pictures" / name).read_bytes() == drawn, "run `make pictures`"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\]\(docs/pictures/(.+?)\)", readme))
+    files = {file.name: file.stat().st_size for file in (DOCS / "pictures").iterdir()}
+    assert shown == set(files) and max(files.values()) < 256 * 1024
+
+
+def test_the_first_page_is_the_readme_whose_links_start_elsewhere() -> None:
+    text = "[a](docs/tutorial.md) ![b](docs/pictures/x.svg) [c](CHANGELOG.md) [d](cutegen/lint/pages) [e](x.md#there)"
+    assert home.moved(text) == (
+        "[a](tutorial.md) ![b](pictures/x.svg) [c](changes.md) [d](lint/index.md) [e](x.md#there)"
+    )
+
+
+def test_every_code_and_every_verb_is_there() -> None:
+    made = diagnostics.files()
+    assert {f"lint/{code}.md" for code in lint_page.codes()} | {"lint/index.md"} == set(made)
+    assert all(f"({code}.md)" in made["lint/index.md"] for code in lint_page.codes())
+    assert not [name for name, text in made.items() if re.search(r"^```\w+ (bad|good)$", text, re.MULTILINE)]
+    commands = verbs()
+    for verb in VERBS:
+        assert f"### {verb.name} {{ #{verb.name} }}" in commands
+        flags = [flag for parameter in verb.params for flag in parameter.opts if flag.startswith("--")]
+        assert all(flag in commands for flag in flags)
+
+
+def test_every_spec_is_in_the_gallery_beside_its_code() -> None:
+    made = gallery.files()
+    for file in (ROOT / "specs").glob("*.yaml"):
+        name = f"gallery/{file.stem}.md"
+        text = made[name]
+        assert isinstance(text, str) and file.read_text(encoding="utf-8").rstrip() in text
+        assert f"({file.stem}.md)" in str(made["gallery/index.md"]), f"specs/README.md does not name {file.name}"
+        assert "@cute.kernel" in text and "The host, as in every module" not in text
+    codes = {name.removeprefix("gallery/code/") for name in made if name.endswith(".py")}
+    assert codes == {file.name for file in (ROOT / "generated").glob("*.py")}
+
+
+def test_figures_of_the_gallery_are_those_of_the_receipts() -> None:
+    receipts = (DOCS / "receipts.md").read_text(encoding="utf-8")
+    rows = [line for line in gallery.figures(["softmax"]) if line.startswith("| softmax ")]
+    assert len(rows) > 5 and all(row in receipts.splitlines() for row in rows)
+    assert gallery.figures(["no such kernel"]) == []
+    machines = [line for line in gallery.figures(["linear_relu_tf32"]) if line.startswith("On ")]
+    assert len(machines) == 2 and "H100" in machines[0] and "H200" in machines[1]
+
+
+def test_peers_are_counted_as_the_receipts_have_them() -> None:
+    found = list(compared.figures())
+    fused = [one for one in found if one.peer == "cuBLAS, then torch"]
+    assert fused and {one.kernel for one in fused} >= {"linear_gelu_bf16", "swiglu_bf16"}
+    assert not [one for one in found if "," in one.peer and one not in fused]
+    for line in compared.table().splitlines()[2:]:
+        _, peer, shapes, *counts = (cell.strip() for cell in line.split("|")[:6])
+        own = [one.times for one in found if one.peer == peer]
+        assert len(own) == int(shapes) == sum(map(int, counts))
+        assert [int(count) for count in counts[::2]] == [sum(x > 1.02 for x in own), sum(x < 0.98 for x in own)]
+
+
+def test_marks_of_made_parts_stand_in_pages() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    assert all(text.count(mark) == 1 for mark in PARTS)
+    assert not set(files_of_site()) & {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+@pytest.mark.parametrize("broken", ["[a](nowhere.md)", "[a](tutorial.md#nowhere)", "![a](pictures/nowhere.svg)", None])
+def test_a_broken_link_ends_the_build(tmp_path: Path, broken: str | None) -> None:
+    """The settings of this site, on two pages of another."""
+    pytest.importorskip("mkdocs")
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    kept = {name: settings[name] for name in ("strict", "validation", "use_directory_urls")}
+    own = {"site_name": "other", "nav": ["index.md", "tutorial.md"], "plugins": [], "theme": "mkdocs"}
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(kept | own))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# Home\n\n{broken or '[a](tutorial.md#here)'}\n")
+    (tmp_path / "docs" / "tutorial.md").write_text("# Tutorial\n\n## Here\n")
+    command = [sys.executable, "-m", "mkdocs", "build"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode == 0) == (broken is None), done.stdout + done.stderr
