@@ -64,6 +64,10 @@ def test_every_spec_is_in_the_gallery_beside_its_code() -> None:
         assert isinstance(text, str) and file.read_text(encoding="utf-8").rstrip() in text
         assert f"({file.stem}.md)" in str(made["gallery/index.md"]), f"specs/README.md does not name {file.name}"
         assert "@cute.kernel" in text and "The host, as in every module" not in text
+    for spec in gallery.PICTURED:
+        assert f"pages/{spec}.html" in str(made[f"gallery/{spec}.md"]) and "<svg" in str(
+            made[f"gallery/pages/{spec}.html"]
+        )
     codes = {name.removeprefix("gallery/code/") for name in made if name.endswith(".py")}
     assert codes == {file.name for file in (ROOT / "generated").glob("*.py")}
 
@@ -87,6 +91,14 @@ def test_peers_are_counted_as_the_receipts_have_them() -> None:
         own = [one.times for one in found if one.peer == peer]
         assert len(own) == int(shapes) == sum(map(int, counts))
         assert [int(count) for count in counts[::2]] == [sum(x > 1.02 for x in own), sum(x < 0.98 for x in own)]
+
+
+def test_the_page_on_families_shows_the_whole_toy() -> None:
+    shown = re.findall('^--8<-- "(.+)"$', (DOCS / "families.md").read_text(encoding="utf-8"), re.MULTILINE)
+    toy = ROOT / "tests" / "kits" / "toy_family"
+    files = {str(file.relative_to(ROOT)) for file in toy.rglob("*") if file.suffix in (".py", ".j2")}
+    assert files - {"tests/kits/toy_family/__init__.py"} == {name for name in shown if not name.endswith(".md")}
+    assert all((ROOT / name).is_file() for name in shown)
 
 
 def test_marks_of_made_parts_stand_in_pages() -> None:

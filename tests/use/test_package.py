@@ -1,17 +1,22 @@
-"""The package as pip installs it: all of its files are there, and it works where there is no checkout."""
+"""The package as it is published: sdist and wheel have all of its files, and install into an empty environment where
+`cutegen` works, far from any checkout.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import site
 import subprocess
 import sys
-import zipfile
+import tarfile
+import venv
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+FILES = ("pyproject.toml", "README.md", "LICENSE")
 
 
 def tracked(folder: str) -> list[str]:
@@ -21,42 +26,71 @@ def tracked(folder: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a wheel of the package was unpacked to."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE", *tracked("cutegen")):  # builds leave files where they are
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and with the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("published")
+    for name in (*FILES, *tracked("cutegen")):  # builds leave files where they are
         (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / "source" / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", ".", "./source"]
-    subprocess.run(command, check=True, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+    command = [sys.executable, "-m", "build", "--outdir", "dist", "source"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dist"
 
 
-def test_every_file_of_the_package_is_in_the_wheel(installed: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment with the wheel and nothing else of its own; what that needs is found where it is in
+    this one."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    venv.create(folder)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (wheel,) = published.glob("*.whl")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        f"--python={folder}",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
+    ]
+    subprocess.run(command, check=True)
+    others = "".join(f"import site; site.addsitedir({path!r})\n" for path in site.getsitepackages())
+    (packages / "needed.pth").write_text(others)
+    return folder
+
+
+def test_every_file_of_the_package_is_published(published: Path, installed: Path) -> None:
     listed = tracked("cutegen")
-    assert len(listed) > 500 and [name for name in listed if not (installed / name).is_file()] == []
+    (packages,) = installed.glob("lib/python3*/site-packages")
+    assert len(listed) > 500 and [name for name in listed if not (packages / name).is_file()] == []
+    (archive,) = published.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert [name for name in (*FILES, *listed) if name not in names] == []
 
 
-def test_it_works_outside_of_a_checkout(installed: Path, tmp_path: Path) -> None:
-    """A project from nothing: a starter spec, its diagnostics, its module, and what `--check` says of that."""
+def test_it_works_far_from_a_checkout(installed: Path, tmp_path: Path) -> None:
+    """A project from nothing: a starter spec, its diagnostics, a module that is compiled and run, and `--check`."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["CUTEGEN_CACHE_DIR"] = str(tmp_path / "cache")
 
-    def cutegen(*arguments: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(installed)}
-        command = [sys.executable, "-m", "cutegen", *arguments]
+    def run(*command: str) -> str:
+        command = (str(installed / "bin" / command[0]), *command[1:])
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    code = "import cutegen; print(cutegen.__file__)"
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert found.stdout.startswith(str(installed))
-    cutegen("init", "mine", "--op", "gemm", "--atom", "wgmma")
-    assert "no diagnostics" in cutegen("lint", "specs")
-    assert "# proof of mine" in cutegen("explain", "specs/mine.yaml")
-    assert "written" in cutegen("build", "--no-compile", "specs")
-    assert "current" in cutegen("build", "--check", "specs")
-    assert cutegen("lint", "--explain", "CG312").startswith("# CG312")
+    assert run("python", "-c", "import cutegen; print(cutegen.__file__)").startswith(str(installed))
+    run("cutegen", "init", "mine", "--op", "gemm", "--atom", "wgmma")
+    assert "no diagnostics" in run("cutegen", "lint", "specs")
+    assert "# proof of mine" in run("cutegen", "explain", "specs/mine.yaml")
+    assert "written" in run("cutegen", "build", "--no-compile", "specs/mine.yaml")
+    run("cutegen", "init", "seen", "--op", "probe")
+    told = run("cutegen", "build", "specs/seen.yaml")
+    assert "generated/seen.py written" in told and "errors" in told, told
+    assert "current" in run("cutegen", "build", "--check", "specs")
+    assert run("cutegen", "lint", "--explain", "CG312").startswith("# CG312")
