@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from cutegen.language import schema_text
+from cutegen.language.kinds import Integer, kind_at
+from cutegen.language.schedule_schema import definition_name
+from cutegen.registry import families
 
 MOST = 2**31 - 1
 _CASE = "_case"
@@ -60,7 +63,18 @@ def fields() -> dict[str, Field]:
             found += _fields(node, f"{name}.", where)
     one = next(node for name, node in schema()["definitions"].items() if name.endswith(_CASE))
     own = {"properties": {"for": one["properties"]["for"]}}
-    return {field.name: field for field in [*found, *_fields(own, "case.", "schedule.")]}
+    found += _fields(own, "case.", "schedule.")
+    return {field.name: _narrowed(field) for field in found}
+
+
+def _narrowed(field: Field) -> Field:
+    """A field with the bounds that a rule holds it to, where these are narrower than the schema's."""
+    for family in families():
+        if definition_name(family) == field.group:
+            kind = kind_at(family.schedule, tuple(field.shown.split(".")[1:]))
+            if isinstance(kind, Integer) and kind.told:
+                return replace(field, takes=_bounds("a whole number", *kind.told[:2]))
+    return field
 
 
 def _fields(node: Mapping[str, Any], prefix: str, shown: str) -> Iterator[Field]:
