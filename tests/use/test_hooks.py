@@ -96,6 +96,21 @@ def test_the_action_passes_and_finds(repository: Path) -> None:
     assert [step.returncode for step in action(repository, version="none", check="false")] == [0]
 
 
+def test_their_page_says_what_there_is() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    rows = dict(re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", page, re.MULTILINE))
+    told = {name: text.strip("`").strip('"').replace("none", "") for name, text in rows.items()}
+    assert told == {name: one["default"] for name, one in inputs.items()}
+    own, workflow = (
+        yaml.safe_load(text) for text in re.findall(r'^```yaml title="[^"]+"\n(.+?)^```', page, re.M | re.S)
+    )
+    hooks = {one["id"] for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert {one["id"] for one in own["repos"][0]["hooks"]} == hooks
+    (step,) = (step for step in workflow["jobs"]["kernels"]["steps"] if "cutegen@" in step.get("uses", ""))
+    assert step["with"].keys() <= inputs.keys()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_are_told_how_to_complete(shell: str) -> None:
     found = CliRunner().invoke(cli, ["completion", shell])
