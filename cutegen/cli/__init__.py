@@ -27,6 +27,7 @@ from cutegen.cli.inspect import inspect
 from cutegen.cli.layout import layout
 from cutegen.cli.lint import lint
 from cutegen.cli.receipts import receipts
+from cutegen.cli.run import run
 from cutegen.cli.schema import schema
 from cutegen.cli.show import show
 from cutegen.cli.tune import tune
@@ -66,6 +67,7 @@ VERBS = (
     layout,
     show,
     verify,
+    run,
     tune,
     bench,
     receipts,

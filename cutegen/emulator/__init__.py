@@ -43,20 +43,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cutegen.emulator.calls.call import Called, call
+    from cutegen.emulator.calls.emulation import CompileError, Emulation, emulating
+    from cutegen.emulator.calls.marked import tensor
     from cutegen.emulator.checks.faults import Fault, FaultError
-    from cutegen.emulator.host.capture import CaptureError, HostCode, Launch, TensorArgument
+    from cutegen.emulator.host.capture import CaptureError, HostCode, Launch
     from cutegen.emulator.host.device_tensors import on_device
     from cutegen.emulator.host.emulated import Emulated
     from cutegen.emulator.host.launching import Report, launch
     from cutegen.emulator.host.modules import install, run
+    from cutegen.emulator.host.packing import TensorArgument
     from cutegen.emulator.memory.bound_tensors import BoundTensor, bind, place
     from cutegen.emulator.ptx.errors import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction
 
 _HOMES = {
+    "Called": "calls.call",
+    "CompileError": "calls.emulation",
+    "Emulation": "calls.emulation",
+    "call": "calls.call",
+    "emulating": "calls.emulation",
+    "tensor": "calls.marked",
     "CaptureError": "host.capture",
     "HostCode": "host.capture",
     "Launch": "host.capture",
-    "TensorArgument": "host.capture",
+    "TensorArgument": "host.packing",
     "Fault": "checks.faults",
     "FaultError": "checks.faults",
     "Report": "host.launching",
@@ -74,8 +84,11 @@ _HOMES = {
 }
 __all__ = [
     "BoundTensor",
+    "Called",
     "CaptureError",
+    "CompileError",
     "Emulated",
+    "Emulation",
     "Fault",
     "FaultError",
     "HostCode",
@@ -86,11 +99,14 @@ __all__ = [
     "UnlikeRounds",
     "UnsupportedInstruction",
     "bind",
+    "call",
+    "emulating",
     "install",
     "launch",
     "on_device",
     "place",
     "run",
+    "tensor",
 ]
 
 

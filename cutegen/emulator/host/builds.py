@@ -49,10 +49,11 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
     The assembler is told not to optimise, because only the PTX runs here.
     """
     import cutlass.cute as cute
+    from cutlass.cutlass_dsl import CuTeDSL
 
     keep = cute.KeepPTX()
     options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))
-    with _own_folder() as folder, cached_line_tables():
+    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables():
         compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
@@ -74,15 +75,13 @@ def _make_build(target: str, ptx: str, compiled: Any) -> Build:
 
 
 @contextmanager
-def _own_folder() -> Iterator[Path]:
-    """Lets the compiler write its files to a new, empty folder, which is removed afterwards.
+def own_folder(dsl: Any) -> Iterator[Path]:
+    """Lets the compiler of a DSL write its files to a new, empty folder, which is removed afterwards.
 
     By default it writes to the directory that was current when it was imported. It names files by argument types and
     reads the PTX back from them, so that two processes would read each other's.
     """
-    from cutlass.cutlass_dsl import CuTeDSL
-
-    settings = CuTeDSL._get_dsl().envar
+    settings = dsl.envar
     before = settings.dump_dir
     with tempfile.TemporaryDirectory(prefix="cutegen-") as folder:
         settings.dump_dir = folder

@@ -25,15 +25,13 @@ from cutegen.emulator.host.limits import (
     refused_cluster,
     refused_sizes,
 )
+from cutegen.emulator.host.packing import AnyValue, Argument, pack
 from cutegen.errors import CutegenError
 
-_CPU, _CUDA = 1, 2  # kDLCPU, kDLCUDA
 _NO_ATTRIBUTE = {0: "ignored", 2: "cooperative"}  # launch attributes that mean nothing while they are zero
 _CLUSTER = 4  # the launch attribute of the cluster's sizes
 _EARLY = 6  # programmatic stream serialization: that of a launch that need not wait for the one before to end
 _NON_PORTABLE = 14  # the attribute of kernels that allows clusters of more than 8 blocks
-# V: bfloat16, which numpy lacks, as it does e4m3fn and e5m2
-_DLPACK_CODES = {"i": 0, "u": 1, "f": 2, "b": 6, "V": 4, "e4m3fn": 10, "e5m2": 12}
 
 
 class CaptureError(CutegenError):
@@ -60,47 +58,6 @@ class Launch:
     stream: int = CURRENT_STREAM
     cluster: tuple[int, int, int] = (1, 1, 1)
     early: bool = False
-
-
-@dataclass(frozen=True)
-class TensorArgument:
-    """A tensor as host code sees it: a byte address, a shape, and strides in elements.
-
-    `kind` and `bits` say the type of the elements, as numpy and DLPack name types: f 32, i 8, u 8, b 8, V 16 for
-    bfloat16, and e4m3fn 8 and e5m2 8. `on_device` says whether the tensor is on a CUDA device, and `device` on which
-    one.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    kind: str
-    bits: int
-    on_device: bool = True
-    device: int = 0
-
-
-class _Any(ctypes.Structure):
-    """A value of any type, as TVM FFI passes arguments and results (`TVMFFIAny`)."""
-
-    _fields_ = [("type_index", ctypes.c_int32), ("padding", ctypes.c_int32), ("value", ctypes.c_int64)]
-
-
-class _DLTensor(ctypes.Structure):
-    """A tensor as DLPack describes it (`DLTensor`)."""
-
-    _fields_ = [
-        ("data", ctypes.c_uint64),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
 
 
 class _Config(ctypes.Structure):
@@ -183,18 +140,18 @@ class HostCode:
             raise CaptureError(f"the host code has no function {self._entry}")
         self._function = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))(address)
 
-    def __call__(self, *arguments: TensorArgument | bool | int | float) -> list[Launch]:
+    def __call__(self, *arguments: Argument) -> list[Launch]:
         """The launches of one call, in order.
 
         Raises what the compiled host code raises for arguments that it refuses (TypeError, ValueError, RuntimeError or
         CUDADialectError), CaptureError for a launch that is not emulated, and FaultError for one that no device takes.
         """
         self._launches, self._raised, self._problem = [], None, None
-        packed = (_Any * max(1, len(arguments)))()
+        packed = (AnyValue * max(1, len(arguments)))()
         alive: list[object] = []
         for slot, argument in zip(packed, arguments, strict=False):
-            _pack(slot, argument, alive)
-        result, code = _Any(), ctypes.c_int32()
+            pack(slot, argument, alive)
+        result, code = AnyValue(), ctypes.c_int32()
         values = (
             ctypes.c_void_p(None),
             ctypes.c_void_p(ctypes.addressof(packed)),
@@ -363,32 +320,3 @@ def _entry_name(module: Any) -> str:
             "the compiled host code has no TVM FFI entry; compile with cute.EnableTVMFFI(), as generated modules do"
         )
     return entries[0]
-
-
-def _pack(slot: _Any, argument: TensorArgument | bool | int | float, alive: list[object]) -> None:
-    """Writes an argument to a `TVMFFIAny`; what that points to is added to `alive`, which must outlive it."""
-    if isinstance(argument, TensorArgument):
-        shape = (ctypes.c_int64 * max(1, len(argument.shape)))(*argument.shape)
-        strides = (ctypes.c_int64 * max(1, len(argument.strides)))(*argument.strides)
-        tensor = _DLTensor(
-            data=argument.address,
-            device_type=_CUDA if argument.on_device else _CPU,
-            device_id=argument.device,
-            ndim=len(argument.shape),
-            code=_DLPACK_CODES[argument.kind],
-            bits=argument.bits,
-            lanes=1,
-            shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
-            strides=ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
-            byte_offset=0,
-        )
-        alive.extend((shape, strides, tensor))
-        slot.type_index, slot.value = 7, ctypes.addressof(tensor)
-    elif isinstance(argument, bool):
-        slot.type_index, slot.value = 2, int(argument)
-    elif isinstance(argument, int):
-        slot.type_index, slot.value = 1, argument
-    elif isinstance(argument, float):
-        slot.type_index, slot.value = 3, ctypes.c_int64.from_buffer(ctypes.c_double(argument)).value
-    else:
-        raise TypeError(f"an argument of a compiled kernel is a tensor or a number, not {type(argument).__name__}")

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutegen.emulator.host.capture import TensorArgument
+from cutegen.emulator.host import dlpack
+from cutegen.emulator.host.packing import TensorArgument
 from cutegen.emulator.memory.bound_tensors import NEAR, BoundTensor, Fold, Role, bind, place
 
 if TYPE_CHECKING:
     import torch
 
 _ALIGNMENT = 512  # bytes, of what torch's caching allocator gives on a GPU
-_KINDS = {
+KINDS = {
     "float64": ("f", 64),
     "float32": ("f", 32),
     "float16": ("f", 16),
@@ -32,6 +33,7 @@ _KINDS = {
     "uint8": ("u", 8),
     "bool": ("b", 8),
 }
+"""Types of elements as host code knows them, kind and bits, by the names that torch and TVM FFI have for them."""
 
 
 def on_device(argument: Any, index: int = 0) -> Any:
@@ -121,6 +123,13 @@ def _device_tensor(index: int) -> Any:
         def get_device(self) -> int:
             return index
 
+        def __dlpack__(self, **asked: Any) -> Any:
+            asked.pop("stream", None)  # nothing runs on one
+            return dlpack.on_device(self.as_subclass(torch.Tensor).__dlpack__(**asked), index)
+
+        def __dlpack_device__(self) -> Any:
+            return dlpack.CUDA, index
+
         def stride(self, dim: int | None = None) -> Any:
             strides = list(super().stride())
             if far := getattr(self, "far", None):
@@ -146,7 +155,7 @@ def bind_argument(argument: torch.Tensor, name: str, role: Role, number: int) ->
     """
     import torch
 
-    kind = _KINDS.get(str(argument.dtype).removeprefix("torch."))
+    kind = KINDS.get(str(argument.dtype).removeprefix("torch."))
     if kind is None:
         raise TypeError(f"{name}: no DLPack type for {argument.dtype}")
     whole, part = argument.as_subclass(torch.Tensor), getattr(argument, "part", None)

@@ -13,10 +13,11 @@ import numpy as np
 
 from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.builds import Build
-from cutegen.emulator.host.capture import Launch, TensorArgument
+from cutegen.emulator.host.capture import Launch
 from cutegen.emulator.host.device_tensors import bind_argument
 from cutegen.emulator.host.launching import RefusedLaunch, Report, launch
 from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
+from cutegen.emulator.host.packing import TensorArgument
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
 

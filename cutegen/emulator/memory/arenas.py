@@ -86,10 +86,13 @@ class Arena:
     def copy_back(self) -> None:
         """Writes the elements back to the tensor in this process, unless it is an input. Gaps stay as they are.
 
-        Those that were written are no longer among its `unwritten` bytes.
+        Those that were written are no longer among its `unwritten` bytes, and are among those that it has `written`.
         """
         if self.role == "in" or not self.span:
             return
+        if self.tensor.written is not None and self.touched is not None:
+            units = np.repeat(self.touched.written(), self.unit)
+            self.tensor.written[:] |= units[self.offset : self.offset + self.span]
         if self.tensor.unwritten is not None and self.flags is not None:
             left = (self.flags[self.offset : self.offset + self.span] & UNWRITTEN) != 0
             self.tensor.unwritten[:] &= left

@@ -42,9 +42,10 @@ class BoundTensor:
     which bytes they are. `address` is what the kernel's parameters hold, by default `pointer`. An `in` tensor must not
     be written, an `out` tensor must not be read before it is written and must be written whole. `unwritten`, for a
     tensor that several launches share, marks those of its `span` bytes that none of them has written yet, which must
-    not be read; a launch takes away what it writes. `spare` says that what lies between its elements is nobody's, as in
-    memory that host code has made for the call. `owner` is kept alive. `fold`, if there is one, says what the
-    kernel is told instead of `address` and `strides`. Raises ValueError for another role.
+    not be read; a launch takes away what it writes. `written` marks those that a launch has written; gaps may be marked
+    too. `spare` says that what lies between its elements is nobody's, as in memory that host code has made for the
+    call. `owner` is kept alive. `fold`, if there is one, says what the kernel is told instead of `address` and
+    `strides`. Raises ValueError for another role.
     """
 
     name: str
@@ -55,6 +56,7 @@ class BoundTensor:
     role: Role = "inout"
     address: int = -1
     unwritten: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+    written: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
     fold: Fold | None = None
     spare: bool = False
     owner: object = field(default=None, repr=False, compare=False)

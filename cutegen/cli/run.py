@@ -1,0 +1,104 @@
+"""The verb `cutegen run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cutegen.atoms.targets import TARGETS
+from cutegen.cli.common import print_json, with_format
+from cutegen.cli.guard import Refusal
+from cutegen.exits import BROKEN
+
+
+@click.command()
+@click.argument("function", metavar="FILE.py:FUNCTION")
+@click.option("--inputs", required=True, metavar="FILE.py:FUNCTION", help="What makes the arguments.")
+@click.option(
+    "--reference", metavar="FILE.py:FUNCTION", help="What gives the expected outputs, from the same arguments."
+)
+@click.option(
+    "--target", type=click.Choice(list(TARGETS)), default="sm_90a", show_default=True, help="What to compile for."
+)
+@click.option(
+    "--outputs", metavar="NAME,...", help="Arguments that must be written whole, and not be read before; no others may."
+)
+@click.option("--inouts", metavar="NAME,...", help="Arguments that may be written too.")
+@click.option(
+    "--orders", type=click.IntRange(1, 1000), default=1, show_default=True,
+    help="Orders of blocks and warps to run in, which must give the same.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first order, and torch's seed.")
+@click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance, instead of the type's.")
+@click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance, instead of the type's.")
+@click.option("--timeout", type=click.FloatRange(1), default=600, show_default=True, help="Seconds for all of it.")
+@click.option("-v", "--verbose", is_flag=True, help="Show on stderr what the function prints, as it is compiled too.")
+@with_format
+def run(
+    function: str,
+    inputs: str,
+    reference: str | None,
+    target: str,
+    outputs: str | None,
+    inouts: str | None,
+    orders: int,
+    seed: int,
+    rtol: float | None,
+    atol: float | None,
+    timeout: float,
+    verbose: bool,
+    form: str,
+) -> None:
+    """Run any function that launches kernels of CuTeDSL on the CPU, with all checks of the emulator. No spec is needed.
+
+    FUNCTION is one of cute.jit, an object with such a __call__, or any that compiles and calls such functions, as those
+    of libraries do; MODULE:FUNCTION names one that is installed. The function of --inputs returns its arguments, a
+    tuple or a dict by name: tensors of the CPU, numbers, and what else the function takes. --reference gets copies of
+    them, and returns the expected outputs, or writes them to the copies.
+
+    Exit 1 for a fault, a wrong result or a function that does not compile, 2 where it could not be run.
+
+    JSON: {verb, ok, exit_code, function, inputs, reference, target, status, message, help, fault, launches, tensors,
+    notes, printed, seconds}.
+    """
+    from cutegen.building.verification import emulator_missing
+    from cutegen.running.job import Job
+    from cutegen.running.output import exit_code, print_run, run_json
+    from cutegen.running.run import run_job
+
+    reason = emulator_missing()
+    if reason is not None:
+        raise Refusal(f"nothing was executed: {reason}", "install what is missing")
+    job = Job(
+        function,
+        inputs,
+        str(Path.cwd()),
+        reference,
+        target,
+        orders,
+        seed,
+        _names(outputs),
+        _names(inouts) or (),
+        rtol,
+        atol,
+    )
+    if inouts and outputs is None:
+        raise click.UsageError("--inouts goes with --outputs: without it any argument may be written")
+    outcome = run_job(job, timeout)
+    code = exit_code(outcome)
+    if verbose and outcome.printed:
+        click.echo(outcome.printed, err=True, nl=False)
+    for note in outcome.notes:
+        click.echo(f"note: {note}", err=True)
+    if form == "json":
+        print_json(run_json(job, outcome), code)
+    else:
+        print_run(job, outcome)
+    if code == BROKEN:
+        raise Refusal(outcome.message, outcome.help or None, told=True)
+    click.get_current_context().exit(code)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name for part in text.split(",") if (name := part.strip()))

@@ -1,0 +1,214 @@
+"""One call of a function on the emulator, and what came of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutegen.emulator.calls.emulation import Emulation, Ran, current, emulating
+from cutegen.emulator.calls.marked import Marked
+from cutegen.emulator.calls.memory import tensors_in
+from cutegen.emulator.checks.faults import FaultError
+from cutegen.emulator.host.device_tensors import on_device
+from cutegen.emulator.host.limits import CURRENT_STREAM
+from cutegen.emulator.memory.bound_tensors import Role
+from cutegen.errors import CutegenError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Touched:
+    """A tensor that a function was called with, or that it has returned, and how many of its elements were written."""
+
+    name: str
+    tensor: torch.Tensor
+    role: Role
+    written: int
+
+
+@dataclass(frozen=True)
+class Called:
+    """What came of a call: what the function returned, the launches, in order, and the tensors that it was given.
+
+    `result` has tensors of the CPU, as do `arguments` and `results`, the tensors in `result`. `notes` are worth knowing
+    and no faults.
+    """
+
+    result: Any
+    ran: tuple[Ran, ...]
+    arguments: tuple[Touched, ...]
+    results: tuple[Touched, ...]
+    notes: tuple[str, ...]
+
+
+def call(
+    function: Callable[..., Any],
+    *arguments: Any,
+    target: str = "sm_90a",
+    orders: int = 1,
+    seed: int = 0,
+    outputs: Collection[str] | None = None,
+    inouts: Collection[str] = (),
+    **named: Any,
+) -> Called:
+    """Calls a function that launches kernels of CuTeDSL, on the CPU, with all checks of the emulator.
+
+        @cute.jit
+        def add(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor): ...
+
+        c = torch.zeros(100, 37)
+        emulator.call(add, a, b, c, target="sm_80", outputs=["c"], orders=3)
+
+    `function` is one of `cute.jit`, an object that has such a `__call__`, or any that compiles and calls such functions
+    inside, as the functions of libraries do that take torch tensors. Tensors among the arguments, which may be parts of
+    tuples, lists and mappings, are tensors of the CPU, and hold the results afterwards. A function of `cute.jit` gets
+    them as CuTeDSL passes them, or as `emulator.tensor` says; a stream that it takes and that is left out is torch's
+    current one.
+
+    `outputs` names the parameters whose tensors must be written whole and not be read before; then others must not be
+    written, but for `inouts`. Without it, each tensor may be read and written. `orders` and `seed` are as for `launch`,
+    and `target` is what is compiled for, also while an emulation is entered already, whose target that must be.
+
+    Raises FaultError for a fault, CompileError where CuTeDSL does not compile, CaptureError and UnsupportedInstruction
+    for what is not emulated, and what the function raises. Raises ValueError for names of no tensors.
+    """
+    emulation = current()
+    if emulation is not None:
+        return _call(emulation, function, arguments, named, outputs, inouts)
+    with emulating(target, orders=orders, seed=seed) as emulation:
+        return _call(emulation, function, arguments, named, outputs, inouts)
+
+
+def _call(
+    emulation: Emulation,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    outputs: Collection[str] | None,
+    inouts: Collection[str],
+) -> Called:
+    start = len(emulation.ran)
+    faults = len(emulation.faults)
+    bound = bound_arguments(function, arguments, named)
+    tensors = dict(named_tensors(bound))
+    roles = _roles(list(tensors), outputs, inouts)
+    for name, tensor in tensors.items():
+        emulation.memory.give(tensor, name, roles[name])
+    result = function(*map(_on_device, arguments), **{k: _on_device(v) for k, v in _streamed(function, bound, named)})
+    if emulation.faults[faults:]:
+        raise emulation.faults[faults]  # which the function has caught
+    plain = _on_cpu(result)
+    returned = [(f"result{part}", tensor) for part, tensor in tensors_in(plain)]
+    whole = [(name, tensor) for name, tensor in tensors.items() if roles[name] == "out"]
+    for fault in emulation.memory.faults([*whole, *returned], emulation.target):
+        emulation.faults.append(FaultError(fault))
+        raise emulation.faults[-1]
+    known = emulation.memory
+    return Called(
+        plain,
+        tuple(emulation.ran[start:]),
+        tuple(Touched(name, tensor, roles[name], known.written(tensor)) for name, tensor in tensors.items()),
+        tuple(Touched(name, tensor, "out", known.written(tensor)) for name, tensor in returned),
+        tuple(emulation.notes),
+    )
+
+
+def bound_arguments(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names of the function's parameters; by numbers, where these cannot be told.
+
+    Those that do not fit are left for the call to refuse.
+    """
+    try:
+        given = inspect.signature(function).bind_partial(*arguments, **named)
+    except (TypeError, ValueError):
+        return {**{f"argument {i + 1}": value for i, value in enumerate(arguments)}, **named}
+    found: dict[str, Any] = {}
+    for name, value in given.arguments.items():
+        kind = given.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            found.update({f"{name}[{i}]": each for i, each in enumerate(value)})
+        else:
+            found[name] = value
+    return found
+
+
+def named_tensors(bound: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The torch tensors among the arguments, in the CPU's memory, with their names."""
+    import torch
+
+    for name, value in bound.items():
+        source = value.tensor if isinstance(value, Marked) else getattr(value, "_cutegen_source", value)
+        for part, tensor in tensors_in(source):
+            yield name + part, tensor.as_subclass(torch.Tensor)
+
+
+def _roles(names: Sequence[str], outputs: Collection[str] | None, inouts: Collection[str]) -> dict[str, Role]:
+    """The role of each tensor. Raises ValueError for names of no tensors."""
+    for name in (*(outputs or ()), *inouts):
+        if name not in names:
+            raise NoSuchTensor(f"there is no tensor `{name}` among the arguments", f"there are {', '.join(names)}")
+    if outputs is None:
+        return dict.fromkeys(names, "inout")
+    roles: dict[str, Role] = dict.fromkeys(names, "in")
+    roles.update(dict.fromkeys(inouts, "inout"))
+    roles.update(dict.fromkeys(outputs, "out"))
+    return roles
+
+
+class NoSuchTensor(CutegenError, ValueError):
+    """An output was named that is no tensor among the arguments."""
+
+
+def _streamed(
+    function: Callable[..., Any], bound: Mapping[str, Any], named: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """The arguments that are given by name, with the current stream for a parameter of a `cute.jit` function that takes
+    one and was given none."""
+    yield from named.items()
+    if not is_jit(function):
+        return
+    for name, parameter in inspect.signature(function).parameters.items():
+        said = parameter.annotation
+        if name not in bound and getattr(said, "__name__", str(said)).rpartition(".")[2] == "CUstream":
+            import cuda.bindings.driver as driver
+
+            yield name, driver.CUstream(CURRENT_STREAM)
+
+
+def is_jit(function: Any) -> bool:
+    """Whether something is a function of `cute.jit`, or an object with such a `__call__`."""
+    for found in (function, getattr(function, "__func__", None), vars(type(function)).get("__call__")):
+        while found is not None:
+            if getattr(found, "_decorator_kind", "") == "jit":
+                return True
+            found = getattr(found, "__wrapped__", None)
+    return False
+
+
+def _on_device(value: Any) -> Any:
+    """A value with all of its tensors on the pretended GPU."""
+    return mapped(value, on_device)
+
+
+def _on_cpu(value: Any) -> Any:
+    """A value with all of its tensors as plain ones, which lie in the CPU's memory anyway."""
+    import torch
+
+    return mapped(value, lambda t: t.as_subclass(torch.Tensor) if isinstance(t, torch.Tensor) else t)
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value in which each part of a tuple, list or mapping is changed."""
+    if type(value) in (tuple, list):
+        return type(value)(mapped(each, change) for each in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(each, change) for each in value))
+    if type(value) is dict:
+        return {key: mapped(each, change) for key, each in value.items()}
+    return change(value)

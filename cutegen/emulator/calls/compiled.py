@@ -1,0 +1,212 @@
+"""What stands in for a function that CuTeDSL has compiled: it is called as that is, and runs on the emulator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cutegen.emulator.calls.marked import Marked
+from cutegen.emulator.checks.faults import FaultError
+from cutegen.emulator.host.builds import Build
+from cutegen.emulator.host.capture import CaptureError
+from cutegen.emulator.host.device_tensors import KINDS
+from cutegen.emulator.host.packing import Argument, Handle, TensorArgument
+
+if TYPE_CHECKING:
+    import torch
+
+    from cutegen.emulator.calls.memory import Memory, Region
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters that a compiled function has at run time, and those of them for a stream that nobody passes."""
+
+    parameters: inspect.Signature
+    function: str
+    hidden: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, compiled: Any, arguments: Sequence[Any], named: Mapping[str, Any], function: str) -> Signature:
+        """The signature of what was compiled for these arguments: all of its parameters but the constants."""
+        given = _at_run_time(compiled, arguments, named)
+        hidden = (name for name, value in given.items() if getattr(value, "use_tvm_ffi_env_stream", False))
+        return cls(compiled.execution_args.signature, function, frozenset(hidden))
+
+    def given(self, compiled: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Which of the arguments that something was compiled for are left at run time, by their parameters' names."""
+        left = _at_run_time(compiled, arguments, named)
+        return {name: value for name, value in left.items() if name not in self.hidden}
+
+    def bind(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of parameters. Raises TypeError for too few or too many."""
+        shown = [p for name, p in self.parameters.parameters.items() if name not in self.hidden]
+        try:
+            bound = inspect.Signature(shown).bind(*arguments, **named)
+        except TypeError as error:
+            raise TypeError(f"{self.function}: {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+
+def _at_run_time(compiled: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    execution = compiled.execution_args
+    given = execution.get_rectified_args_from_original_args(arguments, dict(named))
+    return dict(zip(execution.signature.parameters, given, strict=False))
+
+
+class EmulatedFunction:
+    """What `cute.compile` returns while functions are emulated. Called as the compiled function would be, it runs what
+    that would launch on the emulation that is entered then, whose target it must be compiled for.
+    """
+
+    def __init__(self, build: Build, signature: Signature) -> None:
+        self.build, self.signature = build, signature
+        self.__name__ = signature.function
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        from cutegen.emulator.calls.emulation import current
+
+        emulation = current()
+        if emulation is None:
+            raise CaptureError(
+                f"{self.__name__} was compiled for the emulator, and is called where nothing is emulated",
+                "compile it anew there, or call it within `emulator.emulating()`",
+            )
+        if self.build.target != emulation.target:
+            raise CaptureError(
+                f"{self.__name__} was compiled for {self.build.target}, and is emulated for {emulation.target}",
+                "something has kept it from an earlier call: emulate one target in each process",
+            )
+        emulation.run(self.build, self.signature.bind(arguments, named), self.__name__)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"what is compiled for the emulator has no {name!r}: it is no code of this machine, and cannot be exported"
+        )
+
+
+def tensors_of(arguments: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors among the arguments of a call, with their parameters' names; those inside of tuples, too."""
+    for name, value in arguments.items():
+        for part, each in _parts(name, value):
+            found = torch_tensor(each)
+            if found is not None:
+                yield part, found
+
+
+def passed(value: Any, regions: Sequence[Region], memory: Memory) -> Argument:
+    """An argument as host code gets it. Raises CaptureError for one that cannot be passed."""
+    from cutlass.base_dsl.typing import Numeric
+
+    source = torch_tensor(value)
+    if source is not None:
+        return _passed_tensor(value, source, regions)
+    if isinstance(value, Numeric):
+        return _number(value.value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return tuple(passed(each, regions, memory) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return tuple(passed(getattr(value, field.name), regions, memory) for field in fields(value))
+    stream = _stream(value)
+    if stream is not None:
+        return Handle(stream)
+    if hasattr(value, "_pointer"):
+        return Handle(_told(int(value._pointer), regions, memory))
+    raise CaptureError(
+        f"an argument of type {type(value).__name__} cannot be passed to an emulated function",
+        "tensors, numbers, pointers into tensors that are arguments, streams, None, and tuples and dataclasses of "
+        "these can",
+    )
+
+
+def _number(value: Any) -> Argument:
+    if not isinstance(value, (bool, int, float)):
+        raise CaptureError(f"a number of CuTeDSL without a value cannot be passed ({type(value).__name__})")
+    return value
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What an argument consists of, each part with its name."""
+    if isinstance(value, (tuple, list)):
+        names = getattr(value, "_fields", None)
+        for index, each in enumerate(value):
+            yield from _parts(f"{name}.{names[index]}" if names else f"{name}[{index}]", each)
+    elif is_dataclass(value) and not isinstance(value, (type, Marked)):
+        for field in fields(value):
+            yield from _parts(f"{name}.{field.name}", getattr(value, field.name))
+    else:
+        yield name, value
+
+
+def torch_tensor(value: Any) -> torch.Tensor | None:
+    """The torch tensor that an argument is, or stands for; None for what is no tensor."""
+    import torch
+
+    if isinstance(value, Marked):
+        return value.tensor
+    if isinstance(value, torch.Tensor):
+        return value
+    if hasattr(value, "_dlpack_data"):  # a tensor of CuTeDSL's runtime
+        found = getattr(value, "_cutegen_source", None)
+        if not isinstance(found, torch.Tensor):
+            raise CaptureError(
+                "a tensor of CuTeDSL that was made before the emulation began cannot be passed",
+                "make it with from_dlpack within make_inputs or the function, or pass the torch tensor, with "
+                "emulator.tensor(t, align=16) where it needs more than its elements' alignment",
+            )
+        return found
+    return None
+
+
+def _passed_tensor(value: Any, source: torch.Tensor, regions: Sequence[Region]) -> TensorArgument:
+    kind = None
+    if hasattr(value, "_dlpack_data"):  # its type may be said to be another one than the storage's
+        from cutlass.cute._tvm_ffi_args_spec_converter import NumericToTVMFFIDtype
+
+        kind = KINDS.get(NumericToTVMFFIDtype.get(value.element_type, ""))
+    kind = kind or KINDS.get(str(source.dtype).removeprefix("torch."))
+    if kind is None or kind[1] != source.element_size() * 8:
+        said = getattr(value, "element_type", source.dtype)
+        raise CaptureError(f"tensors of {getattr(said, '__name__', said)} are not emulated")
+    pointer = int(source.data_ptr())
+    home = next((region for region in regions if region.low <= pointer <= region.high), None)
+    address = pointer if home is None else home.told(pointer)
+    return TensorArgument(address, tuple(source.shape), tuple(source.stride()), *kind)
+
+
+def _told(pointer: int, regions: Sequence[Region], memory: Memory) -> int:
+    """The address that a kernel is told for a pointer of this process, which must be into a tensor of the call."""
+    home = next((region for region in regions if region.low <= pointer < region.high), None)
+    if home is None and pointer:
+        raise CaptureError(
+            f"the pointer {pointer:#x} is in none of the tensors of the call",
+            "pass the tensor itself to the function that is run, so that its bounds are known",
+        )
+    return 0 if home is None else home.told(pointer)
+
+
+def pointers_of(arguments: Mapping[str, Any], memory: Memory) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that pointers among the arguments of a call lie in, with the names of the parameters."""
+    for name, value in arguments.items():
+        for part, each in _parts(name, value):
+            if hasattr(each, "_pointer") and (known := memory.containing(int(each._pointer))):
+                yield part, known.tensor
+
+
+def _stream(value: Any) -> int | None:
+    """The handle of a stream of torch or of CUDA's bindings; None for what is no stream."""
+    if hasattr(value, "cuda_stream"):
+        return int(value.cuda_stream)
+    if type(value).__name__ in ("CUstream", "cudaStream_t"):
+        return int(value)
+    return None
+
+
+def with_target(error: FaultError, target: str) -> FaultError:
+    """The same fault, of the code for a target."""
+    return FaultError(replace(error.fault, target=target))

@@ -1,0 +1,223 @@
+"""A GPU that is not there: while it is pretended, torch says that there is one, and tensors on it lie in the CPU's
+memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from cutegen.atoms.gpus import GPUS
+from cutegen.atoms.targets import TARGETS
+from cutegen.emulator.calls.memory import Memory
+from cutegen.emulator.host.capture import CaptureError
+from cutegen.emulator.host.device_tensors import on_device
+from cutegen.emulator.host.limits import CURRENT_STREAM
+
+if TYPE_CHECKING:
+    pass
+
+_EMPTY = ("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided")
+_MEMORY = 1 << 36  # bytes, of the GPU
+
+
+@contextmanager
+def pretended_gpu(target: str, memory: Memory) -> Iterator[None]:
+    """While it is entered, torch and CuTeDSL have a GPU of that target.
+
+    What torch makes on it is made in the CPU's memory, is `on_device`, and is noted in `memory`. Its current stream is
+    the one that emulated code is launched on. Raises CaptureError for a target whose GPUs are not known.
+    """
+    import torch
+
+    if target not in TARGETS:
+        raise CaptureError(f"there is no target {target}", f"the targets are {', '.join(TARGETS)}")
+    with ExitStack() as stack:
+        for name, value in _torch_cuda(target).items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, value))
+        for patch in _dsl(target):
+            stack.enter_context(patch)
+        stack.enter_context(_mode(memory))
+        stack.callback(_forget_pretence)
+        yield
+
+
+def _forget_pretence() -> None:
+    """Lets torch's compiler look up again what is in `torch.cuda`, if it was imported meanwhile."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None:
+        rules.clear_lru_cache()
+
+
+def _torch_cuda(target: str) -> dict[str, Any]:
+    """What is in `torch.cuda` on a machine with such a GPU."""
+    import torch
+
+    gpu, limits = GPUS[target], TARGETS[target]
+    number = limits.number
+    properties = SimpleNamespace(
+        name=gpu.name,
+        major=number // 10,
+        minor=number % 10,
+        multi_processor_count=gpu.sms,
+        total_memory=_MEMORY,
+        warp_size=32,
+        max_threads_per_multi_processor=limits.threads_per_sm,
+        regs_per_multiprocessor=limits.registers_per_sm,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=limits.smem_per_block,
+        shared_memory_per_multiprocessor=limits.smem_per_sm,
+        L2_cache_size=50 << 20,
+        gcnArchName=target,
+    )
+    device = torch.device("cuda", 0)
+    stream = SimpleNamespace(
+        cuda_stream=CURRENT_STREAM,
+        device=device,
+        device_index=0,
+        synchronize=_nothing(),
+        wait_stream=_nothing(),
+        wait_event=_nothing(),
+        query=lambda: True,
+    )
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": _nothing(),
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": _nothing(),
+        "synchronize": _nothing(),
+        "empty_cache": _nothing(),
+        "get_device_capability": lambda device=None: (number // 10, number % 10),
+        "get_device_properties": lambda device=None: properties,
+        "get_device_name": lambda device=None: gpu.name,
+        "current_stream": lambda device=None: stream,
+        "stream": lambda stream: nullcontext(),
+        "device": lambda device: nullcontext(),
+        "is_current_stream_capturing": lambda: False,
+    }
+
+
+def _nothing() -> Callable[..., None]:
+    """A function that does nothing, another one each time: torch tells functions apart by what they are."""
+    return lambda *given, **named: None
+
+
+def _dsl(target: str) -> Iterator[Any]:
+    """Patches of what CuTeDSL asks the driver: which GPU there is, and how many blocks it holds."""
+    import cutlass.base_dsl.runtime.cuda as driver
+    from cutlass.cutlass_dsl import CuTeDSL
+    from cutlass.utils import HardwareInfo
+
+    gpu, limits = GPUS[target], TARGETS[target]
+
+    def made(self: Any, device_id: int = 0) -> None:
+        self.device_id = device_id
+
+    def clusters(self: Any, cluster_size: int, stream: Any = None) -> int:
+        return gpu.sms // cluster_size
+
+    known = {
+        "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": gpu.sms,
+        "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": limits.smem_per_sm,
+        "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": limits.smem_per_block,
+    }
+
+    def attribute(asked: Any, device_id: int = 0) -> int:
+        name = getattr(asked, "name", str(asked))
+        if name not in known:
+            raise CaptureError(f"the function asks the driver for {name}, which is not emulated")
+        return known[name]
+
+    yield mock.patch.object(CuTeDSL._get_dsl().envar, "arch", target)
+    yield mock.patch.object(driver, "get_device_attribute", attribute)
+    yield mock.patch.object(HardwareInfo, "__init__", made)
+    yield mock.patch.object(HardwareInfo, "get_device_multiprocessor_count", lambda self: gpu.sms)
+    yield mock.patch.object(HardwareInfo, "get_max_active_clusters", clusters)
+
+
+def _mode(memory: Memory) -> Any:
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class PretendedGpu(TorchFunctionMode):
+        """Makes tensors on the CPU where torch is asked for ones on a GPU."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            named = dict(kwargs or {})
+            name = getattr(func, "__name__", "")
+            if name in ("cuda", "cpu", "to") and func is getattr(torch.Tensor, name):
+                return _moved(memory, func, args, named)
+            _know_on_cpu(func)
+            asked = named.get("device")
+            if asked is not None and torch.device(asked).type == "cuda":
+                named["device"] = "cpu"
+                result = func(*args, **named)
+            else:
+                result = func(*args, **named)
+                if not isinstance(result, torch.Tensor) or result.device.type == "cpu" or name not in _EMPTY:
+                    return result
+            if not isinstance(result, torch.Tensor):
+                return result
+            made = on_device(result)
+            memory.make(made, empty=name in _EMPTY)
+            return made
+
+    return PretendedGpu()
+
+
+def _moved(memory: Memory, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What moves a tensor from device to device, or changes its type."""
+    import torch
+
+    tensor, *rest = args
+    plain = tensor.as_subclass(torch.Tensor)
+    if func is torch.Tensor.to:
+        places = [a for a in (*rest, *named.values()) if isinstance(a, (str, torch.device, torch.Tensor))]
+        if not places:
+            return func(*args, **named)
+        device = places[0].device if isinstance(places[0], torch.Tensor) else torch.device(places[0])
+        where = device.type
+        rest = ["cpu" if a is places[0] and not isinstance(a, torch.Tensor) else _plain(a) for a in rest]
+        named = {k: "cpu" if a is places[0] and not isinstance(a, torch.Tensor) else a for k, a in named.items()}
+        result = torch.Tensor.to(plain, *rest, **named)
+    else:
+        where = func.__name__
+        result = plain
+    moves = tensor.device.type != where
+    if moves and result.untyped_storage().data_ptr() == plain.untyped_storage().data_ptr():
+        result = result.clone()
+    if where != "cuda":
+        return result
+    made = on_device(result)
+    if moves:
+        memory.make(made, empty=False)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    import torch
+
+    return value.as_subclass(torch.Tensor) if isinstance(value, torch.Tensor) else value
+
+
+def _know_on_cpu(func: Any) -> None:
+    """Lets an op that torch was told of for GPUs only take tensors in the CPU's memory, as those of a GPU are here.
+
+    This reaches functions that were registered by `torch.library.custom_op(..., device_types="cuda")`.
+    """
+    import torch
+
+    if not isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return
+    from torch._library.custom_ops import OPDEFS
+
+    name = func._schema.name if isinstance(func, torch._ops.OpOverload) else func._qualified_op_name
+    known: Any = OPDEFS.get(name)
+    functions = getattr(known, "_backend_fns", {})
+    if "cuda" in functions and not {"cpu", None} & set(functions):
+        known.register_kernel("cpu")(functions["cuda"])

@@ -1,0 +1,94 @@
+"""Which of a call's tensors a reference speaks of, and how they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cutegen.errors import CutegenError
+from cutegen.running.comparing import compare
+from cutegen.running.job import Compared, Job
+
+if TYPE_CHECKING:
+    import torch
+
+    from cutegen.emulator import Called
+
+
+class NoMatch(CutegenError):
+    """What a reference gives does not fit what the function gives."""
+
+
+def copies(value: Any) -> Any:
+    """A copy of arguments for a reference: tensors are plain ones of the CPU with memory of their own."""
+    import torch
+
+    from cutegen.emulator.calls.call import mapped
+    from cutegen.emulator.calls.compiled import torch_tensor
+
+    def copied(each: Any) -> Any:
+        found = torch_tensor(each)
+        if found is None:
+            return each
+        plain = found.as_subclass(torch.Tensor).detach()
+        copy = plain.clone()  # which keeps strides where they are dense
+        return copy.requires_grad_(found.requires_grad) if found.requires_grad else copy
+
+    return mapped(value, copied)
+
+
+def compared(
+    called: Called,
+    reference: Callable[..., Any],
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    job: Job,
+    clones: Mapping[str, torch.Tensor],
+) -> dict[str, Compared]:
+    """How the tensors of a call compare to a reference's, by their names.
+
+    `arguments` and `named` are copies of those of the call, which the reference may write to, and `clones` the tensors
+    among them, by their names. Raises NoMatch, and what the reference raises.
+    """
+    expected = reference(*arguments, **named)
+    got = _matched(called, expected, job, clones)
+    return {name: compare(one, other, job.rtol, job.atol) for name, (one, other) in got.items()}
+
+
+def _matched(
+    called: Called, expected: Any, job: Job, clones: Mapping[str, torch.Tensor]
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Pairs of tensors: one of the call, and the one that is expected there."""
+    from cutegen.emulator.calls.memory import tensors_in
+
+    given = {touched.name: touched.tensor for touched in called.arguments}
+    if expected is None:
+        if called.results:
+            count = len(called.results)
+            raise NoMatch(
+                f"the reference returns nothing, and the function {count} tensor{'s' * (count != 1)}",
+                "return what is expected of the function's results",
+            )
+        return {name: (tensor, clones[name]) for name, tensor in given.items()}
+    if isinstance(expected, dict):
+        for name in expected:
+            if name not in given:
+                raise NoMatch(f"the reference gives `{name}`, which is no argument", f"there are {', '.join(given)}")
+        return {name: (given[name], tensor) for name, tensor in expected.items()}
+    wanted = [tensor for _, tensor in tensors_in(expected)]
+    if called.results:
+        found, what = {touched.name: touched.tensor for touched in called.results}, "the function returns"
+    elif job.outputs is not None:
+        found = {name: given[name] for name in (*job.outputs, *job.inouts)}
+        what = "--outputs and --inouts name"
+    else:
+        found = {touched.name: touched.tensor for touched in called.arguments if touched.written}
+        what = "the kernels write"
+    if len(found) != len(wanted):
+        listed = f" ({', '.join(found)})" if found else ""
+        raise NoMatch(
+            f"the reference returns {len(wanted)} tensors, and {what} {len(found)}{listed}",
+            "return as many, in that order; or a dict with the names of arguments; or write to the arguments and "
+            "return nothing",
+        )
+    return {name: (tensor, other) for (name, tensor), other in zip(found.items(), wanted, strict=True)}
