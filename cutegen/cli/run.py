@@ -59,8 +59,8 @@ def run(
 
     Exit 1 for a fault, a wrong result or a function that does not compile, 2 where it could not be run.
 
-    JSON: {verb, ok, exit_code, function, inputs, reference, target, status, message, help, fault, launches, tensors,
-    notes, printed, seconds}.
+    JSON: {verb, ok, exit_code, function, inputs, reference, target, status, message, help, at, fault, launches,
+    tensors, notes, printed, seconds}.
     """
     from cutegen.building.verification import emulator_missing
     from cutegen.running.job import Job
@@ -96,7 +96,8 @@ def run(
     else:
         print_run(job, outcome)
     if code == BROKEN:
-        raise Refusal(outcome.message, outcome.help or None, told=True)
+        message = "\n".join([outcome.message, *(f"  at: {line}" for line in outcome.at)])
+        raise Refusal(message, outcome.help or None, told=form == "json")
     click.get_current_context().exit(code)
 
 

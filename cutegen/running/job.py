@@ -87,13 +87,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job. `message` says what was wrong, and `help` what would work; `fault` has the emulator's fault
+    """What came of a job. `message` says what was wrong, `help` what would work, and `at` through which lines of the
+    user's and of libraries' it came, outermost first; `fault` has the emulator's fault
     as data, and `printed` what the function and the files printed. `seconds` are for all of it.
     """
 
     status: Status
     message: str = ""
     help: str = ""
+    at: tuple[str, ...] = ()
     fault: Mapping[str, Any] | None = None
     launches: tuple[Launched, ...] = ()
     tensors: tuple[Tensor, ...] = ()

@@ -31,7 +31,7 @@ def run_json(job: Job, outcome: Outcome) -> dict[str, Any]:
         "inputs": job.inputs,
         "reference": job.reference,
         "target": job.target,
-        **{name: kept[name] for name in ("status", "message", "help", "fault", "launches", "tensors", "notes")},
+        **{name: kept[name] for name in ("status", "message", "help", "at", "fault", "launches", "tensors", "notes")},
         "printed": outcome.printed,
         "seconds": outcome.seconds,
     }
@@ -47,8 +47,10 @@ def print_run(job: Job, outcome: Outcome) -> None:
         click.echo()
     if outcome.status in ("fault", "wrong", "not compiled", "crashed"):
         click.echo(outcome.message)
-        for line in outcome.help.splitlines():
-            click.echo(f"  at: {line}" if outcome.status == "not compiled" else f"  help: {line}")
+        for line in outcome.at:
+            click.echo(f"  at: {line}")
+        if outcome.help:
+            click.echo(f"  help: {outcome.help}")
     for tensor in outcome.tensors:
         if tensor.compared is not None and not tensor.compared.ok:
             _print_difference(tensor.name, tensor.compared)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cutegen.running.job import Compared
 
 _LINES = 40  # of a compiler's message
+_FRAMES = 8  # of a traceback
 _LIBRARIES = {"torch", "nvidia_cutlass_dsl", "importlib"}  # folders of what users do not look into
 _OURS = str(Path(__file__).resolve().parents[1])
 
@@ -42,7 +43,12 @@ def main() -> None:
 
 
 class Broken(CutegenError):
-    """Something that the job names is no use: it cannot be imported, or is not what it must be, or raises."""
+    """Something that the job names is no use: it cannot be imported, or is not what it must be, or raises, behind the
+    lines `at`."""
+
+    def __init__(self, message: str, help: str | None = None, at: tuple[str, ...] = ()) -> None:
+        super().__init__(message, help)
+        self.at = at
 
 
 def run(tell: Tell, job: Job) -> Any:
@@ -71,9 +77,11 @@ def _outcome(tell: Tell, job: Job) -> Outcome:
         said = plain(str(error.cause)).strip().splitlines()
         more = [f"... and {len(said) - _LINES} more lines"] if len(said) > _LINES else []
         message = f"{error.function}: {type(error.cause).__name__}: " + "\n".join([*said[:_LINES], *more])
-        found = Outcome("not compiled", message, _where(error.cause))
+        found = Outcome("not compiled", message, at=_where(error.cause))
+    except Broken as error:
+        found = Outcome("not executed", error.message, error.help or "", error.at)
     except CutegenError as error:
-        found = Outcome("not executed", error.message, error.help or "")
+        found = Outcome("not executed", error.message, error.help or "", _where(error))
     return replace(found, launches=_launches(emulation), notes=tuple(emulation.notes) if emulation else ())
 
 
@@ -104,8 +112,8 @@ def _run(tell: Tell, job: Job, emulation: Emulation) -> Outcome:
     wrong = [one for one in tensors if one.compared is not None and not one.compared.ok]
     notes = list(called.notes)
     if not called.ran:
-        notes.append("the function launched no kernel, so nothing was checked")
-    elif not any(one.written for one in tensors):
+        raise Broken(f"{job.function} launched no kernel, so nothing was checked")
+    if not any(one.written for one in tensors):
         notes.append("no kernel wrote to an argument or a result")
     names = ", ".join(one.name for one in wrong)
     return Outcome(
@@ -165,10 +173,10 @@ def _raising(what: str, function: Any) -> Any:
         raise
     except (Exception, SystemExit) as error:
         said = plain(str(error)).strip()
-        raise Broken(f"{what} {type(error).__name__}" + f": {said}" * bool(said), _where(error)) from error
+        raise Broken(f"{what} {type(error).__name__}" + f": {said}" * bool(said), at=_where(error)) from error
 
 
-def _where(error: BaseException) -> str:
+def _where(error: BaseException) -> tuple[str, ...]:
     """The lines that an exception came through which are neither cutegen's nor of a library, outermost first."""
     lines: list[str] = []
     if isinstance(error, SyntaxError) and error.filename:
@@ -177,7 +185,7 @@ def _where(error: BaseException) -> str:
         file = frame.filename
         if not file.startswith((_OURS, "<")) and not _LIBRARIES & set(Path(file).parts):
             lines.append(f"{file}:{frame.lineno}: {frame.line}")
-    return "\n".join(dict.fromkeys(lines))
+    return tuple(dict.fromkeys(lines))[-_FRAMES:]
 
 
 def _launches(emulation: Emulation | None) -> tuple[Launched, ...]:

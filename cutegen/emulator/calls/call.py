@@ -94,11 +94,14 @@ def _call(
     start = len(emulation.ran)
     faults = len(emulation.faults)
     bound = bound_arguments(function, arguments, named)
+    more = dict(_stream(function, bound))
+    if is_jit(function):
+        _check(function, arguments, {**named, **more})
     tensors = dict(named_tensors(bound))
     roles = _roles(list(tensors), outputs, inouts)
     for name, tensor in tensors.items():
         emulation.memory.give(tensor, name, roles[name])
-    result = function(*map(_on_device, arguments), **{k: _on_device(v) for k, v in _streamed(function, bound, named)})
+    result = function(*map(_on_device, arguments), **{k: _on_device(v) for k, v in named.items()}, **more)
     if emulation.faults[faults:]:
         raise emulation.faults[faults]  # which the function has caught
     plain = _on_cpu(result)
@@ -165,12 +168,27 @@ class NoSuchTensor(CutegenError, ValueError):
     """An output was named that is no tensor among the arguments."""
 
 
-def _streamed(
-    function: Callable[..., Any], bound: Mapping[str, Any], named: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """The arguments that are given by name, with the current stream for a parameter of a `cute.jit` function that takes
-    one and was given none."""
-    yield from named.items()
+class WrongArguments(CutegenError, TypeError):
+    """A function of `cute.jit` was given too few arguments, or ones that it has no parameters for."""
+
+
+def _check(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Raises WrongArguments where the arguments do not fit the function's parameters."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        names = ", ".join(signature.parameters)
+        raise WrongArguments(f"{_name(function)}: {error}", f"its parameters are {names}") from None
+
+
+def _name(function: Any) -> str:
+    """What messages call a function, or an object that can be called."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _stream(function: Callable[..., Any], bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The current stream, by name, for a parameter of a `cute.jit` function that takes one and was given none."""
     if not is_jit(function):
         return
     for name, parameter in inspect.signature(function).parameters.items():

@@ -115,8 +115,8 @@ class Emulation:
     def _look_at_stream(self, asked: Launch, function: str) -> None:
         if asked.stream != CURRENT_STREAM:
             self.note(
-                f"{function} launches on {named_stream(asked.stream)}, not on torch's current one: on a GPU nothing "
-                "orders it with work that torch has there"
+                f"{function} launches on {named_stream(asked.stream)}, whatever stream is torch's current one: on a "
+                "GPU nothing orders it with work on another"
             )
 
     def note(self, text: str) -> None:

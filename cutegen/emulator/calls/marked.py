@@ -45,6 +45,9 @@ def tensor(
     for mode, number in (divisible or {}).items():
         if number < 1 or tensor.shape[mode] % number:
             raise ValueError(f"divisible: {number} does not divide {tensor.shape[mode]}, the size of mode {mode}")
+    start = tensor.data_ptr() % (align or 1)
+    if start:
+        raise ValueError(f"align: the first element lies {start} bytes behind a multiple of {align} bytes")
     if leading is not None and tensor.stride(leading) != 1:
         raise ValueError(f"leading: the stride of mode {leading} is {tensor.stride(leading)}, not 1")
     if static and divisible:

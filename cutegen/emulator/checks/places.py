@@ -6,19 +6,27 @@ import ast
 import linecache
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from cutegen.emulator.checks.faults import Place
 from cutegen.emulator.ptx.model import Instruction
+
+_DSL = {"nvidia_cutlass_dsl"}  # the folder that CuTeDSL is installed in
 
 
 def place_of(instruction: Instruction, instructions: Sequence[Instruction], source_file: str | None) -> Place:
     """The place of one of the `instructions` of a kernel, whose source lines are of `source_file`.
 
-    Code of a library has no line in that file, and some instructions have one of the function that launches the kernel.
-    Then the line is that of the instruction nearest before it, or else after it, that has one of the kernel.
+    Code of another file has its line there. Code of CuTeDSL has no line in either, and some instructions have one of
+    the function that launches the kernel. Then the line is that of the instruction nearest before it, or else after it,
+    that has one of the kernel.
     """
     if source_file is None or all(i.source_line is None for i in instructions):
         return Place(instruction.line, instruction.text)
+    if instruction.elsewhere is not None and not _DSL & set(Path(instruction.elsewhere[0]).parts):
+        file, number = instruction.elsewhere
+        if text := linecache.getline(file, number).strip():
+            return Place(instruction.line, instruction.text, file, number, text)
     number = next((n for n, i in enumerate(instructions) if i.line == instruction.line), 0)
     before, after = reversed(instructions[:number]), instructions[number + 1 :]
     for candidate in (instruction, *before, *after):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
@@ -60,13 +61,13 @@ class Scope:
 class Body:
     """A kernel's body, which is read from its first brace to its last one.
 
-    `outer` are the names of the variables and parameters around it. `file` is the number of that .file directive whose
-    lines count as source lines; with None those of any file do. Raises PtxSyntaxError and UnsupportedInstruction.
+    `outer` are the names of the variables and parameters around it. `files` has the paths of .file directives by their
+    numbers: lines of the first count as source lines. Raises PtxSyntaxError and UnsupportedInstruction.
     """
 
-    def __init__(self, tokens: Tokens, outer: set[str], file: int | None) -> None:
+    def __init__(self, tokens: Tokens, outer: set[str], files: Mapping[int, str]) -> None:
         self.tokens = tokens
-        self.file = file
+        self.files, self.file = files, min(files, default=None)
         self.scope = Scope(0, None, {name: Symbol(name) for name in outer})
         self.scopes = 1
         self.registers: dict[str, int] = {}
@@ -75,6 +76,7 @@ class Body:
         self.instructions: list[Instruction] = []
         self.jumps: list[tuple[int, Scope]] = []
         self.source_line: int | None = None
+        self.elsewhere: tuple[str, int] | None = None
         self._read()
 
     def _read(self) -> None:
@@ -166,6 +168,8 @@ class Body:
                 place.append((tokens.integer(), tokens.integer(), tokens.integer()))
         known = [line for file, line, _ in place if self.file in (None, file)]
         self.source_line = known[0] if known and known[0] > 0 else None
+        others = [(self.files[file], line) for file, line, _ in place if file in self.files and line > 0]
+        self.elsewhere = others[0] if others and self.source_line is None else None
 
     def _declare_registers(self) -> None:
         """Reads the rest of .reg: a type, and names of registers such as `%p` or `%r<8>`; perhaps .v2 or .v4 first."""
@@ -239,7 +243,9 @@ class Body:
         if branch:
             self.jumps.append((len(self.instructions), self.scope))
         self.instructions.append(
-            Instruction(parts[0], tuple(parts[1:]), guard, tuple(operands), first.line, self.source_line, text)
+            Instruction(
+                parts[0], tuple(parts[1:]), guard, tuple(operands), first.line, self.source_line, text, self.elsewhere
+            )
         )
 
     def _register(self, token: Token, width: int) -> Register:

@@ -95,7 +95,8 @@ class Instruction:
     """One PTX instruction.
 
     `operands` are in the order of the PTX text: the destination first, and both registers of `setp p|q`. `line` counts
-    from 1 in the PTX, and `text` is that line. `source_line` is the line of the generated module, where .loc gives it.
+    from 1 in the PTX, and `text` is that line. `source_line` is the line of the file that was compiled, where .loc
+    gives it, and `elsewhere` the file and line, where .loc names another file only.
     """
 
     opcode: str
@@ -105,6 +106,7 @@ class Instruction:
     line: int
     source_line: int | None
     text: str
+    elsewhere: tuple[str, int] | None = None
 
     @property
     def name(self) -> str:

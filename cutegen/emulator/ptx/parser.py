@@ -8,6 +8,7 @@ Source lines come from .loc, which CuTeDSL writes when a kernel is compiled with
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
 from cutegen.emulator.ptx.kernel_body import Body
@@ -30,7 +31,6 @@ def parse(text: str) -> Module:
     """
     tokens = Tokens(text.rstrip("\0"))
     files = {int(number): path for number, path in _FILE.findall(text)}
-    chosen = min(files, default=None)
     version = target = ""
     variables: list[Variable] = []
     kernels: list[Kernel] = []
@@ -53,7 +53,7 @@ def parse(text: str) -> Module:
         elif token.text == ".section":
             _skip_section(tokens)
         elif token.text in (*_LINKING, *_SPACES, ".entry", ".func"):
-            _declaration(tokens, variables, kernels, chosen)
+            _declaration(tokens, variables, kernels, files)
         elif token.text == ".pragma":
             while not tokens.accept(";"):
                 tokens.take()
@@ -61,10 +61,10 @@ def parse(text: str) -> Module:
             raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line))
     if not target or not version:
         raise PtxSyntaxError("no .version or no .target", 1)
-    return Module(target, version, tuple(kernels), tuple(variables), None if chosen is None else files[chosen])
+    return Module(target, version, tuple(kernels), tuple(variables), files[min(files)] if files else None)
 
 
-def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], file: int | None) -> None:
+def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], files: Mapping[int, str]) -> None:
     """Reads a variable or a kernel, with the linking directives before it, and adds it to its list."""
     start = tokens.at
     external = False
@@ -72,7 +72,7 @@ def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel
         external |= tokens.take().text == ".extern"
     token = tokens.next
     if tokens.accept(".entry"):
-        kernels.append(_kernel(tokens, {v.name for v in variables}, file))
+        kernels.append(_kernel(tokens, {v.name for v in variables}, files))
     elif token.text == ".func":
         if not external:
             raise UnsupportedInstruction(".func", token.line, tokens.text_of(token.line), "device functions")
@@ -102,7 +102,7 @@ def _skip_section(tokens: Tokens) -> None:
         pass
 
 
-def _kernel(tokens: Tokens, outer: set[str], file: int | None) -> Kernel:
+def _kernel(tokens: Tokens, outer: set[str], files: Mapping[int, str]) -> Kernel:
     """Reads a kernel from its name on. `outer` are the names of the variables around it."""
     name = tokens.word().text
     parameters = read_parameters(tokens)
@@ -125,7 +125,7 @@ def _kernel(tokens: Tokens, outer: set[str], file: int | None) -> Kernel:
     required, most = threads.get(".reqntid"), threads.get(".maxntid")
     if tokens.accept(";"):
         return Kernel(name, parameters, {}, (), (), {}, required, most)
-    body = Body(tokens, outer | {p.name for p in parameters}, file)
+    body = Body(tokens, outer | {p.name for p in parameters}, files)
     return Kernel(
         name, parameters, body.registers, tuple(body.variables), tuple(body.instructions), body.labels, required, most
     )
