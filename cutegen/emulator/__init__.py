@@ -1,6 +1,9 @@
 """Runs compiled PTX on the CPU: a parser, exact instruction semantics and a machine that checks every access.
 
-`launch` runs one kernel of any PTX; `run` a generated module, launched as its own compiled host code would.
+`call` runs any function that launches kernels of CuTeDSL, with tensors of the CPU, and `emulating` is what it does it
+in, a context for larger pieces of code; `tensor` says what a function may assume of a tensor. `launch` runs one kernel
+of any PTX, `run` a generated module, launched as its own compiled host code would. What is wrong with a kernel raises
+`FaultError`.
 
 Its folders, each of which imports from those above it only:
     ptx           the text of a PTX file, parsed to data
@@ -14,6 +17,7 @@ Its folders, each of which imports from those above it only:
     warps         what the threads of a warp do together: shuffles, votes, matrix products
     machine       programs, and running their blocks and warps in some order
     host          launches, compiled host code, generated modules
+    calls         functions of anyone: what CuTeDSL compiles while they run, and a GPU that torch takes to be there
 
 What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
 red); loads and stores with a scope (relaxed, acquire, release), and fences but fence.acq_rel of the cluster or wider,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutegen.emulator.calls.emulation import Emulation, Ran, current, emulating
+from cutegen.emulator.calls.emulation import TARGET, Emulation, Ran, current, emulating
 from cutegen.emulator.calls.marked import Marked
 from cutegen.emulator.calls.memory import tensors_in
 from cutegen.emulator.checks.faults import FaultError
@@ -48,9 +48,9 @@ class Called:
 def call(
     function: Callable[..., Any],
     *arguments: Any,
-    target: str = "sm_90a",
-    orders: int = 1,
-    seed: int = 0,
+    target: str | None = None,
+    orders: int | None = None,
+    seed: int | None = None,
     outputs: Collection[str] | None = None,
     inouts: Collection[str] = (),
     **named: Any,
@@ -70,16 +70,23 @@ def call(
     current one.
 
     `outputs` names the parameters whose tensors must be written whole and not be read before; then others must not be
-    written, but for `inouts`. Without it, each tensor may be read and written. `orders` and `seed` are as for `launch`,
-    and `target` is what is compiled for, also while an emulation is entered already, whose target that must be.
+    written, but for `inouts`. Without it, each tensor may be read and written. Of what the function returns, all must
+    be written. `target` is what is compiled for, by default sm_90a; `orders` and `seed` are as for `launch`. Where an
+    emulation is entered already, they are that one's. A function with parameters of these names can be given theirs by
+    functools.partial.
 
     Raises FaultError for a fault, CompileError where CuTeDSL does not compile, CaptureError and UnsupportedInstruction
-    for what is not emulated, and what the function raises. Raises ValueError for names of no tensors.
+    for what is not emulated, and what the function raises. Raises NoSuchTensor, a ValueError, for names of no tensors,
+    WrongArguments, a TypeError, for arguments that a `cute.jit` function does not take, and ValueError for a target
+    other than that of the emulation that is entered.
     """
     emulation = current()
     if emulation is not None:
+        for asked, entered in ((target, emulation.target), (orders, emulation.orders), (seed, emulation.seed)):
+            if asked not in (None, entered):
+                raise ValueError(f"{asked} was asked for, within an emulation of {entered}")
         return _call(emulation, function, arguments, named, outputs, inouts)
-    with emulating(target, orders=orders, seed=seed) as emulation:
+    with emulating(target or TARGET, orders=orders or 1, seed=seed or 0) as emulation:
         return _call(emulation, function, arguments, named, outputs, inouts)
 
 

@@ -124,6 +124,17 @@ def passed(value: Any, regions: Sequence[Region], memory: Memory) -> Argument:
     )
 
 
+def settled(value: Any) -> Any:
+    """An argument that CuTeDSL does not change while it compiles for it: a dataclass as a tuple of its fields."""
+    if isinstance(value, (Marked, type)):
+        return value
+    if is_dataclass(value):
+        return tuple(settled(getattr(value, field.name)) for field in fields(value))
+    if type(value) in (tuple, list):
+        return type(value)(settled(each) for each in value)
+    return value
+
+
 def _number(value: Any) -> Argument:
     if not isinstance(value, (bool, int, float)):
         raise CaptureError(f"a number of CuTeDSL without a value cannot be passed ({type(value).__name__})")
@@ -174,8 +185,8 @@ def _passed_tensor(value: Any, source: torch.Tensor, regions: Sequence[Region]) 
         said = getattr(value, "element_type", source.dtype)
         raise CaptureError(f"tensors of {getattr(said, '__name__', said)} are not emulated")
     pointer = int(source.data_ptr())
-    home = next((region for region in regions if region.low <= pointer <= region.high), None)
-    address = pointer if home is None else home.told(pointer)
+    home = next((region for region in regions if region.low <= pointer < region.high), None)
+    address = pointer if home is None else home.told(pointer)  # which is nowhere for a tensor without elements
     return TensorArgument(address, tuple(source.shape), tuple(source.stride()), *kind)
 
 

@@ -17,6 +17,7 @@ from cutegen.emulator.calls.compiled import (
     Signature,
     passed,
     pointers_of,
+    settled,
     tensors_of,
     with_target,
 )
@@ -32,6 +33,7 @@ from cutegen.emulator.host.source_lines import cached_line_tables
 from cutegen.emulator.lanes import WARP
 from cutegen.errors import CutegenError
 
+TARGET = "sm_90a"  # by default
 _CURRENT: ContextVar[Emulation | None] = ContextVar("emulation", default=None)
 
 
@@ -131,7 +133,7 @@ def current() -> Emulation | None:
 
 
 @contextmanager
-def emulating(target: str = "sm_90a", *, orders: int = 1, seed: int = 0) -> Iterator[Emulation]:
+def emulating(target: str = TARGET, *, orders: int = 1, seed: int = 0) -> Iterator[Emulation]:
     """While it is entered, what is compiled by CuTeDSL runs on the emulator, and torch has a GPU of that target.
 
         with emulating("sm_90a", orders=3) as emulation:
@@ -223,6 +225,8 @@ def _compiled(
     before = dsl.compile_options
     options = copy.copy(before)
     options.options = dict(before.options)
+    own = {key: value for key, value in named.items() if key not in _CONTROLS}
+    kept, kept_named = [settled(value) for value in arguments], {key: settled(value) for key, value in own.items()}
     for option in (keep, GPUArch(emulation.target), EnableTVMFFI(True), GenerateLineInfo(True), PtxasOptions("-O0")):
         options.options[type(option)] = option
     try:
@@ -242,11 +246,12 @@ def _compiled(
     if not isinstance(ptx, str):
         raise CaptureError(f"{name}: CuTeDSL gives no PTX for it")
     ptx = ptx.rstrip("\0")
+    if "vprintf" in ptx:
+        raise CaptureError(f"{name}: printf in a kernel is not emulated", "take the calls of cute.printf out")
     parameters = {kernel.name: [(p.offset, p.size) for p in kernel.parameters] for kernel in module_of(ptx).kernels}
     build = Build(emulation.target, ptx, HostCode(compiled, parameters))
-    own = {key: value for key, value in named.items() if key not in _CONTROLS}
-    signature = Signature.of(compiled, arguments, own, name)
-    return EmulatedFunction(build, signature), signature.given(compiled, arguments, own)
+    signature = Signature.of(compiled, kept, kept_named, name)
+    return EmulatedFunction(build, signature), signature.given(compiled, kept, kept_named)
 
 
 _CONTROLS = frozenset(("pipeline", "gpu_module_attrs", "no_jit_engine", "export_name", "compile_to_precompiled_mlir"))
