@@ -17,7 +17,7 @@ from cutegen import __version__
 from cutegen.cli import cli
 from cutegen.codegen import generate
 
-VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show", "verify", "receipts", "schema")
+VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show", "verify", "run", "receipts", "schema")
 
 
 @pytest.fixture(autouse=True)

@@ -71,6 +71,8 @@ def test_every_file_of_the_package_is_published(published: Path, installed: Path
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert [name for name in (*FILES, *listed) if name not in names] == []
+    (points,) = packages.glob("cutegen-*.dist-info/entry_points.txt")
+    assert "[pytest11]\ncutegen = cutegen.pytest_plugin\n" in points.read_text()
 
 
 def test_it_works_far_from_a_checkout(installed: Path, tmp_path: Path) -> None:
