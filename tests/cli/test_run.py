@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,24 +15,31 @@ from cutegen.cli import cli
 from cutegen.running.job import Job, Outcome
 
 pytest.importorskip("cutlass")
-FILE = Path(__file__).parents[1] / "kits" / "cute_functions.py"
+PAGE = Path(__file__).parents[2] / "docs" / "run.md"
 
 
-def test_right_and_wrong(tmp_path: Path) -> None:
-    """In an empty folder, with JSON of all that happened, and text of a fault."""
+def test_the_page_of_the_documentation(tmp_path: Path) -> None:
+    """Its first kernel reads past an end, which is said as the page has it; with the predicate it is right."""
+    page = PAGE.read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    file = tmp_path / "axpy.py"
 
-    def run(name: str, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "cutegen", "run", f"{FILE}:{name}", "--inputs", f"{FILE}:make_inputs", *more]
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        names = ["axpy.py:axpy", "--inputs", "axpy.py:make_inputs", "--reference", "axpy.py:reference"]
+        command = [sys.executable, "-m", "cutegen", "run", *names, "--outputs", "out", *more]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
-    done = run("add", "--reference", f"{FILE}:expected", "--orders", "2", "--target", "sm_80", "--format", "json")
-    told = json.loads(done.stdout)
-    assert done.returncode == 0 and (told["ok"], told["exit_code"], told["status"]) == (True, 0, "ok")
-    assert told["tensors"][2]["compared"]["mismatched"] == 0 and told["launches"][0]["orders"] == 2
-    assert done.stderr.startswith("note: add launches on the default stream")
-    done = run("one_block_too_few", "--outputs", "c")
-    assert done.returncode == 1 and "fault[output-not-written]: 4 of 100 elements of c" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    file.write_text(code)
+    done = run()
+    assert done.returncode == 1 and done.stderr.startswith("note: axpy launches on the default stream")
+    told = done.stdout.replace(str(tmp_path), "/home/me").partition("\n\n")[2]
+    assert "fault[out-of-bounds]" in told and told in page
+    file.write_text(code.replace("    out[i] =", "    if i < out.shape[0]:\n        out[i] ="))
+    done = run("--orders", "3", "--format", "json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and (found["ok"], found["exit_code"], found["status"]) == (True, 0, "ok")
+    assert found["tensors"][2]["compared"]["largest"] == 0 and found["launches"][0]["orders"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["axpy.py"]
 
 
 @pytest.fixture

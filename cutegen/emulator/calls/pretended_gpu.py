@@ -6,6 +6,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     pass
 
 _EMPTY = ("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided")
-_MEMORY = 1 << 36  # bytes, of the GPU
+_BYTES = 1 << 36  # of the GPU's memory
+_MEMORY: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
@@ -40,8 +43,10 @@ def pretended_gpu(target: str, memory: Memory) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         for patch in _dsl(target):
             stack.enter_context(patch)
+        stack.enter_context(_backward(memory))
         stack.enter_context(_mode(memory))
         stack.callback(_forget_pretence)
+        stack.callback(_MEMORY.reset, _MEMORY.set(memory))
         yield
 
 
@@ -63,7 +68,7 @@ def _torch_cuda(target: str) -> dict[str, Any]:
         major=number // 10,
         minor=number % 10,
         multi_processor_count=gpu.sms,
-        total_memory=_MEMORY,
+        total_memory=_BYTES,
         warp_size=32,
         max_threads_per_multi_processor=limits.threads_per_sm,
         regs_per_multiprocessor=limits.registers_per_sm,
@@ -140,6 +145,20 @@ def _dsl(target: str) -> Iterator[Any]:
     yield mock.patch.object(HardwareInfo, "get_max_active_clusters", clusters)
 
 
+def _backward(memory: Memory) -> Any:
+    """A patch of what runs a backward pass: torch has left the mode then, which called it."""
+    import torch
+
+    engine: Any = torch.autograd
+    run = engine._engine_run_backward
+
+    def within(*arguments: Any, **named: Any) -> Any:
+        with _mode(memory):
+            return run(*arguments, **named)
+
+    return mock.patch.object(engine, "_engine_run_backward", within)
+
+
 def _mode(memory: Memory) -> Any:
     import torch
     from torch.overrides import TorchFunctionMode
@@ -153,9 +172,10 @@ def _mode(memory: Memory) -> Any:
             if name in ("cuda", "cpu", "to") and func is getattr(torch.Tensor, name):
                 return _moved(memory, func, args, named)
             _know_on_cpu(func)
-            asked = named.get("device")
+            asked, gradient = named.get("device"), False
             if asked is not None and torch.device(asked).type == "cuda":
                 named["device"] = "cpu"
+                gradient = bool(named.pop("requires_grad", False))  # of what is returned, which is to be a leaf
                 result = func(*args, **named)
             else:
                 result = func(*args, **named)
@@ -165,7 +185,7 @@ def _mode(memory: Memory) -> Any:
                 return result
             made = on_device(result)
             memory.make(made, empty=name in _EMPTY)
-            return made
+            return made.requires_grad_() if gradient else made
 
     return PretendedGpu()
 
@@ -206,9 +226,10 @@ def _plain(value: Any) -> Any:
 
 
 def _know_on_cpu(func: Any) -> None:
-    """Lets an op that torch was told of for GPUs only take tensors in the CPU's memory, as those of a GPU are here.
+    """Lets an op of torch that is a Python function take tensors of the pretended GPU, which lie in the CPU's memory.
 
-    This reaches functions that were registered by `torch.library.custom_op(..., device_types="cuda")`.
+    These are ops that were registered by `torch.library.custom_op`, also those for `device_types="cuda"` only. Whatever
+    they make on a GPU is made in the CPU's memory, too: torch has left the mode that would see to that.
     """
     import torch
 
@@ -219,5 +240,22 @@ def _know_on_cpu(func: Any) -> None:
     name = func._schema.name if isinstance(func, torch._ops.OpOverload) else func._qualified_op_name
     known: Any = OPDEFS.get(name)
     functions = getattr(known, "_backend_fns", {})
+    for device, function in functions.items():
+        if not hasattr(function, "_cutegen_within"):
+            functions[device] = _within(function)
     if "cuda" in functions and not {"cpu", None} & set(functions):
         known.register_kernel("cpu")(functions["cuda"])
+        functions["cpu"] = functions["cuda"]
+
+
+def _within(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, in which there is a pretended GPU, where one is pretended when it is called."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        memory = _MEMORY.get()
+        with nullcontext() if memory is None else _mode(memory):
+            return function(*arguments, **named)
+
+    vars(call)["_cutegen_within"] = True
+    return call

@@ -157,6 +157,13 @@ def test_an_op_for_gpus(a: Any, b: Any, c: Any) -> None:
     assert torch.equal(c, a + b)
 
 
+def test_kernels_in_a_backward_pass() -> None:
+    with emulator.emulating("sm_80") as emulation:
+        x = torch.ones(3, device="cuda", requires_grad=True)
+        functions.Doubled.apply(x).backward(torch.arange(3.0, device="cuda"))
+    assert x.grad is not None and x.grad.tolist() == [0.0, 2.0, 4.0] and len(emulation.ran) == 2
+
+
 def test_what_a_function_may_assume_of_a_tensor() -> None:
     """Only with an alignment, and sizes that it divides, four elements are copied at once."""
     a, c = torch.randn(256), torch.zeros(256)
@@ -209,4 +216,7 @@ def test_the_gpu_is_gone_afterwards() -> None:
         made = torch.ones(3).cuda()
         assert made.is_cuda and made.cpu().device.type == "cpu" and (made + 1).to("cuda").is_cuda
         assert torch.zeros(2, device=made.device).is_cuda and not torch.zeros(2).is_cuda
+        leaf = torch.ones(3, device="cuda", requires_grad=True)
+        (leaf * 2).sum().backward()
+        assert leaf.grad is not None and leaf.grad.tolist() == [2.0, 2.0, 2.0]
     assert torch.cuda.is_available() == there
