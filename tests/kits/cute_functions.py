@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import cuda.bindings.driver as cuda
 import cutlass
 import torch
+from cute_helpers import element_behind
 from cutlass import cute
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor, make_ptr
 
@@ -60,6 +61,18 @@ def without_predicate_kernel(a: cute.Tensor, c: cute.Tensor) -> None:
 @cute.jit  # type: ignore[misc]
 def without_predicate(a: cute.Tensor, c: cute.Tensor) -> None:
     without_predicate_kernel(a, c).launch(grid=[cute.ceil_div(c.shape[0], THREADS), 1, 1], block=[THREADS, 1, 1])
+
+
+@cute.kernel  # type: ignore[misc]
+def shift_kernel(a: cute.Tensor, c: cute.Tensor) -> None:
+    i = cute.arch.block_idx()[0] * THREADS + cute.arch.thread_idx()[0]
+    if i < c.shape[0]:
+        c[i] = element_behind(a, i)
+
+
+@cute.jit  # type: ignore[misc]
+def shift(a: cute.Tensor, c: cute.Tensor) -> None:
+    shift_kernel(a, c).launch(grid=[cute.ceil_div(c.shape[0], THREADS), 1, 1], block=[THREADS, 1, 1])
 
 
 @cute.jit  # type: ignore[misc]

@@ -136,6 +136,7 @@ def test_lines_and_source_lines() -> None:
     assert "ld.param" in load.text and "$L__BB0_1" in store.text
     # Lines of another file are none of the module's; an inlined place counts as its caller's.
     assert [i.source_line for i in (load, move, branch, store)] == [12, None, 14, 14]
+    assert [i.elsewhere for i in (load, move, branch, store)] == [None, ("/library/other.py", 99), None, None]
     assert module.source == "/somewhere/kernel.py"
 
 
