@@ -118,20 +118,22 @@ class Memory:
     # --------------------------------------------------------------------------------------------------- one call
 
     def regions(self, named: Sequence[tuple[str, torch.Tensor]], number: int) -> list[Region]:
-        """The memory of the tensors of one call, by the addresses of this process, in rising order.
+        """The memory of the tensors of one call, each with the address that a kernel knows it by.
 
         `named` are tensors with the names of the compiled function's parameters, for those that have none of their own.
-        `number` is that of the first range of addresses that is free.
+        `number` is that of the first range of addresses that is free; they are given in the order of the arguments, so
+        that a run can be repeated.
         """
-        bound = sorted((self._bound(tensor, name) for name, tensor in named), key=lambda one: one.pointer)
-        groups: list[list[BoundTensor]] = []
+        bound = [self._bound(tensor, name) for name, tensor in named]
+        groups: list[list[int]] = []
         high = -1
-        for tensor in bound:
-            if not groups or tensor.pointer >= high:
+        for index in sorted(range(len(bound)), key=lambda i: bound[i].pointer):
+            if not groups or bound[index].pointer >= high:
                 groups.append([])
-            groups[-1].append(tensor)
-            high = max(high, tensor.pointer + tensor.span)
-        return [self._region(group, number + i) for i, group in enumerate(groups)]
+            groups[-1].append(index)
+            high = max(high, bound[index].pointer + bound[index].span)
+        groups.sort(key=min)
+        return [self._region([bound[i] for i in sorted(group)], number + n) for n, group in enumerate(groups)]
 
     def _bound(self, tensor: torch.Tensor, name: str) -> BoundTensor:
         import torch

@@ -204,8 +204,11 @@ def test_what_a_function_may_assume_of_a_tensor() -> None:
 def test_addresses_are_aligned_as_on_a_gpu(a: Any, c: Any) -> None:
     """The memory of torch starts at multiples of 512 bytes there, and views as far behind as they are."""
     for tensor, behind in ((a, 0), (a[3:], 12)):
-        (ran,) = emulator.call(functions.add, tensor, tensor, c[: len(tensor)]).ran
-        assert int.from_bytes(ran.asked.parameters[:8], "little") % 512 == behind
+        for arguments in ((tensor, tensor, c[: len(tensor)]), (c[: len(tensor)], tensor, tensor)):
+            (ran,) = emulator.call(functions.add, *arguments).ran
+            address = int.from_bytes(ran.asked.parameters[:8], "little")
+            assert address >> 48 == 1, "the first argument is the first one, wherever its memory is"
+            assert address % 512 == (behind if arguments[0] is tensor else 0)
     with emulator.emulating():
         made = from_dlpack(torch.zeros(8, device="cuda"), assumed_align=16)
         assert str(made.memspace).endswith("gmem")
