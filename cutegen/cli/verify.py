@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -14,7 +14,7 @@ from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.building.verification import Verification
-    from cutegen.project.sources import Unit
+    from cutegen.project.sources import Gathered, Unit
     from cutegen.project.write_receipts import Recorded
 
 
@@ -23,18 +23,40 @@ if TYPE_CHECKING:
 @click.option(
     "--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run: a GPU, or an emulator."
 )
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="REQUIREMENT",
+    help="Do it with this package, too, in an environment beside this one, and print what changes: "
+    "nvidia-cutlass-dsl==4.8.0, a URL, a wheel. May be given several times.",
+)
+@click.option("--pre", is_flag=True, help="--with takes pre-releases, too.")
 @click.option("--receipts", is_flag=True, help="Keep what a GPU found in receipts beside the modules.")
 @with_jobs
 @with_format
-def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, jobs: int | None, form: str) -> None:
+def verify(
+    specs: tuple[Path, ...],
+    on: Literal["gpu", "cpu"],
+    others: tuple[str, ...],
+    pre: bool,
+    receipts: bool,
+    jobs: int | None,
+    form: str,
+) -> None:
     """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
 
     Exit 1 where a kernel fails, 2 where one could not be executed.
 
     What runs is generated anew from the spec; a file in generated/ that is stale or edited by hand is named in a note.
 
+    With --with, exit codes are about what was found with those packages: 1 where a kernel does not compile, is wrong
+    or is not what its spec expects, 2 where one was not executed or the packages cannot be installed.
+
     JSON: {verb, ok, exit_code, on, diagnostics, notices, kernels: [{kernel, spec, file, verification: {verdict, why,
-    report}}], receipts?: {written, notices, problems}}.
+    report}}], receipts?: {written, notices, problems}}; of --with: {..., with: {requirements, installer, versions:
+    {NAME: [here, there]}}, kernels: [{kernel, spec, result, why, cases, other_bits, targets: {TARGET: {same, here,
+    there, diff, failed}}, here, there}]}, where a verification here is null if equal PTX made it needless.
     """
     from cutegen.building.output import print_recorded, print_verify, recorded_json, verify_json
     from cutegen.building.verification import Verification, emulator_missing, run_verification
@@ -44,6 +66,10 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
 
     if receipts and on == "cpu":
         raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
+    if receipts and others:
+        raise click.UsageError("--receipts cannot go with --with: they are of the packages that are installed here")
+    if pre and not others:
+        raise click.UsageError("--pre goes with --with")
     selection = select_specs(specs, None)
     gathered = gather_specs(selection, form, on=on, notices=[], kernels=[])
     units = gathered.units
@@ -54,6 +80,8 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
             print_json(verify_json(on, units, not_run, gathered.diagnostics), BROKEN)
         help = "install what is missing" if on == "cpu" else "run it where there is a CUDA GPU, or with --on cpu"
         raise Refusal(f"nothing was executed: {reason}", help, told=True)
+    if others:
+        _verify_with(specs, gathered, others, on, pre, jobs, form)
     verifications, found = run_verification(units, on, jobs, make_progress())
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
@@ -74,6 +102,38 @@ def verify(specs: tuple[Path, ...], on: Literal["gpu", "cpu"], receipts: bool, j
         what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
         raise Refusal(f"{what} executed: {idle[0].why}", told=True)
     click.get_current_context().exit(code)
+
+
+def _verify_with(
+    specs: Sequence[Path],
+    gathered: Gathered,
+    others: Sequence[str],
+    on: Literal["gpu", "cpu"],
+    pre: bool,
+    jobs: int | None,
+    form: str,
+) -> NoReturn:
+    from cutegen.console import make_progress, print_diagnostics
+    from cutegen.upgrading.output import exit_code, print_upgrade, upgrade_json
+    from cutegen.upgrading.requirements import read_requirements
+    from cutegen.upgrading.upgrade import compare_with, named
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
+
+    requirements = read_requirements(others)
+    found = compare_with(
+        requirements, specs, gathered.units, on, pre=pre, jobs=jobs, progress=make_progress(), tell=tell
+    )
+    code = exit_code(found)
+    if form == "json":
+        print_json(upgrade_json(found, on), code)
+    else:
+        if found.diagnostics:
+            tell(f"what is wrong with {named(found.versions, 1)}:")
+        print_diagnostics(found.diagnostics, gathered.texts)
+        print_upgrade(found)
+    raise click.exceptions.Exit(code)
 
 
 def _record(units: Sequence[Unit], verifications: Sequence[Verification]) -> Recorded:

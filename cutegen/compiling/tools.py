@@ -98,8 +98,12 @@ def toolchain() -> Mapping[str, str]:
     chain: dict[str, str] = {}
     for distribution in metadata.distributions():
         name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name.startswith(_COMPILER_PREFIX) or name in _OTHER_PACKAGES:
-            chain.setdefault(name, distribution.version)  # the first on sys.path is the one that is imported
+        if name in chain:  # the first on sys.path is the one that is imported
+            continue
+        if name.startswith(_COMPILER_PREFIX):
+            chain[name] = f"{distribution.version} {_content(distribution.read_text('RECORD'))}"
+        elif name in _OTHER_PACKAGES:
+            chain[name] = distribution.version
     for name in (_COMPILER_PREFIX, *_OTHER_PACKAGES):
         chain.setdefault(name, "missing")
     chain["nvdisasm"] = tool_version("nvdisasm")
@@ -108,6 +112,15 @@ def toolchain() -> Mapping[str, str]:
     chain["cutegen"] = cutegen.__version__
     chain["cutegen.compiling"] = source_digest(Path(__file__).parent)
     return dict(sorted(chain.items()))
+
+
+def _content(record: str | None) -> str:
+    """A digest of a package's files, by what its installer wrote of them: a build of one's own has its version from
+    where it began.
+    """
+    lines = [line for line in (record or "").splitlines() if "sha256=" in line and ".dist-info/" not in line]
+    files = sorted(line for line in lines if not line.startswith(".."))  # scripts hold the path of the environment
+    return hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
 
 
 def source_digest(folder: Path) -> str:

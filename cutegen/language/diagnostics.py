@@ -6,9 +6,9 @@ A room never prints and never stops at the first problem: it collects diagnostic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cutegen.errors import CutegenError
 
@@ -123,3 +123,10 @@ def as_json(diagnostic: Diagnostic) -> dict[str, object]:
         "notes": list(d.notes),
         "help": d.help,
     }
+
+
+def from_json(data: Mapping[str, Any]) -> Diagnostic:
+    """The diagnostic that `as_json` made data of."""
+    span = Span(data["line"], data["column"], data["length"])
+    where = (span, data["path"], data["severity"])
+    return Diagnostic(data["code"], data["message"], *where, notes=tuple(data["notes"]), help=data["help"])

@@ -45,6 +45,8 @@ class CaseReport:
     elements: int = 0
     unbounded: int = 0  # elements about which the bound says nothing
     unjudged: tuple[str, ...] = ()  # outputs of which it says nothing about any element
+    given: str = ""  # a digest of the inputs
+    bits: str = ""  # a digest of what was computed from them, in all runs; of a case that passed
     seconds: float = 0.0
 
     @classmethod

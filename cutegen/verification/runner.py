@@ -23,7 +23,7 @@ from cutegen.verification.host import host_checks
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
-from cutegen.verification.tensors import Guarded, make_tensors, poisons
+from cutegen.verification.tensors import Guarded, digest, make_tensors, poisons
 from cutegen.verification.wishes import Data
 
 if TYPE_CHECKING:
@@ -120,11 +120,13 @@ def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, 
     """
     start = time.perf_counter()
     comparison: Comparison | None = None
+    bits: set[str] = set()
     try:
         for run in range(poisons(plan.spec)):
-            found, ran, unjudged = _run(plan, case, module, executor, run, orders)
+            found, ran, unjudged, given = _run(plan, case, module, executor, run, orders, bits)
             comparison = found if comparison is None or found.ratio > comparison.ratio else comparison
-        report = replace(_report(case, "passed", "", comparison), orders=ran, unjudged=unjudged)
+        report = _report(case, "passed", "", comparison)
+        report = replace(report, orders=ran, unjudged=unjudged, given=given, bits=" ".join(sorted(bits)))
     except _Failure as failure:
         report = _report(case, "failed", str(failure), failure.comparison)
     except CannotRun:
@@ -135,10 +137,10 @@ def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, 
 
 
 def _run(
-    plan: Plan, case: Case, module: ModuleType, executor: Executor, run: int, orders: int
-) -> tuple[Comparison, int, tuple[str, ...]]:
-    """Runs a case once: how its outputs compare, in how many orders of blocks and warps it ran, and the outputs of
-    which no element can be judged.
+    plan: Plan, case: Case, module: ModuleType, executor: Executor, run: int, orders: int, bits: set[str]
+) -> tuple[Comparison, int, tuple[str, ...], str]:
+    """Runs a case once: how its outputs compare, in how many orders of blocks and warps it ran, the outputs of which no
+    element can be judged, and a digest of the inputs. Adds those of what was computed to `bits`: of each target's code.
     """
     spec, additions = plan.spec, partial(_additions, plan, case.sizes)
     for data in _data(case):
@@ -150,6 +152,7 @@ def _run(
         if not unjudged:
             break
     args: list[object] = [*views.values(), *scalars.values()]
+    given = digest(t.view for t in tensors if t.tensor.reads)
     if run == 0:
         _check_reference(spec, module, args, tensors, expected)
     comparisons: list[Comparison] = []
@@ -164,6 +167,7 @@ def _run(
         if problems:
             raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), together(found))
         comparisons.append(together(found))
+        bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
 
     try:
         running = module if case.blocks is None else with_blocks(module, case.blocks)
@@ -174,7 +178,7 @@ def _run(
         raise _Failure(str(error)) from error
     except Exception as error:
         raise _Failure(f"the call raised {describe(error)}") from error
-    return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged
+    return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged, given
 
 
 def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:

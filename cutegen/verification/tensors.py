@@ -8,8 +8,9 @@ gap onto a gap shows too.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,14 @@ class Guarded:
             strides = (*(s * size for s in self.view.stride()), 1)
             owned.as_strided((*self.view.shape, size), strides, self.offset).fill_(1)
         return owned.to(torch.bool)
+
+
+def digest(views: Iterable[torch.Tensor]) -> str:
+    """A short digest of the bits of tensors' elements, wherever they lie."""
+    made = hashlib.blake2b(digest_size=8)
+    for view in views:
+        made.update(bits_of(view.detach().contiguous()).cpu().numpy().tobytes())
+    return made.hexdigest()
 
 
 def poisons(spec: KernelSpec) -> int:

@@ -48,6 +48,15 @@ def verify(folder: Path, kernel: str, bug: str = "") -> KernelReport:
     return verify_kernel(plan_of(spec, tile, stages), write_module(folder, spec, bug), CpuExecutor())
 
 
+def test_results_are_told_apart_by_their_bits(tmp_path: Path) -> None:
+    first, again = verify(tmp_path, "add bf16"), verify(tmp_path, "add bf16")
+    assert [(c.given, c.bits) for c in first.cases] == [(c.given, c.bits) for c in again.cases]
+    assert all(c.given and c.bits for c in first.cases if c.status == "passed")
+    assert len({c.bits for c in first.cases}) > 10
+    for name, bits in (("add i32", 1), ("gemm", 1)):  # which run twice, or once: the result is one
+        assert {len(c.bits.split()) for c in verify(tmp_path, name).cases if c.bits} == {bits}
+
+
 @pytest.mark.parametrize(
     "kernel", ["add", "less", "both", "gemm", "gemm static", "add divisible", "add bf16", "add i32"]
 )
