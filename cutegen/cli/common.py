@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,8 @@ from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, OK
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from cutegen.project.selection import Selection
     from cutegen.project.sources import Gathered
 
@@ -25,9 +28,36 @@ def with_format(verb: F) -> F:
     )(verb)  # fmt: skip
 
 
+class SpecPath(click.Path):
+    """The path of a spec or of a folder of specs; shells complete nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        head, _, start = incomplete.rpartition("/")
+        folder = Path(f"{head}/" if "/" in incomplete else ".").expanduser()
+        try:
+            entries = [path for path in sorted(folder.iterdir()) if path.name.startswith(start or _FIRST)]
+            files = [path.name for path in entries if path.suffix in (".yaml", ".yml")]
+            only_files = not any(path.is_dir() for path in entries)
+        except OSError:
+            return super().shell_complete(ctx, param, incomplete)
+        given = incomplete[: len(incomplete) - len(start)]
+        # A shell goes on behind a folder, and puts quotes around what needs some, where it completes itself
+        if files and only_files and all(_SEEN.issuperset(name) for name in [given, *files]):
+            return [CompletionItem(given + name) for name in files]
+        return super().shell_complete(ctx, param, incomplete)
+
+
+_SEEN = frozenset(string.ascii_letters + string.digits + "_-./")  # what needs no quotes in any shell
+_FIRST = tuple(_SEEN - {"."})  # of what is not hidden
+
+
 def with_specs(verb: F) -> F:
-    argument = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC|DIR...")
-    return argument(verb)
+    return click.argument("specs", nargs=-1, required=True, type=SpecPath(), metavar="SPEC|DIR...")(verb)
 
 
 def with_jobs(verb: F) -> F:

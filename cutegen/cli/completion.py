@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 SHELLS = ["bash", "zsh", "fish"]
+_ZSH_BEGINS = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"  # a ~/.zshrc need not have done so
 
 
 @click.command()
@@ -20,4 +21,6 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None and ctx.parent is not None
+    if shell == "zsh":
+        click.echo(_ZSH_BEGINS)
     click.echo(found(ctx.parent.command, {}, "cutegen", "_CUTEGEN_COMPLETE").source())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
+from cutegen.cli.common import SpecPath, gather_specs, print_json, select_specs, with_format
 from cutegen.cli.guard import Refusal
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC|DIR")
+@click.argument("spec", type=SpecPath(), metavar="SPEC|DIR")
 @click.option("--kernel", metavar="NAME", help="Only this one of the kernels.")
 @click.option(
     "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline; may be given repeatedly."

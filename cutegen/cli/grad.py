@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from cutegen.cli.common import gather_specs, print_json, select_specs, with_format
+from cutegen.cli.common import SpecPath, gather_specs, print_json, select_specs, with_format
 from cutegen.cli.guard import Refusal
 from cutegen.exits import OK
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=SpecPath())
 @click.option("--wrt", metavar="X,W", help="Tensors whose gradients are computed; by default all floats that are read.")
 @click.option("--of", "of_outputs", metavar="Y", help="Outputs whose gradients are given; by default all floats.")
 @click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
@@ -34,8 +34,9 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     from cutegen.language.diagnostics import as_json
     from cutegen.language.reader import read_specs
     from cutegen.language.writer import write_spec
+    from cutegen.project.editors import HEADER
     from cutegen.project.paths import quoted, readable, shown
-    from cutegen.project.starter import HEADER, check_yaml, write_new
+    from cutegen.project.starter import check_yaml, write_new
 
     if spec.is_dir():
         raise Refusal(f"{spec} is a folder", "differentiate one spec at a time")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import print_json, select_specs
+from cutegen.cli.common import SpecPath, print_json, select_specs
 from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, FINDINGS, OK
 
@@ -20,7 +20,7 @@ FORMATS = ["text", "json", "github", "sarif"]
 
 
 @click.command()
-@click.argument("specs", nargs=-1, type=click.Path(path_type=Path), metavar="SPEC|DIR...")
+@click.argument("specs", nargs=-1, type=SpecPath(), metavar="SPEC|DIR...")
 @click.option(
     "--select", multiple=True, metavar="CODES", help="Only these: codes or what they begin with, as in CG252,CG27."
 )

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from cutegen.cli.common import with_format
+from cutegen.cli.common import SpecPath, print_json, select_specs, with_format
+from cutegen.exits import OK
 
 
 @click.command()
+@click.argument("specs", nargs=-1, type=SpecPath(), metavar="[SPEC|DIR...]")
 @with_format
-def schema(form: str) -> None:
-    """Print the JSON Schema (draft 7) of the language, for editors. Both formats are the same JSON."""
-    from cutegen.language.schema import schema_text
+def schema(specs: tuple[Path, ...], form: str) -> None:
+    """Print the JSON Schema (draft 7) of the language; both formats are the same JSON.
 
-    click.echo(schema_text(), nl=False)
+    With specs, make editors know them: write the schema beside them, as .cutegen.schema.json, and the line that names
+    it into each spec that has none. Do it again after an upgrade of cutegen: the language may have grown.
+
+    JSON, with specs: {verb, ok, exit_code, schemas, specs}, the files that were written.
+    """
+    if not specs:
+        from cutegen.language.schema import schema_text
+
+        click.echo(schema_text(), nl=False)
+        return
+    from cutegen.project.editors import connect
+    from cutegen.project.paths import quoted, shown
+
+    done = connect([spec.file for spec in select_specs(specs, None).files])
+    if form == "json":
+        schemas, changed = (list(map(shown, paths)) for paths in (done.schemas, done.specs))
+        print_json({"verb": "schema", "schemas": schemas, "specs": changed}, OK)
+        return
+    for path in (*done.schemas, *done.specs):
+        click.echo(f"{shown(path)} written")
+    if not (done.schemas or done.specs):
+        click.echo("all is there already")
+    if done.specs:
+        click.echo(
+            f"next: cutegen build {' '.join(map(quoted, specs))}, since modules name the text of their spec", err=True
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs
+from cutegen.cli.common import SpecPath, gather_specs, print_json, select_specs, with_format, with_jobs
 from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, FINDINGS, OK
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=SpecPath())
 @click.option("--only", metavar="KERNEL", help="Time only this one of the spec's kernels; the others still must build.")
 @click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be given repeatedly.")
 @click.option(

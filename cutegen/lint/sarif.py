@@ -34,6 +34,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": found.title},
+        "fullDescription": {"text": " ".join(found.text.split("\n\n")[1].split())},  # behind the title
         "help": {"text": found.text, "markdown": found.text},
         "defaultConfiguration": {"level": found.severity},
     }

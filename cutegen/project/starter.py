@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +9,9 @@ from cutegen.codegen import generate
 from cutegen.errors import CutegenError
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import MAX_KERNEL_NAME, RESERVED, name_problem
-from cutegen.language.schema import schema_text
+from cutegen.project.editors import HEADER, SCHEMA_NAME, write_schema
 from cutegen.project.paths import quoted, readable, shown
 from cutegen.registry import families, family_of, op_named
-
-SCHEMA_NAME = ".cutegen.schema.json"
-HEADER = f"# yaml-language-server: $schema={SCHEMA_NAME}\n"  # the line that tells editors
 
 
 class StarterError(CutegenError):
@@ -65,17 +60,16 @@ def write_new(path: Path, text: str) -> Starter:
 
     Raises StarterError for a file that is there already and for what the disk refuses.
     """
-    schema = path.parent / SCHEMA_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        _write_schema(schema)
+        write_schema(path.parent)
     except FileExistsError:
         raise StarterError(f"{shown(path.absolute())} is there already", "choose another name or --out FILE") from None
     except OSError as error:
         raise StarterError(f"{readable(str(error.filename or path))} cannot be written: {error.strerror}") from error
-    return Starter(path, schema)
+    return Starter(path, path.parent / SCHEMA_NAME)
 
 
 def atoms_of(op: str) -> tuple[str, ...]:
@@ -101,18 +95,6 @@ def _check(kernel: str, op: str, atom: str | None) -> None:
             f"the starter spec cannot have a kernel named `{kernel}`: {problem.message}",
             f"choose another name, such as `{kernel.lower()}_{op}`",
         ) from None
-
-
-def _write_schema(path: Path) -> None:
-    """Writes the schema of this version of cutegen. It replaces the schema of another version, and nothing else."""
-    if os.path.lexists(path):
-        try:
-            title = json.loads(path.read_text(encoding="utf-8"))["title"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return
-        if not str(title).startswith("cutegen kernel spec"):
-            return
-    path.write_text(schema_text(), encoding="utf-8", newline="\n")
 
 
 def _name_help(kernel: str) -> str:

@@ -65,9 +65,12 @@ class KernelChange:
 
 
 def needs_verification_here(here: Found, there: Found) -> bool:
-    """Whether only a run here tells what changed: not where the same PTX was run there, and was right."""
-    same = here.code == there.code and not here.failed
-    return not (same and there.verification is not None and there.verification.verdict == "passed")
+    """Whether only a run here tells what changed: not where there is no result there to compare with, or where it is
+    that of the same PTX, and right.
+    """
+    if there.verification is None or there.verification.verdict == "not executed" or here.failed:
+        return False
+    return there.verification.verdict == "failed" or here.code != there.code
 
 
 def compare_surveys(here: Survey, there: Survey) -> tuple[KernelChange, ...]:
@@ -100,6 +103,8 @@ def _result(here: Found, there: Found) -> tuple[State, str, int, tuple[str, ...]
     if new.verdict == "failed":
         why = (new.report.failures or ("not one case ran",))[0] if new.report is not None else new.why
         return ("wrong" if old is None or old.verdict == "passed" else "still wrong"), why, 0, ()
+    if old is None and here.failed:
+        return "mended", "it does not compile here", 0, ()
     if old is None:
         return "same code", "", 0, ()
     if old.verdict != "passed" or old.report is None or new.report is None:

@@ -226,6 +226,8 @@ def test_sarif_has_every_diagnostic_at_its_place_and_the_page_of_its_rule(tmp_pa
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == sorted({d["code"] for d in found})
     assert all(rule["help"]["markdown"] == page.read(rule["id"]).text for rule in rules)
+    assert all(rule["fullDescription"]["text"] in " ".join(rule["help"]["text"].split()) for rule in rules)
+    assert all(len(rule["fullDescription"]["text"]) > 20 for rule in rules)  # which GitHub asks for
     assert len(run["results"]) == len(found) > 1
     for result, d in zip(run["results"], found, strict=True):
         place = result["locations"][0]["physicalLocation"]

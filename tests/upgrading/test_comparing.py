@@ -59,6 +59,7 @@ def upgrade(here: Found, there: Found, *diagnostics: Diagnostic) -> Upgrade:
         (found(ran("x", "y"), "b"), found(ran("x", "z")), "other bits", 0),
         (found(ran("x", given="h"), "b"), found(ran("z")), "other inputs", 0),
         (found(WRONG, "b"), found(ran("x")), "mended", 0),
+        (found(None, failed={"sm_80": "no such target"}), found(ran("x")), "mended", 0),
         (found(ran("x"), "b"), found(WRONG), "wrong", 1),
         (found(WRONG), found(WRONG), "still wrong", 1),
         (found(None), found(IDLE, failed={"sm_80": "no such target"}), "not compiled", 1),
@@ -68,7 +69,8 @@ def upgrade(here: Found, there: Found, *diagnostics: Diagnostic) -> Upgrade:
 def test_states_and_exit_codes(here: Found, there: Found, state: str, code: int) -> None:
     result = upgrade(here, there)
     assert (result.kernels[0].state, exit_code(result)) == (state, code)
-    assert needs_verification_here(here, there) == (state != "same code")
+    told = state in ("same code", "not compiled", "not executed") or bool(here.failed)
+    assert needs_verification_here(here, there) != told
     (kernel,) = json.loads(json.dumps(upgrade_json(result, "cpu")))["kernels"]
     assert kernel["result"] == state and (kernel["here"] is None) == (here.verification is None)
 

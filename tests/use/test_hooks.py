@@ -43,7 +43,7 @@ def hook(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     """A hook, called with the files that it asks for, as pre-commit does."""
     (found,) = (one for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()) if one["id"] == name)
     command = shlex.split(found["entry"])
-    assert command[0] == "cutegen" and found["language"] == "python"
+    assert command[0] == "cutegen" and found["language"] == ("system" if name.endswith("-system") else "python")
     files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and ".git/" not in str(p))
     files = [file for file in files if re.search(found["files"], file)]
     assert files
@@ -52,13 +52,14 @@ def hook(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_hooks_pass_and_find(repository: Path) -> None:
-    assert [hook(repository, name).returncode for name in ("cutegen-lint", "cutegen-check")] == [0, 0]
+@pytest.mark.parametrize("where", ["", "-system"])
+def test_hooks_pass_and_find(repository: Path, where: str) -> None:
+    assert [hook(repository, f"{name}{where}").returncode for name in ("cutegen-lint", "cutegen-check")] == [0, 0]
     (repository / "generated" / "add.py").write_text("# by hand\n")
-    found = hook(repository, "cutegen-check")
+    found = hook(repository, f"cutegen-check{where}")
     assert found.returncode == 1 and "generated/add.py" in found.stdout + found.stderr
     (repository / "specs" / "broken.yaml").write_text(BAD)
-    found = hook(repository, "cutegen-lint")
+    found = hook(repository, f"cutegen-lint{where}")
     assert found.returncode == 2 and "specs/broken.yaml" in found.stdout
 
 
@@ -75,7 +76,8 @@ def action(folder: Path, **inputs: str) -> list[subprocess.CompletedProcess[str]
         operator, wanted = value[:2], value[4:-1]
         if name and (given[name.removeprefix("inputs.")] == wanted) != (operator == "=="):
             continue
-        env = {key: given[re.fullmatch(r"\$\{\{ inputs\.(\w+) \}\}", text)[1]] for key, text in step["env"].items()}  # type: ignore[index]
+        known = {f"inputs.{key}": value for key, value in given.items()} | {"github.action_path": str(ROOT)}
+        env = {key: known[text.removeprefix("${{ ").removesuffix(" }}")] for key, text in step["env"].items()}
         path = f"{folder / 'bin'}:{os.environ['PATH']}"
         done.append(run(folder, ["bash", "-eo", "pipefail", "-c", step["run"]], **env, PATH=path))
         if done[-1].returncode:
@@ -96,19 +98,13 @@ def test_the_action_passes_and_finds(repository: Path) -> None:
     assert [step.returncode for step in action(repository, version="none", check="false")] == [0]
 
 
-def test_their_page_says_what_there_is() -> None:
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
-    rows = dict(re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", page, re.MULTILINE))
-    told = {name: text.strip("`").strip('"').replace("none", "") for name, text in rows.items()}
-    assert told == {name: one["default"] for name, one in inputs.items()}
-    own, workflow = (
-        yaml.safe_load(text) for text in re.findall(r'^```yaml title="[^"]+"\n(.+?)^```', page, re.M | re.S)
-    )
-    hooks = {one["id"] for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
-    assert {one["id"] for one in own["repos"][0]["hooks"]} == hooks
-    (step,) = (step for step in workflow["jobs"]["kernels"]["steps"] if "cutegen@" in step.get("uses", ""))
-    assert step["with"].keys() <= inputs.keys()
+@pytest.mark.parametrize(("version", "installed"), [("", str(ROOT)), ("cutegen==0.1.0", "cutegen==0.1.0")])
+def test_the_action_installs_its_own_version_or_another(repository: Path, version: str, installed: str) -> None:
+    (repository / "bin").mkdir()
+    (repository / "bin" / "python").write_text('#!/bin/sh\necho "$@"\nexit 3\n')  # in the place of a network
+    (repository / "bin" / "python").chmod(0o755)
+    (found,) = action(repository, version=version)
+    assert (found.returncode, found.stdout) == (3, f"-m pip install {installed}\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -117,8 +113,21 @@ def test_shells_are_told_how_to_complete(shell: str) -> None:
     assert found.exit_code == 0 and f"_CUTEGEN_COMPLETE={shell}_complete" in found.output
 
 
-def test_verbs_and_flags_complete() -> None:
-    for words, wanted in (("cutegen ins", "inspect"), ("cutegen lint --form", "--format")):
-        env = {"_CUTEGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        code = "import sys; sys.argv = ['cutegen']; from cutegen.cli import main; main()"
-        assert f"plain,{wanted}" in run(ROOT, [sys.executable, "-c", code], **env).stdout
+def completed(folder: Path, words: str) -> list[str]:
+    """What a shell is told for words of which the last is to be completed, a type and a value each."""
+    env = {"_CUTEGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    env["PYTHONPATH"] = str(ROOT)
+    code = "import sys; sys.argv = ['cutegen']; from cutegen.cli import main; main()"
+    return run(folder, [sys.executable, "-c", code], **env).stdout.split()
+
+
+def test_verbs_flags_and_specs_complete(repository: Path) -> None:
+    assert "plain,inspect" in completed(repository, "cutegen ins")
+    assert "plain,--format" in completed(repository, "cutegen lint --form")
+    (repository / "specs" / "NOTES.md").touch()
+    (repository / "specs" / ".cutegen.schema.json").touch()
+    for verb in ("lint", "verify --on cpu", "explain"):
+        assert completed(repository, f"cutegen {verb} specs/") == ["plain,specs/add.yaml"]
+    (repository / "specs" / "more").mkdir()  # behind which a shell goes on itself
+    for words in ("specs/", "sp"):
+        assert completed(repository, f"cutegen lint {words}") == [f"file,{words}"]
