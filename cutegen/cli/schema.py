@@ -27,7 +27,7 @@ def schema(specs: tuple[Path, ...], form: str) -> None:
         click.echo(schema_text(), nl=False)
         return
     from cutegen.project.editors import connect
-    from cutegen.project.paths import quoted, shown
+    from cutegen.project.paths import shown
 
     done = connect([spec.file for spec in select_specs(specs, None).files])
     if form == "json":
@@ -38,7 +38,3 @@ def schema(specs: tuple[Path, ...], form: str) -> None:
         click.echo(f"{shown(path)} written")
     if not (done.schemas or done.specs):
         click.echo("all is there already")
-    if done.specs:
-        click.echo(
-            f"next: cutegen build {' '.join(map(quoted, specs))}, since modules name the text of their spec", err=True
-        )
