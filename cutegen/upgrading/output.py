@@ -36,19 +36,23 @@ def exit_code(upgrade: Upgrade) -> int:
 
 
 def print_upgrade(upgrade: Upgrade) -> None:
-    """Prints the versions of both sides, a row for each kernel and target that changed, and how many did not."""
+    """Prints the versions of both sides, a row for each kernel and target that changed, what does not compile by the
+    reason why, and how many are the same.
+    """
     print_table(("package", "here", "there"), [[n, a or "-", b or "-"] for n, (a, b) in upgrade.versions.items()])
     print()
     rows = [
         _row(kernel, change)
         for kernel in upgrade.kernels
         for change in kernel.targets
-        if not (kernel.state in ("same code", "same bits") and change.same)
+        if change.there is not None and not (kernel.state in ("same code", "same bits") and change.same)
     ]
     columns = ("kernel", "target", "result", "registers", "spills", "shared memory", "instructions", "PTX")
     print_table(columns, rows)
     if rows:
         print()
+    for why, names in _uncompiled(upgrade.kernels).items():
+        print(f"not compiled there: {', '.join(names)}: {why}\n")
     for line in summary(upgrade.kernels):
         print(line)
 
@@ -74,6 +78,20 @@ def summary(kernels: Sequence[KernelChange]) -> list[str]:
     return lines
 
 
+def _uncompiled(kernels: Sequence[KernelChange]) -> Mapping[str, Sequence[str]]:
+    """The kernels that do not compile in the other environment, by the reason why, with the targets where not all."""
+    found: dict[str, list[str]] = {}
+    for kernel in kernels:
+        targets: dict[str, list[str]] = {}
+        for change in kernel.targets:
+            if change.there is None:
+                targets.setdefault(change.failed, []).append(change.target)
+        for why, failed in targets.items():
+            few = f" for {' and '.join(failed)}" * (len(failed) < len(kernel.targets))
+            found.setdefault(why, []).append(f"{kernel.kernel}{few}")
+    return found
+
+
 def _row(kernel: KernelChange, change: Change) -> list[str]:
     """The cells of a kernel for a target."""
     sides = (change.here, change.there)
@@ -90,9 +108,9 @@ def _row(kernel: KernelChange, change: Change) -> list[str]:
 
 
 def _result(kernel: KernelChange, change: Change) -> str:
-    """The result of a kernel in a few words; that of a target that did not compile is its own."""
+    """The result of a kernel in a few words."""
     if kernel.state == "not compiled":
-        return "not compiled" if change.there is None else "not run: not compiled for another target"
+        return "not run, as it does not compile for all targets"
     if kernel.state == "other bits":
         return f"right, other bits in {len(kernel.other)} of {kernel.cases} cases"
     return _WORDS[kernel.state] + (f": {kernel.why}" if kernel.state == "not executed" else "")

@@ -103,6 +103,22 @@ def test_what_did_not_change_is_summed_up(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
+def test_what_does_not_compile_is_told_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    both = {"sm_80": inspected(), "sm_90a": inspected("sm_90a")}
+    here = [replace(found(None), kernel=name, inspections=both) for name in "abc"]
+    there = [
+        replace(found(None), kernel="a", inspections={}, failed=dict.fromkeys(both, "no memory"), verification=IDLE),
+        replace(here[1], inspections={"sm_80": inspected()}, failed={"sm_90a": "no memory"}, verification=IDLE),
+        replace(here[2], verification=ran("x")),
+    ]
+    changes = compare_surveys(Survey("", tuple(here), ()), Survey("", tuple(there), ()))
+    print_upgrade(Upgrade(("a==2",), "pip", {"a": ("1", "2")}, changes, (), ()))
+    out = capsys.readouterr().out
+    assert "not compiled there: a, b for sm_90a: no memory\n" in out
+    assert "code: the same of 3 of 6 kernels and targets, none of 3 that do not compile\n" in out
+    assert "results of 3 kernels: 1 right, same code; 2 not compiled\n" in out
+
+
 def test_a_survey_survives_its_way_between_processes() -> None:
     kernels = (found(ran("x", "y")), found(WRONG, failed={"sm_90a": "no"}), found(None))
     survey = Survey("/x/cutlass/__init__.py", kernels, (Diagnostic("CG403", "wrong", notes=("a",), help="b"),), ("n",))
