@@ -108,5 +108,5 @@ def _environment() -> Mapping[str, str]:
 def _said(text: str) -> str:
     """The last lines of what an installer said, without its progress."""
     lines = [line.rstrip() for line in plain(text).splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith(("WARNING: Location", "[notice]"))]
+    own = [line for line in lines if not line.startswith(("WARNING: Location", "[notice]", "Using Python "))]
     return "\n    ".join(own[-_SAID_LINES:]) or "it said nothing"

@@ -12,7 +12,7 @@ from cutegen.inspecting.comparing import comparison_json
 from cutegen.inspecting.inspection import Inspection, inspection_json
 from cutegen.language.diagnostics import as_json, has_errors
 from cutegen.upgrading.comparing import BROKEN_STATES, Change, KernelChange, State, totals
-from cutegen.upgrading.upgrade import Upgrade
+from cutegen.upgrading.upgrade import NOTHING, Upgrade
 
 _ARROW = " -> "
 _WORDS: Mapping[State, str] = {
@@ -39,6 +39,9 @@ def print_upgrade(upgrade: Upgrade) -> None:
     """Prints the versions of both sides, a row for each kernel and target that changed, what does not compile by the
     reason why, and how many are the same.
     """
+    if not upgrade.versions:
+        print(NOTHING)
+        return
     print_table(("package", "here", "there"), [[n, a or "-", b or "-"] for n, (a, b) in upgrade.versions.items()])
     print()
     rows = [

@@ -17,6 +17,8 @@ from cutegen.upgrading.requirements import Requirement, too_old
 from cutegen.upgrading.survey import survey_compiled, survey_verified
 from cutegen.upgrading.there import ThereError, survey_there
 
+NOTHING = "what was asked for is what is installed here: there is nothing to compare, and nothing was run"
+
 
 @dataclass(frozen=True)
 class Upgrade:
@@ -45,11 +47,14 @@ def compare_with(
 ) -> Upgrade:
     """Compiles and verifies kernels with other packages, and compares with what they are here.
 
-    All of them are run there; here those run that an equal PTX does not already tell of. `tell` gets a line as each
+    Where all that was asked for is what is here, nothing is run. Otherwise all of them are run there; here those that
+    an equal PTX does not already tell of. `tell` gets a line as each
     part begins. Raises InstallError and ThereError, and OSError where no process can be started.
     """
     with environment_with(requirements, pre=pre, tell=tell) as environment:
         versions = _versions(environment)
+        if not environment.own:
+            return Upgrade(tuple(one.text for one in requirements), environment.installer, {}, (), (), (NOTHING,))
         notices = [*too_old(environment.own), *_hidden(environment)]
         for notice in notices:
             tell(f"note: {notice}")

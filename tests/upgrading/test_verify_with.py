@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,12 @@ def test_a_compiler_that_cannot_be_imported(project: Path, offline: Path) -> Non
     found = verify("--with", str(wheel))
     assert found.exit_code == 1 and "2 not compiled" in found.stdout
     assert "no libfoo.so" in found.stderr and "CG402" in found.stderr
+
+
+def test_what_is_here_already_is_not_compared_with_itself(project: Path, offline: Path) -> None:
+    version = metadata.version("nvidia-cutlass-dsl")
+    found = verify("--with", f"nvidia-cutlass-dsl=={version}")
+    assert found.exit_code == 0 and "there is nothing to compare" in found.stdout and "compiling" not in found.stderr
 
 
 @pytest.mark.parametrize(
