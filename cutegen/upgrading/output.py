@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from cutegen.upgrading.comparing import BROKEN_STATES, Change, KernelChange, Sta
 from cutegen.upgrading.upgrade import NOTHING, Upgrade
 
 _ARROW = " -> "
-_WORDS: Mapping[State, str] = {
+WORDS: Mapping[State, str] = {
     "same code": "right, same code",
     "same bits": "right, same bits",
     "other bits": "right, other bits",
@@ -55,7 +56,8 @@ def print_upgrade(upgrade: Upgrade) -> None:
     if rows:
         print()
     for why, names in _uncompiled(upgrade.kernels).items():
-        print(f"not compiled there: {', '.join(names)}: {why}\n")
+        print(f"not compiled there, {count(len(names), 'kernel')}: {why}")
+        print(textwrap.fill(", ".join(names), 120, initial_indent="  ", subsequent_indent="  "), end="\n\n")
     for line in summary(upgrade.kernels):
         print(line)
 
@@ -69,7 +71,7 @@ def summary(kernels: Sequence[KernelChange]) -> list[str]:
     lines[0] += f", other of {len(targets) - same - failed}" * (same + failed < len(targets))
     lines[0] += f", none of {failed} that do not compile" * bool(failed)
     found = totals(kernels)
-    results = "; ".join(f"{found[state]} {words}" for state, words in _WORDS.items() if state in found)
+    results = "; ".join(f"{found[state]} {words}" for state, words in WORDS.items() if state in found)
     lines.append(f"results of {count(len(kernels), 'kernel')}: {results}")
     versions: dict[str, int] = {}
     for _, change in targets:
@@ -116,7 +118,7 @@ def _result(kernel: KernelChange, change: Change) -> str:
         return "not run, as it does not compile for all targets"
     if kernel.state == "other bits":
         return f"right, other bits in {len(kernel.other)} of {kernel.cases} cases"
-    return _WORDS[kernel.state] + (f": {kernel.why}" if kernel.state == "not executed" else "")
+    return WORDS[kernel.state] + (f": {kernel.why}" if kernel.state == "not executed" else "")
 
 
 def _cell(sides: Sequence[object], unit: str = "") -> str:

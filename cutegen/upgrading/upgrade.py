@@ -48,8 +48,8 @@ def compare_with(
     """Compiles and verifies kernels with other packages, and compares with what they are here.
 
     Where all that was asked for is what is here, nothing is run. Otherwise all of them are run there; here those that
-    an equal PTX does not already tell of. `tell` gets a line as each
-    part begins. Raises InstallError and ThereError, and OSError where no process can be started.
+    an equal PTX does not already tell of. `tell` gets a line as each part begins. Raises InstallError and ThereError,
+    and OSError where no process can be started.
     """
     with environment_with(requirements, pre=pre, tell=tell) as environment:
         versions = _versions(environment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from cutegen.building.verification import Verification
 from cutegen.inspecting.inspection import Code, Inspection
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.upgrading.comparing import compare_surveys, needs_verification_here
-from cutegen.upgrading.output import exit_code, print_upgrade, upgrade_json
+from cutegen.upgrading.output import WORDS, exit_code, print_upgrade, upgrade_json
 from cutegen.upgrading.survey import Found, Survey, survey_from_json, survey_json
 from cutegen.upgrading.upgrade import Upgrade
 from cutegen.verification import CaseReport, KernelReport
@@ -114,9 +115,14 @@ def test_what_does_not_compile_is_told_once_for_each_reason(capsys: pytest.Captu
     changes = compare_surveys(Survey("", tuple(here), ()), Survey("", tuple(there), ()))
     print_upgrade(Upgrade(("a==2",), "pip", {"a": ("1", "2")}, changes, (), ()))
     out = capsys.readouterr().out
-    assert "not compiled there: a, b for sm_90a: no memory\n" in out
+    assert "not compiled there, 2 kernels: no memory\n  a, b for sm_90a\n" in out
     assert "code: the same of 3 of 6 kernels and targets, none of 3 that do not compile\n" in out
     assert "results of 3 kernels: 1 right, same code; 2 not compiled\n" in out
+
+
+def test_the_page_explains_each_result() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "upgrade.md").read_text()
+    assert [words for words in WORDS.values() if f"| {words}" not in page and words != "not executed"] == []
 
 
 def test_a_survey_survives_its_way_between_processes() -> None:

@@ -107,6 +107,23 @@ def test_the_action_installs_its_own_version_or_another(repository: Path, versio
     assert (found.returncode, found.stdout) == (3, f"-m pip install {installed}\n")
 
 
+def test_the_page_has_the_hooks_and_inputs_that_there_are() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    hooks = {one["id"] for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert hooks == {
+        name for name in re.findall(r"[`:] ?(cutegen-[a-z-]+)", page) if name in page and name != "cutegen-"
+    }
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", page, re.MULTILINE)
+    assert {name for name, _ in rows} == set(inputs)
+    assert all(default.strip('`"') == inputs[name]["default"] for name, default in rows if default.startswith("`"))
+    for text in re.findall(
+        r"^```yaml title=\"\.github/workflows/\w+\.yaml\"\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    ):
+        (job,) = yaml.safe_load(text)["jobs"].values()
+        assert all(set(step["with"]) <= set(inputs) for step in job["steps"] if "cutegen@" in step.get("uses", ""))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_are_told_how_to_complete(shell: str) -> None:
     found = CliRunner().invoke(cli, ["completion", shell])
