@@ -11,11 +11,23 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, Resources, cache_key, compile_all, toolchain
+from cutegen.compiling import (
+    Artefact,
+    Cache,
+    Compiled,
+    Job,
+    Outcome,
+    Resources,
+    cache_key,
+    compile_all,
+    toolchain,
+    tools,
+)
 from cutegen.compiling.tools import source_digest
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +64,16 @@ def test_every_input_is_in_the_key() -> None:
     keys += [cache_key(JOB, {k: v for k, v in chain.items() if k != name}) for name in chain]
     assert len(set(keys)) == len(keys) == 4 + 2 * len(chain)
     assert cache_key(JOB) == cache_key(JOB, dict(reversed(chain.items()))) == keys[0]
+
+
+def test_builds_of_one_version_are_told_apart_and_installs_of_one_build_are_not() -> None:
+    record = "cutlass/a.py,sha256=abc,1\ncutlass/__pycache__/a.pyc,,\nx.dist-info/INSTALLER,sha256=pip,4\n"
+    again = "x.dist-info/INSTALLER,sha256=uv,3\n../../bin/tool,sha256=path,2\ncutlass/a.py,sha256=abc,1\n"
+    assert tools._content(record) == tools._content(again)
+    assert len({tools._content(text) for text in (record, record.replace("abc", "abd"), "", None)}) == 3
+    name = "nvidia-cutlass-dsl-libs-core"
+    (key,) = (version for package, version in toolchain().items() if package == name)
+    assert key == f"{metadata.version(name)} {tools._content(metadata.distribution(name).read_text('RECORD'))}"
 
 
 def test_our_own_sources_are_in_the_key(tmp_path: Path) -> None:
