@@ -24,7 +24,7 @@ from typing import TextIO
 
 from cutegen.compiling.cache import default_folder
 from cutegen.upgrading.beside import Package, installed, make_view, packages_here, remove_stubs, replaced, write_stubs
-from cutegen.upgrading.installing import install, make_empty, python_of, site_of
+from cutegen.upgrading.installing import InstallError, install, make_empty, python_of, site_of
 from cutegen.upgrading.requirements import Requirement
 
 KEPT = 6  # environments, of which each may have some hundred megabytes
@@ -104,10 +104,14 @@ def _made(
     tell(f"making an environment with {texts}")
     make_empty(folder)
     site = site_of(folder)
-    write_stubs(packages, site)
+    direct = {requirement.name for requirement in requirements if requirement.is_direct}
+    write_stubs((package for package in packages if package.name not in direct), site)
     installer = install(folder, requirements, pre=pre)
     remove_stubs(site)
     own = installed(site)
+    if not own and "" in direct:
+        help = "write `NAME @ URL`, so that it is taken for another one of that version"
+        raise InstallError(f"{installer} installed nothing for {texts}: that version is here", help)
     gone = replaced(packages, own)
     views = make_view(packages, gone, folder / "beside")
     lines = [f"import site; site.addsitedir({str(view)!r})\n" for view in views]

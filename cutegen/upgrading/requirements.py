@@ -33,6 +33,11 @@ class Requirement:
     name: str
     content: str | None
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether it says where the package is, which may then be another one of a version that is here."""
+        return "/" in self.text
+
 
 def read_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:
     """Reads requirements: `NAME==VERSION` and the like, a URL such as `git+https://...`, a wheel, a folder.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,15 @@ def test_what_is_here_is_only_replaced_where_it_does_not_do(offline: Path) -> No
     assert made(["tiny==2.0"]).own == {"tiny": "2.0", "jinja2": "99.0"}
     environment = made(["jinja2==3.0"])
     assert environment.own == {"jinja2": "3.0"}
+    assert Path(ask(environment)["found"]["jinja2"]).is_relative_to(environment.python.parents[1] / "lib")
+
+
+def test_a_build_of_ones_own_is_another_one_of_the_same_version(offline: Path) -> None:
+    version = metadata.version("jinja2")
+    wheel = write_wheel(offline, "jinja2", version, {"jinja2/__init__.py": ""})
+    assert made([f"jinja2=={version}"]).own == {}
+    environment = made([str(wheel)])
+    assert environment.own == {"jinja2": version}
     assert Path(ask(environment)["found"]["jinja2"]).is_relative_to(environment.python.parents[1] / "lib")
 
 
