@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.command()
 @with_specs
 @click.option(
-    "--on", type=click.Choice(["gpu", "cpu"]), required=True, help="Where the kernels run: a GPU, or an emulator."
+    "--on",
+    "where",
+    type=click.Choice(["gpu", "cpu"]),
+    help="Where the kernels run: a GPU, or an emulator on the CPU; by default a GPU where there is one.",
 )
 @click.option(
     "--with",
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 @with_format
 def verify(
     specs: tuple[Path, ...],
-    on: Literal["gpu", "cpu"],
+    where: Literal["gpu", "cpu"] | None,
     others: tuple[str, ...],
     pre: bool,
     receipts: bool,
@@ -64,6 +67,8 @@ def verify(
     from cutegen.project.state import other_files
     from cutegen.verification import gpu_missing
 
+    no_gpu = gpu_missing() if where != "cpu" else None
+    on = where or ("gpu" if no_gpu is None else "cpu")
     if receipts and on == "cpu":
         raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
     if receipts and others:
@@ -73,7 +78,9 @@ def verify(
     selection = select_specs(specs, None)
     gathered = gather_specs(selection, form, on=on, notices=[], kernels=[])
     units = gathered.units
-    reason = emulator_missing() if on == "cpu" else gpu_missing()
+    reason = emulator_missing() if on == "cpu" else no_gpu
+    if where is None and on == "cpu":
+        click.echo(f"note: there is no GPU here ({no_gpu}): kernels run on the CPU emulator", err=True)
     if reason is not None:
         if form == "json":
             not_run = [Verification("not executed", reason)] * len(units)

@@ -423,8 +423,12 @@ def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypat
     assert [f"note: {notice}" for notice in told] == notes
 
 
-def test_verify_needs_to_know_where(tmp_path: Path) -> None:
-    assert cutegen("verify", project(tmp_path, "one")).exit_code == 2
+def test_verify_runs_on_the_cpu_where_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator either")
+    result = cutegen("verify", project(tmp_path, "one"))
+    assert "note: there is no GPU here (none in this test): kernels run on the CPU emulator" in result.stderr
+    assert result.exit_code == 2 and "nothing was executed: no emulator either" in result.stderr
 
 
 def test_schema_is_the_schema() -> None:
