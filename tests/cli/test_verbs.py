@@ -172,7 +172,7 @@ def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
         (["explain", "specs/one.yaml", "--kernel", "two"], "no kernel `two`"),
         (["init", "one", "--op", "gemm"], "is there already"),
         (["init", "k", "--op", "gemm"], "the starter spec cannot have a kernel named `k`"),
-        (["verify", "specs"], "--on"),
+        (["verify", "specs", "--on", "tpu"], "--on"),
         (["no-such-verb"], "no-such-verb"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
