@@ -15,7 +15,7 @@ from cutegen.codegen.shipping import mark, told
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 
-# Names of the language that C++ has for something else
+# Names of the language that C++, its headers and the texts here have for something else
 _KEYWORDS = """
     alignas alignof asm auto bool break case catch char class concept const const_cast constexpr continue co_await
     co_return co_yield decltype default delete do double dynamic_cast else enum explicit export extern false float
@@ -23,6 +23,7 @@ _KEYWORDS = """
     public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct
     switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
     volatile wchar_t while xor stream main std kernels self current error before device
+    Buffer EOF HUGE_VAL INFINITY NAN NULL Stream errno int64_t linux unix
 """
 _CODES = {
     Dtype.bf16: "kDLBfloat",
@@ -107,6 +108,7 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in named)],
         "arguments": [*names, *values, *named] if is_example else [*arguments, *named],
         "workspaces": workspaces,
+        "exact": [(_name(t.argument), _type(t.dtype), t.dtype.torch) for t in spec.tensors if not t.dtype.is_float],
         "sizes": [(_mode(spec, m), spec.static[m] if m in spec.static else default_size(spec, m)) for m in spec.modes],
         "buffers": [_buffer(spec, t, parts) for t in spec.tensors],
         "outputs": [_name(t.argument) for t in spec.outputs],
@@ -115,15 +117,18 @@ def _render(template: str, module: Module, spec_path: str) -> str:
 
 
 def _name(name: str) -> str:
-    """A name of the language as C++ takes it."""
-    return f"{name}_" if name in _KEYWORDS.split() else name
+    """A name of the language as C++ takes it; no two have the same."""
+    return f"{name}_" if name.rstrip("_") in _KEYWORDS.split() else name
 
 
 def _documentation(spec: KernelSpec, parts: KernelParts, workspaces: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [document_tensor(spec, t, parts, for_kernel=True) for t in spec.tensors]
+    told = {t.argument: document_tensor(spec, t, parts, for_kernel=True) for t in spec.tensors}
+    lines = [f"{_name(argument)}{line.removeprefix(argument)}" for argument, line in told.items()]
     function = _name(spec.kernel)
+    whole = [_name(t.argument) for t in spec.outputs if t.name in parts.padded]
     return [
         *lines,
+        *(f"{name}: rows are written in whole 16 bytes, over what stands behind a row up to there." for name in whole),
         *(f"{x['name']}: memory that the call needs, as `{function}_{x['name']}` says." for x in workspaces),
     ]
 
@@ -162,7 +167,7 @@ def _workspace(spec: KernelSpec, space: Workspace) -> dict[str, Any]:
         "type": _type(space.dtype),
         "major": space.major,
         "align": 16,
-        "parameters": [f"int64_t {mode}" for mode in needed],
+        "parameters": [f"int64_t {_name(mode)}" for mode in needed],
         "given": [_mode(spec, mode) for mode in needed],
         "sizes": [_size(spec, mode) for mode in space.modes],
         "places": [f"{name}_sizes[{place}]" for place in range(len(space.modes))],
@@ -174,6 +179,5 @@ def _size(spec: KernelSpec, mode: WorkspaceMode) -> str:
     known = mode.size if isinstance(mode.size, int) else spec.static.get(mode.size)
     if known is not None:
         return str(max(1, -(-known // mode.unit)) * mode.unit) if mode.unit > 1 else str(known)
-    if mode.unit == 1:
-        return str(mode.size)
-    return f"(({mode.size} > 0 ? {mode.size} : 1) + {mode.unit - 1}) / {mode.unit} * {mode.unit}"
+    size = _name(str(mode.size))
+    return size if mode.unit == 1 else f"(({size} > 0 ? {size} : 1) + {mode.unit - 1}) / {mode.unit} * {mode.unit}"

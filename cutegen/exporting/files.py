@@ -38,7 +38,7 @@ def library_of(unit: Unit, library: str | None) -> str:
 
 def names(kernel: str) -> tuple[str, ...]:
     """The texts of a kernel: its loader, header, example and target of CMake."""
-    return (f"{kernel}.py", f"include/{kernel}.h", f"examples/{kernel}.cpp", f"cmake/{kernel}.cmake")
+    return (f"{kernel}.py", f"include/kernels/{kernel}.h", f"examples/{kernel}.cpp", f"cmake/{kernel}.cmake")
 
 
 def texts(kernel: Shipped) -> dict[str, str]:

@@ -1,0 +1,184 @@
+"""C++ around exported kernels: headers compile whatever a spec calls its things, and say the same sizes as Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from specs_kit import modules_of_specs
+
+from cutegen.codegen import Module, generate
+from cutegen.codegen.cplusplus import entry_text, example_text, header_text, shared_texts
+from cutegen.codegen.shipping import loader_text
+from cutegen.compiling.loading import load
+
+# Names that C++, its headers, or the texts of an export have for something else; `New_` is what `New` would become, and
+# a header `features.h` in the way of the C library's own would break all that includes that
+ODD = """
+cutegen: 1
+kernel: features
+op: elementwise
+tensors:
+  New: {shape: [Buffer, NAN], dtype: f16}
+  New_: {shape: [NAN], dtype: u32}
+  Errno: {shape: [NAN], dtype: bool}
+  Int64_t: {shape: [Buffer, NAN], dtype: f64, role: out}
+scalars: {delete: f32, EOF: i64}
+compute: Int64_t = New * delete + New_ + Errno + EOF
+---
+cutegen: 1
+kernel: buffer
+op: gemm
+tensors:
+  Linux: {shape: [new, int64_t], dtype: f32, major: int64_t}
+  Unix: {shape: [new_, int64_t], dtype: f32, major: int64_t}
+  This: {shape: [new, new_], dtype: f32, role: out}
+compute: This = Linux @ Unix.T
+schedule: {workspace: {Linux: {major: new}, Unix: {major: new_}}}
+divisible: {int64_t: 4}
+"""
+CUDA = """
+#include <stddef.h>
+enum cudaError_t { cudaSuccess };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+cudaError_t cudaGetDevice(int*);
+cudaError_t cudaMalloc(void**, size_t);
+cudaError_t cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);
+cudaError_t cudaFree(void*);
+cudaError_t cudaDeviceSynchronize();
+const char* cudaGetErrorString(cudaError_t);
+"""
+GPUS = (80, 86, 89, 90, 100, 103, 120, 121)
+
+
+def compile_in(folder: Path, compiler: str, *arguments: str) -> None:
+    """Runs a compiler there, with the headers of TVM FFI and of the export in its way."""
+    ask = [sys.executable, "-m", "tvm_ffi.config"]
+    asked = [subprocess.run([*ask, option], check=True, capture_output=True, text=True) for option in INCLUDES]
+    options = ["-Wall", "-Wextra", "-Werror", "-Iinclude", *(f"-I{done.stdout.strip()}" for done in asked)]
+    done = subprocess.run([compiler, *options, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+INCLUDES = ("--includedir", "--dlpack-includedir")
+
+
+def write(folder: Path, modules: Sequence[Module]) -> None:
+    """Writes what an export of these has for C++, and the Python beside it."""
+    for part in ("include/kernels", "examples"):
+        (folder / part).mkdir(parents=True)
+    for name, text in shared_texts().items():
+        (folder / name).write_text(text)
+    for module in modules:
+        kernel = module.spec.kernel
+        (folder / "include" / "kernels" / f"{kernel}.h").write_text(header_text(module, "specs/x.yaml"))
+        (folder / "examples" / f"{kernel}.cpp").write_text(example_text(module, "specs/x.yaml"))
+        (folder / f"{kernel}.py").write_text(loader_text(module, "specs/x.yaml", "lib.so", ("sm_90a",)))
+
+
+def test_no_name_of_a_spec_is_in_the_way_of_cplusplus(tmp_path: Path) -> None:
+    """As CMake compiles it, with the macros of GNU; what the examples call of CUDA is declared here."""
+    write(tmp_path, generate(ODD, "specs/odd.yaml").modules)
+    (tmp_path / "include" / "cuda_runtime_api.h").write_text(CUDA)
+    for kernel in ("features", "buffer"):
+        program = f"examples/{kernel}.cpp"
+        compile_in(tmp_path, "g++", "-std=gnu++17", "-fsyntax-only", program)
+
+
+def test_integers_are_taken_with_their_sign_only_and_rows_written_past_their_end_are_told(tmp_path: Path) -> None:
+    """Neither is refused by compiled code: the Python around it does that, and for C++ the header."""
+    features = header_text(generate(ODD, "specs/odd.yaml").modules[0], "specs/odd.yaml")
+    assert 'if (new__.dtype() != DLDataType{kDLUInt, 32, 1}) TVM_FFI_THROW(TypeError) << "new__: expected' in features
+    assert "errno_.dtype() != DLDataType{kDLBool, 8, 1}" in features and "if (new_.dtype()" not in features
+    said = "/// c: rows are written in whole 16 bytes, over what stands behind a row up to there.\n"
+    modules = modules_of_specs()
+    assert said in header_text(modules["gemm_bf16_odd"], "specs/x.yaml")
+    assert "rows are written" not in header_text(modules["rms_norm"], "specs/x.yaml")
+
+
+def test_workspaces_have_the_sizes_that_python_gives_them(tmp_path: Path) -> None:
+    """Of every kernel that has any, for sizes around the units that they come in, and for none."""
+    odd = generate(ODD, "specs/odd.yaml").modules[1]
+    modules = [odd, *modules_of_specs().values()]
+    modules = [m for m in modules if "_arguments(" in loader_text(m, "specs/x.yaml", "lib.so", ("sm_90a",))]
+    assert len(modules) > 5
+    write(tmp_path, modules)
+    wanted, calls = [], []
+    for module in modules:
+        spec = module.spec
+        loader = load(tmp_path / f"{spec.kernel}.py", f"workspaces_{spec.kernel}")
+        parts = spec.family.kernel_parts(module.plan)
+        assert parts.workspaces is not None
+        for size in (4, 8, 12, 60, 64, 68, 1000, 4096, 10004):
+            sizes = {mode: spec.static.get(mode, size + 4 * number) for number, mode in enumerate(spec.modes)}
+            tensors = [torch.empty([sizes[m] for m in row[1]], device="meta") for row in loader.TENSORS.values()]
+            made = loader._arguments(*tensors, *(0.5 for _ in spec.scalars))[len(tensors) + len(spec.scalars) :]
+            for space, memory in zip(parts.workspaces.each, made, strict=True):
+                named = dict.fromkeys(m.size for m in space.modes if m.size in sizes and m.size not in spec.static)
+                given = ", ".join(str(sizes[str(mode)]) for mode in named)
+                calls.append(f"  print(kernels::{spec.kernel}_{space.parameter}({given}));\n")
+                wanted.append(list(memory.shape))
+    includes = "".join(f'#include "kernels/{module.spec.kernel}.h"\n' for module in modules)
+    program = f"""{includes}#include <cstdio>
+void print(std::array<int64_t, 2> sizes) {{ std::printf("%lld %lld\\n", (long long)sizes[0], (long long)sizes[1]); }}
+int main() {{
+{"".join(calls)}}}
+"""
+    (tmp_path / "sizes.cpp").write_text(program)
+    # Nothing of what it would be linked with is called
+    linked = ("-std=c++17", "-O0", "-Wl,--unresolved-symbols=ignore-all", "sizes.cpp", "-o", "sizes")
+    compile_in(tmp_path, "g++", *linked)
+    ran = subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True)
+    assert [[int(size) for size in line.split()] for line in ran.stdout.splitlines()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("targets", "chosen"),
+    [
+        (("sm_80", "sm_90a"), (80, 80, 80, 90, None, None, None, None)),
+        (("sm_80", "sm_86", "sm_89"), (80, 86, 89, None, None, None, None, None)),
+        (("sm_86", "sm_100a", "sm_103a", "sm_120a"), (None, 86, 86, None, 100, 103, 120, None)),
+    ],
+)
+def test_code_is_chosen_for_the_gpu_as_cuda_runs_it(
+    tmp_path: Path, targets: tuple[str, ...], chosen: tuple[int | None, ...]
+) -> None:
+    """The entry of a library, with functions in the place of kernels that return their targets."""
+    module = modules_of_specs()["rms_norm"]
+    codes = "".join(
+        f"int __tvm_ffi_rms_norm_{target}(void* s, const TVMFFIAny* a, int32_t n, TVMFFIAny* r)"
+        f" {{ (void)s, (void)a, (void)n, (void)r; return {target[3:].rstrip('a')}; }}\n"
+        for target in targets
+    )
+    program = f"""{entry_text(module, targets)}
+{codes}
+static int capability;
+static char raised[200];
+int cudaDeviceGetAttribute(int* value, int attribute, int device) {{
+  *value = attribute == MAJOR ? capability / 10 : capability % 10;
+  return device < 0;
+}}
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {{
+  snprintf(raised, sizeof raised, "%s: %s", kind, message);
+}}
+int main(void) {{
+  DLTensor on_cpu = {{.device = {{kDLCPU, 5}}}}, tensor = {{.device = {{kDLCUDA, 0}}}};
+  TVMFFIAny arguments[3] = {{{{.type_index = kTVMFFIFloat}}, {{.type_index = kTVMFFIDLTensorPtr, .v_ptr = &on_cpu}},
+                            {{.type_index = kTVMFFIDLTensorPtr, .v_ptr = &tensor}}}};
+  const int capabilities[] = {{{", ".join(map(str, GPUS))}}};
+  for (int again = 0; again < 2; ++again)
+    for (int i = 0; i < {len(GPUS)}; ++i) {{
+      capability = again ? 75 : capabilities[i]; /* what was chosen for a device is kept */
+      tensor.device.device_id = i;
+      printf("%d\\n", __tvm_ffi_rms_norm(NULL, arguments, 3, NULL));
+    }}
+}}
+"""
+    (tmp_path / "entry.c").write_text(program)
+    compile_in(tmp_path, "gcc", "-std=c11", "entry.c", "-o", "entry")
+    ran = subprocess.run([tmp_path / "entry"], capture_output=True, text=True, check=True)
+    assert [int(line) for line in ran.stdout.splitlines()] == [-1 if x is None else x for x in chosen] * 2
