@@ -74,7 +74,13 @@ def make_objects(
 
 def c_compiler() -> tuple[str, ...]:
     """The command of the C compiler that links: what `$CC` says, else the first that is there. Raises ToolError."""
-    given = shlex.split(os.environ.get("CC", ""))
+    said = os.environ.get("CC", "")
+    try:
+        given = shlex.split(said)
+    except ValueError as problem:
+        raise ToolError(f"$CC cannot be read as a command: {said!r}: {problem}") from problem
+    if given and not shutil.which(given[0]):
+        raise ToolError(f"there is no C compiler to link with: $CC says {given[0]!r}, which is not there")
     if given:
         return tuple(given)
     found = next((name for name in COMPILERS if shutil.which(name)), None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.building.build import Problem
 from cutegen.codegen.cplusplus import shared_texts
-from cutegen.codegen.shipping import MARK
+from cutegen.codegen.shipping import MARK, told
 from cutegen.exporting.files import library_of, names
 from cutegen.language.names import suggestion
 from cutegen.project.paths import shown
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 def with_gradients(units: Sequence[Unit]) -> tuple[list[Unit], list[str]]:
     """The units, and those that compute the gradients of their ops, with a notice of each that was added."""
     found, notices = list(units), []
-    for unit in units:
+    for unit in found:  # which grows: a gradient may have one
         for gradient in unit.module.gradients:
             if any(one.kernel == gradient.by.kernel for one in found):
                 continue
-            beside = gather(select([Path(gradient.by.source.path)])).units
+            file = unit.source.file.parent / Path(gradient.by.source.path).name  # they are in one folder
+            beside = gather(select([file])).units
             found += [one for one in beside if one.kernel == gradient.by.kernel]
             notices.append(f"{gradient.by.kernel} is exported, too: it computes the gradient of {unit.kernel}")
     return found, notices
@@ -47,6 +48,13 @@ def chosen(units: Sequence[Unit], targets: Sequence[str]) -> tuple[list[tuple[st
         if other is not unit:
             message = f"two kernels are called `{unit.kernel}`: {other.source.shown} and {unit.source.shown}"
             problems.append(Problem(message, "export them to different folders"))
+    known = sorted({target for unit in units for target in unit.module.spec.targets})
+    if not problems:
+        problems += [
+            Problem(f"no kernel here is for `{target}`", suggestion(target, known, "targets"))
+            for target in dict.fromkeys(targets)
+            if target not in known
+        ]
     return wanted, problems
 
 
@@ -64,19 +72,31 @@ def in_the_way(options: Options, units: Sequence[Unit]) -> list[Problem]:
         return []
     files = [*shared_texts(), *(name for unit in units for name in names(unit.kernel))]
     foreign = [folder / name for name in files if _is_foreign(folder / name)]
-    libraries = {library_of(unit, options.library) for unit in units}
-    loaders = any((folder / f"{unit.kernel}.py").exists() for unit in units)
-    foreign += [folder / name for name in sorted(libraries) if (folder / name).exists() and not loaders]
+    libraries = sorted({library_of(unit, options.library) for unit in units})
+    foreign += [folder / name for name in libraries if _is_foreign(folder / name, whole=True)]
     help = "choose another folder with -o, or `--force`"
-    return [Problem(f"{shown(path)} is there, and was not exported", help, str(path)) for path in foreign]
+    problems = [Problem(f"{shown(path)} is there, and was not exported", help, str(path)) for path in foreign]
+    for name in libraries:
+        if others := sorted(_loaders_of(folder, name) - {unit.kernel for unit in units}):
+            message = f"{shown(folder / name)} also has {told(others)}, which this export does not"
+            help = "export all of them together, or `--library` with another name; `--force` leaves them without one"
+            problems.append(Problem(message, help, str(folder / name)))
+    return problems
 
 
-def _is_foreign(path: Path) -> bool:
-    """Whether a file is there that no export wrote."""
+def _loaders_of(folder: Path, library: str) -> set[str]:
+    """The kernels in a folder whose exported Python loads that library."""
+    said = f'LIBRARY = Path(__file__).with_name("{library}")\n'
+    files = [path for path in folder.glob("*.py") if not _is_foreign(path)]
+    return {path.stem for path in files if said in path.read_text(encoding="utf-8", errors="replace")}
+
+
+def _is_foreign(path: Path, *, whole: bool = False) -> bool:
+    """Whether a file is there that no export wrote: its first line does not say so, or nothing in the `whole` of it."""
     if not os.path.lexists(path):
         return False
     try:
         with path.open("rb") as file:
-            return MARK.encode() not in file.readline()
+            return MARK.encode() not in (file.read() if whole else file.readline())
     except OSError:
         return True

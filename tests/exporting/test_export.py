@@ -27,6 +27,7 @@ from cutegen.emulator.host.capture import TensorArgument
 from cutegen.emulator.host.device_tensors import made_on_device, on_device
 from cutegen.emulator.host.modules import install
 from cutegen.exporting.export import ExportReport, Options, export
+from cutegen.exporting.selecting import in_the_way, with_gradients
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
 
@@ -69,6 +70,43 @@ static: {N: 256}
 targets: [sm_90a]
 torch: {op: "shipped::rms_norm_bwd"}
 """
+GRADIENTS = (
+    """
+cutegen: 1
+kernel: square
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * X
+torch: {op: "shipped::square", backward: square_bwd}
+""",
+    """
+cutegen: 1
+kernel: square_bwd
+op: elementwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  X: {shape: [M, N], dtype: f32}
+  dX: {shape: [M, N], dtype: f32, role: out}
+compute: dX = 2 * X * dY
+torch: {op: "shipped::square_bwd", backward: square_bwd_bwd}
+---
+cutegen: 1
+kernel: square_bwd_bwd
+op: elementwise
+tensors:
+  ddX: {shape: [M, N], dtype: f32}
+  dY: {shape: [M, N], dtype: f32}
+  X: {shape: [M, N], dtype: f32}
+  ddY: {shape: [M, N], dtype: f32, role: out}
+  dX: {shape: [M, N], dtype: f32, role: out}
+compute:
+  - ddY = 2 * X * ddX
+  - dX = 2 * dY * ddX
+torch: {op: "shipped::square_bwd_bwd"}
+""",
+)
 X, W, Y, RSTD = (
     TensorArgument(0x10000, (7, 256), (256, 1), "V", 16),
     TensorArgument(0x80000, (256,), (1,), "V", 16),
@@ -301,9 +339,49 @@ def test_what_was_not_exported_is_not_overwritten(
     assert missing.problems[0].message.endswith("is not a folder")
 
 
+def test_a_library_that_others_need_or_that_no_export_wrote_stays(
+    project: Path, exported: Path, tmp_path: Path
+) -> None:
+    """The library of an export is known by what is in it, and who loads it by the Python beside it."""
+    units = gather(select([project / "specs"])).units
+    assert in_the_way(Options(exported), units) == []
+    (other,) = in_the_way(Options(exported, library="rms_norm"), [u for u in units if u.kernel == "rms_norm_bwd"])
+    assert other.message.endswith("librms_norm.so also has rms_norm, which this export does not")
+    shutil.copy(exported / "rms_norm.py", tmp_path)
+    (tmp_path / "librms_norm.so").write_bytes(b"\x7fELF, of somebody")
+    (foreign,) = in_the_way(Options(tmp_path), [unit for unit in units if unit.kernel == "rms_norm"])
+    assert foreign.message.endswith("librms_norm.so is there, and was not exported")
+    assert in_the_way(Options(tmp_path, force=True), units) == []
+
+
+def test_gradients_of_gradients_are_exported_with_an_op(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "first.yaml").write_text(GRADIENTS[0])
+    (tmp_path / "specs" / "others.yaml").write_text(GRADIENTS[1])
+    gathered = gather(select([tmp_path / "specs" / "first.yaml"]))
+    assert not gathered.failed, gathered.diagnostics
+    units, notices = with_gradients(gathered.units)
+    assert [unit.kernel for unit in units] == ["square", "square_bwd", "square_bwd_bwd"]
+    assert notices[1] == "square_bwd_bwd is exported, too: it computes the gradient of square_bwd"
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [("no-such-compiler -m64", "$CC says 'no-such-compiler', which is not there"), ("gcc 'x", "No closing quotation")],
+)
+def test_a_c_compiler_that_is_not_there_is_named_at_once(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, wrong: str
+) -> None:
+    monkeypatch.setenv("CC", said)
+    report = run(project, tmp_path / "out")
+    assert report.exit_code == 2 and [wrong in problem.message for problem in report.problems] == [True]
+
+
 def test_targets_and_names_are_refused_before_anything_is_compiled(project: Path, tmp_path: Path) -> None:
     other = run(project, tmp_path / "out", targets=("sm_80",))
     assert [p.message for p in other.problems] == ["rms_norm_bwd is not for `sm_80`"]
+    none = run(project, tmp_path / "out", targets=("sm_90a", "sm_100a"))
+    assert [p.message for p in none.problems] == ["no kernel here is for `sm_100a`"]
     twice = tmp_path / "another" / "specs"
     twice.mkdir(parents=True)
     (twice / "backward.yaml").write_text(BACKWARD.replace("shipped::", "elsewhere::"))

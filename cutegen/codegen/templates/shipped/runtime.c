@@ -2,6 +2,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+__asm__(".ident \"Exported by cutegen\""); /* by which the next export knows its own library */
+
 const char* cudaGetErrorName(int code);
 
 typedef void (*SetError)(const char* kind, const char** parts, int32_t count);
