@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from specs_kit import modules_of_specs
+from specs_kit import modules_of, modules_of_specs
 
 from cutegen.codegen import Module, generate
 from cutegen.codegen.cplusplus import entry_text, example_text, header_text, shared_texts
-from cutegen.codegen.shipping import loader_text
+from cutegen.codegen.shipping import loader_text, told
 from cutegen.compiling.loading import load
 
 # Names that C++, its headers, or the texts of an export have for something else; `New_` is what `New` would become, and
@@ -89,15 +89,64 @@ def test_no_name_of_a_spec_is_in_the_way_of_cplusplus(tmp_path: Path) -> None:
         compile_in(tmp_path, "g++", "-std=gnu++17", "-fsyntax-only", program)
 
 
-def test_integers_are_taken_with_their_sign_only_and_rows_written_past_their_end_are_told(tmp_path: Path) -> None:
-    """Neither is refused by compiled code: the Python around it does that, and for C++ the header."""
-    features = header_text(generate(ODD, "specs/odd.yaml").modules[0], "specs/odd.yaml")
-    assert 'if (new__.dtype() != DLDataType{kDLUInt, 32, 1}) TVM_FFI_THROW(TypeError) << "new__: expected' in features
-    assert "errno_.dtype() != DLDataType{kDLBool, 8, 1}" in features and "if (new_.dtype()" not in features
+CALLS = """
+#include "kernels/features.h"
+#include <cstdio>
+static int fails;
+/* In the place of the library's: tells the stream that is the current one, and the types of what it is given */
+extern "C" int __tvm_ffi_features(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {
+  std::printf("stream %d of", (int)(intptr_t)TVMFFIEnvGetStream(kDLCUDA, 3));
+  for (int i = 0; i < count; ++i) {
+    const TVMFFIAny& x = arguments[i];
+    if (x.type_index == kTVMFFIDLTensorPtr) std::printf(" %d", (int)static_cast<DLTensor*>(x.v_ptr)->dtype.bits);
+    else if (x.type_index == kTVMFFIFloat) std::printf(" %g", x.v_float64);
+    else std::printf(" %lld", (long long)x.v_int64);
+  }
+  std::puts("");
+  if (fails) TVMFFIErrorSetRaisedFromCStr("ValueError", "does not fit");
+  return fails;
+}
+int main() {
+  TVMFFIEnvSetStream(kDLCUDA, 3, (void*)7, nullptr);
+  int64_t sizes[] = {1, 1};
+  DLTensor f16{nullptr, {kDLCUDA, 3}, 2, {kDLFloat, 16, 1}, sizes, sizes, 0}, f64 = f16, u32 = f16, i32 = f16, b8 = f16;
+  f64.dtype.bits = 64;
+  u32.dtype = {kDLUInt, 32, 1};
+  i32.dtype = {kDLInt, 32, 1};
+  b8.dtype = {kDLBool, 8, 1};
+  for (DLTensor* second : {&u32, &u32, &i32}) try {
+    kernels::features(&f16, second, &b8, &f64, 0.5, int64_t{1} << 40, (void*)9);
+    fails = -1;
+  } catch (const tvm::ffi::Error& error) {
+    std::printf("%s: %s\\n", error.kind().c_str(), error.message().c_str());
+  }
+  std::printf("stream %d again\\n", (int)(intptr_t)TVMFFIEnvGetStream(kDLCUDA, 3));
+}
+"""
+
+
+def test_a_header_passes_all_on_for_a_stream_and_tells_what_was_raised(tmp_path: Path) -> None:
+    """And takes integers with their sign only: compiled code takes both, and the Python around it refuses one."""
+    write(tmp_path, generate(ODD, "specs/odd.yaml").modules[:1])
+    (tmp_path / "calls.cpp").write_text(CALLS)
+    ask = [sys.executable, "-m", "tvm_ffi.config", "--libdir"]
+    library = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()
+    linked = (f"-L{library}", "-ltvm_ffi", f"-Wl,-rpath,{library}")
+    compile_in(tmp_path, "g++", "-std=c++17", "-O0", "calls.cpp", "-o", "calls", *linked)
+    ran = subprocess.run([tmp_path / "calls"], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [
+        *["stream 9 of 16 32 8 64 0.5 1099511627776"] * 2,
+        "ValueError: does not fit",
+        "TypeError: new__: expected uint32",
+        "stream 7 again",
+    ]
+
+
+def test_rows_that_are_written_past_their_end_are_told() -> None:
+    """Compiled code writes them all the same: the Python around it calls it with a copy then, C++ has to have room."""
     said = "/// c: rows are written in whole 16 bytes, over what stands behind a row up to there.\n"
-    modules = modules_of_specs()
-    assert said in header_text(modules["gemm_bf16_odd"], "specs/x.yaml")
-    assert "rows are written" not in header_text(modules["rms_norm"], "specs/x.yaml")
+    assert said in header_text(modules_of("gemm_bf16_odd")["gemm_bf16_odd"], "specs/x.yaml")
+    assert "rows are written" not in header_text(modules_of("rms_norm")["rms_norm"], "specs/x.yaml")
 
 
 def test_workspaces_have_the_sizes_that_python_gives_them(tmp_path: Path) -> None:
@@ -148,7 +197,7 @@ def test_code_is_chosen_for_the_gpu_as_cuda_runs_it(
     tmp_path: Path, targets: tuple[str, ...], chosen: tuple[int | None, ...]
 ) -> None:
     """The entry of a library, with functions in the place of kernels that return their targets."""
-    module = modules_of_specs()["rms_norm"]
+    module = modules_of("rms_norm")["rms_norm"]
     codes = "".join(
         f"int __tvm_ffi_rms_norm_{target}(void* s, const TVMFFIAny* a, int32_t n, TVMFFIAny* r)"
         f" {{ (void)s, (void)a, (void)n, (void)r; return {target[3:].rstrip('a')}; }}\n"
@@ -160,7 +209,8 @@ static int capability;
 static char raised[200];
 int cudaDeviceGetAttribute(int* value, int attribute, int device) {{
   *value = attribute == MAJOR ? capability / 10 : capability % 10;
-  return device < 0;
+  if (device == 70) *value = 0;
+  return device == 70; /* as of one that is not there */
 }}
 void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {{
   snprintf(raised, sizeof raised, "%s: %s", kind, message);
@@ -176,9 +226,14 @@ int main(void) {{
       tensor.device.device_id = i;
       printf("%d\\n", __tvm_ffi_rms_norm(NULL, arguments, 3, NULL));
     }}
+  tensor.device.device_id = 70;
+  __tvm_ffi_rms_norm(NULL, arguments, 3, NULL);
+  puts(raised);
 }}
 """
     (tmp_path / "entry.c").write_text(program)
     compile_in(tmp_path, "gcc", "-std=c11", "entry.c", "-o", "entry")
     ran = subprocess.run([tmp_path / "entry"], capture_output=True, text=True, check=True)
-    assert [int(line) for line in ran.stdout.splitlines()] == [-1 if x is None else x for x in chosen] * 2
+    *codes_given, message = ran.stdout.splitlines()
+    assert [int(line) for line in codes_given] == [-1 if x is None else x for x in chosen] * 2
+    assert message == f"ValueError: cuda:70: expected a GPU for {told(targets)}, got none that CUDA knows"

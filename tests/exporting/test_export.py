@@ -284,20 +284,24 @@ def test_the_loader_does_what_the_module_does(exported: Path, modules: dict[str,
     assert x.grad is not None and x.grad.abs().max() > 0
 
 
-def test_it_is_imported_and_refuses_without_the_compiler(exported: Path, tmp_path: Path) -> None:
-    code = """
-import torch, rms_norm
+def test_it_is_imported_and_refuses_without_the_compiler(exported: Path, stub: Path) -> None:
+    """The library is loaded by the first call on each GPU."""
+    code = f"""
+import ctypes, torch, rms_norm
+ctypes.CDLL({str(stub)!r}, mode=ctypes.RTLD_GLOBAL)
 from rms_norm import rms_norm as function
 x, w = torch.zeros(4, 256, dtype=torch.bfloat16), torch.zeros(256, dtype=torch.bfloat16)
 try:
     function(x, w, None, None, 1e-5)
 except Exception as problem:
     print(type(problem).__name__, problem)
+print([type(rms_norm._compiled[gpu]).__name__ for gpu in (1, 0)])
 """
-    assert (
-        python(code, exported).stdout
-        == "TypeError x: expected torch.bfloat16 [M, N] on a GPU, got torch.bfloat16 [4, 256] on cpu\n"
-    )
+    done = python(code, exported)
+    assert done.stdout.splitlines() == [
+        "TypeError x: expected torch.bfloat16 [M, N] on a GPU, got torch.bfloat16 [4, 256] on cpu",
+        "['Function', 'Function']",
+    ], done.stderr
 
 
 def test_a_library_that_is_gone_is_named(exported: Path, tmp_path: Path) -> None:
