@@ -23,9 +23,9 @@ from cutegen.compiling.loading import load
 from cutegen.compiling.objects import Object, c_compiler
 from cutegen.console import PlainProgress
 from cutegen.emulator.host.builds import builds
-from cutegen.emulator.host.capture import TensorArgument
 from cutegen.emulator.host.device_tensors import made_on_device, on_device
 from cutegen.emulator.host.modules import install
+from cutegen.emulator.host.packing import TensorArgument
 from cutegen.exporting.export import ExportReport, Options, export
 from cutegen.exporting.selecting import in_the_way, with_gradients
 from cutegen.project.selection import select
@@ -162,14 +162,14 @@ CALL = """
 import ctypes, os
 ctypes.CDLL({stub!r}, mode=ctypes.RTLD_GLOBAL)
 import tvm_ffi
-from cutegen.emulator.host.capture import TensorArgument, _Any, _pack
+from cutegen.emulator.host.packing import AnyValue, TensorArgument, pack
 runtime, library = ctypes.CDLL("libtvm_ffi.so"), ctypes.CDLL({library!r})
 for capability, sizes, arguments in {calls!r}:
     os.environ["CAPABILITY"], os.environ["SIZES"] = str(capability), sizes
-    packed, alive, error = (_Any * len(arguments))(), [], ctypes.c_void_p()
+    packed, alive, error = (AnyValue * len(arguments))(), [], ctypes.c_void_p()
     for slot, argument in zip(packed, arguments):
-        _pack(slot, argument, alive)
-    if library.__tvm_ffi_rms_norm(None, packed, len(arguments), ctypes.byref(_Any())):
+        pack(slot, argument, alive)
+    if library.__tvm_ffi_rms_norm(None, packed, len(arguments), ctypes.byref(AnyValue())):
         runtime.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
         kind, length, message, size = (ctypes.c_size_t * 4).from_address(error.value + 24)  # behind the object's header
         print(ctypes.string_at(kind, length).decode(), ctypes.string_at(message, size).decode(), flush=True)
