@@ -118,8 +118,8 @@ def export(selection: Selection, options: Options, progress: Progress) -> Export
     ]
     try:
         libraries = linked(kernels, objects)
-    except ToolError as problem:
-        found.problems.append(Problem(str(problem)))
+    except (ToolError, OSError) as problem:  # the C compiler fails, or the disk for temporary files does
+        found.problems.append(Problem(f"the libraries cannot be linked: {problem}"))
         return found.report(FINDINGS)
     files = {name: text.encode() for name, text in shared_texts().items()} | libraries
     for kernel in kernels:
