@@ -1,21 +1,22 @@
-"""Verification of several kernels in worker processes, a few at a time: what one breaks, it breaks for itself only.
+"""Verification of kernels in worker processes, a few at a time: what one breaks, it breaks for itself only.
 
 A worker goes on to the next kernel after one that is right in every case. After any other it ends, and the next kernel
-gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel.
+gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel. On the CPU a kernel that takes
+long beside the others is dealt to all of them, which compile it once each; its report is the one that a single process
+would give.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
+from cutegen.verification.sharing import WHOLE, Share, deal, together
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
@@ -24,11 +25,12 @@ TIMEOUT = 600.0  # seconds a kernel
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify: its plan and its file; `on` as for `make_executor`."""
+    """One kernel to verify, or a share of it: its plan and its file; `on` as for `make_executor`."""
 
     plan: Plan
     module: Path
     on: str = "gpu"
+    share: Share = WHOLE
 
 
 def verify_all(
@@ -42,33 +44,47 @@ def verify_all(
     """Verifies every job; the reports come in the jobs' order. `on` overrides the jobs' own; `done` is called in the
     calling thread as each one ends.
 
-    There are `workers` processes at most, and each has `timeout` seconds for a kernel. Raises nothing for a kernel that
-    crashes, hangs or ends its process: its report says which case was running. Where the calling thread is interrupted,
-    the workers are killed, and nothing is said of the kernels that they had. Raises OSError where no process can be
-    started.
+    There are `workers` processes at most, and each has `timeout` seconds for a kernel or a share of it. Raises nothing
+    for a kernel that crashes, hangs or ends its process: its report says which case was running. Where the calling
+    thread is interrupted, the workers are killed, and nothing is said of the kernels that they had. Raises OSError
+    where no process can be started.
     """
     jobs = [job if on is None else replace(job, on=on) for job in jobs]
-    most = max(1, min(workers, len(jobs)))
+    turns = [(index, WHOLE) for index in range(len(jobs))]
+    if workers > 1 and jobs:
+        turns = deal([job.plan for job in jobs], workers, shares=all(job.on == "cpu" for job in jobs))
     reports: dict[int, KernelReport] = {}
-    with Crew(_setup(timeout), most) as crew:
-        order = _longest_first(jobs) if len(jobs) > most > 1 else range(len(jobs))
-        for place, ending in crew.run([replace(jobs[i], module=jobs[i].module.resolve()) for i in order]):
-            index = order[place]
-            reports[index] = _report(jobs[index], ending)
-            if done is not None:
-                done(reports[index])
+    shares: dict[int, dict[int, KernelReport | None]] = {}
+
+    def take(index: int, report: KernelReport) -> None:
+        reports[index] = report
+        if done is not None:
+            done(report)
+
+    with Crew(_setup(timeout), max(1, min(workers, len(turns)))) as crew:
+        again: list[tuple[int, Share]] = []  # kernels of which a share did not come to its end
+        for index, share, ending in _run(crew, jobs, turns):
+            if share == WHOLE:
+                take(index, _report(jobs[index], ending))
+                continue
+            ended = shares.setdefault(index, {})
+            ended[share.number] = None if ending.death is not None else from_json(ending.result)
+            if len(ended) == share.of:
+                report = together(jobs[index].plan, [ended[number] for number in range(share.of)])
+                if report is None:
+                    again.append((index, WHOLE))
+                else:
+                    take(index, report)
+        for index, _, ending in _run(crew, jobs, again):
+            take(index, _report(jobs[index], ending))
     return [reports[index] for index in range(len(jobs))]
 
 
-def _longest_first(jobs: Sequence[Job]) -> list[int]:
-    """The numbers of the jobs, those first that take longest, so that none of these is left to run alone at the end."""
-
-    def about(plan: Plan) -> float:
-        taken = (seconds(plan, case.sizes) for case in derive_cases(plan))
-        return sum(time for time in taken if math.isfinite(time))  # what is too large is not run
-
-    times = [about(job.plan) for job in jobs]
-    return sorted(range(len(jobs)), key=lambda index: -times[index])
+def _run(crew: Crew, jobs: Sequence[Job], turns: Sequence[tuple[int, Share]]) -> Iterator[tuple[int, Share, Ending]]:
+    """Has a crew do kernels, or shares of them; yields the number of each one's job, its share and how it ended."""
+    todo = [replace(jobs[index], module=jobs[index].module.resolve(), share=share) for index, share in turns]
+    for place, ending in crew.run(todo):
+        yield *turns[place], ending
 
 
 def _setup(timeout: float) -> Setup:

@@ -23,6 +23,7 @@ from cutegen.verification.host import host_checks
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
+from cutegen.verification.sharing import WHOLE, Share, unjudged
 from cutegen.verification.tensors import Guarded, digest, make_tensors, poisons
 from cutegen.verification.wishes import Data
 
@@ -52,23 +53,37 @@ def verify_kernel(
     `progress` is called with the name of what starts, and again with its report once it is done. Raises nothing for a
     bad kernel: that is what the report is for. Once the executor cannot go on, the rest is reported as not run.
     """
-    start, spec = time.perf_counter(), plan.spec
-    tell = progress or (lambda name, report: None)
-    report = KernelReport(spec.kernel, str(module_path), executor.name)
+    module = loaded(plan, module_path, executor)
+    return module if isinstance(module, KernelReport) else verify_share(plan, module, executor, progress)
+
+
+def loaded(plan: Plan, module_path: Path, executor: Executor) -> ModuleType | KernelReport:
+    """A generated module, or the report that it does not load or lacks a function."""
+    report = KernelReport(plan.spec.kernel, str(module_path), executor.name, reason="not loaded")
     try:
         module = load_module(module_path)
-        lacks = contract.missing(module, spec.kernel)
+        lacks = contract.missing(module, plan.spec.kernel)
     except Exception as error:
-        return replace(report, error=f"the module does not load: {describe(error)}", reason="not loaded")
-    if lacks:
-        return replace(report, error=f"the module has no function {', '.join(lacks)}", reason="not loaded")
+        return replace(report, error=f"the module does not load: {describe(error)}")
+    return replace(report, error=f"the module has no function {', '.join(lacks)}") if lacks else module
+
+
+def verify_share(
+    plan: Plan, module: ModuleType, executor: Executor, progress: Progress | None = None, share: Share = WHOLE
+) -> KernelReport:
+    """Runs a share of a kernel's cases and host checks, by default all, as `verify_kernel` does.
+
+    Whether each output was judged in some case is said of the whole only.
+    """
+    start, spec = time.perf_counter(), plan.spec
+    tell = progress or (lambda name, report: None)
     planned = derive_cases(plan)
     too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
     in_orders = cases_for_orders(plan, [case for case in planned if case.name not in too_large])
     cases: list[CaseReport] = []
     reason: Reason | None = None
     why = ""
-    for case in planned:
+    for case in planned[share.places]:
         tell(case.name, None)
         if reason is not None:
             result = CaseReport.of(case, "not run", why, reason)
@@ -87,27 +102,19 @@ def verify_kernel(
     checks: list[HostCheck] = []
     if reason is None:
         try:
-            for check in host_checks(plan, module, executor, lambda name: tell(name, None)):
+            for check in host_checks(plan, module, executor, lambda name: tell(name, None), share):
                 checks.append(check)
                 tell(f"{check.argument}: {check.what}", check)
         except CannotRun as error:
             reason, why = "cannot run", str(error)
         except Exception as error:
             why = f"the host checks could not go on: {describe(error)}"
-    if not why and (why := _unjudged(spec, cases)):
+    if not why and share == WHOLE and (why := unjudged(plan, cases)):
         reason = "open"
     seconds = time.perf_counter() - start
-    return replace(report, cases=tuple(cases), host_checks=tuple(checks), error=why, reason=reason, seconds=seconds)
-
-
-def _unjudged(spec: KernelSpec, cases: Sequence[CaseReport]) -> str:
-    """Says that of some output not one element was judged, in all cases together; empty where each output was."""
-    ran = [case for case in cases if case.status == "passed" and case.elements]
-    never = [t.name for t in spec.outputs if ran and all(t.name in case.unjudged for case in ran)]
-    if not never:
-        return ""
-    what = f"in no case does the bound say anything about an element of {', '.join(never)}"
-    return f"{what}: the spec leaves open what each is, as a number divided by a zero of either sign"
+    return KernelReport(
+        spec.kernel, str(module.__file__), executor.name, tuple(cases), tuple(checks), why, reason, seconds
+    )
 
 
 def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:

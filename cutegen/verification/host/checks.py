@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from types import ModuleType
 
 from cutegen.planning.plan import Plan
@@ -13,13 +14,18 @@ from cutegen.verification.host import far_blocks, long_sums, memory, ops, promis
 from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.report import HostCheck
 from cutegen.verification.scalars import scalar_values
+from cutegen.verification.sharing import WHOLE, Share
 from cutegen.verification.tensors import make_tensors
 
 
 def host_checks(
-    plan: Plan, module: ModuleType, executor: Executor, started: Callable[[str], None] = lambda name: None
+    plan: Plan,
+    module: ModuleType,
+    executor: Executor,
+    started: Callable[[str], None] = lambda name: None,
+    share: Share = WHOLE,
 ) -> Iterator[HostCheck]:
-    """Makes every check and yields its result; `started` is told each one's name before.
+    """Makes every check, or a share of them, and yields its result; `started` is told each one's name before.
 
     Arguments must be as they were after a call that is refused. Once the device does not answer, the rest is not run.
     Raises CannotRun.
@@ -28,7 +34,7 @@ def host_checks(
     tensors = make_tensors(plan.spec, case, executor.device)
     host = Host(plan, module, executor, case, tensors, scalar_values(plan.spec, case))
     lost = False
-    for check in _checks(host):
+    for check in islice(_checks(host), share.number, None, share.of):
         if lost:
             why = "the device stopped answering in a check before"
             yield HostCheck(check.argument, check.what, "not run", why, "device lost")

@@ -1,0 +1,108 @@
+"""A kernel that is dealt to several processes has the report that a single one would give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from verification_fakes import ADD_TILE, CpuExecutor, add_plan, add_spec, plan_of, write_module
+
+from cutegen.planning.plan import Plan
+from cutegen.verification import Job, KernelReport, verify_all
+from cutegen.verification.report import CaseReport
+from cutegen.verification.runner import loaded, verify_kernel, verify_share
+from cutegen.verification.sharing import SHARES, WHOLE, Share, deal, together
+
+ONE = [(0, Share(0, 3)), (0, Share(1, 3)), (0, Share(2, 3))]
+
+
+def timeless(report: KernelReport) -> KernelReport:
+    """A report without how long anything took."""
+    return replace(report, seconds=0.0, cases=tuple(replace(case, seconds=0.0) for case in report.cases))
+
+
+@pytest.mark.parametrize("bug", ["", "rounding", "no size check"])
+def test_shares_together_are_the_whole(bug: str, tmp_path: Path) -> None:
+    plan, path = add_plan(), write_module(tmp_path, add_spec(), bug)
+    whole = verify_kernel(plan, path, CpuExecutor())
+    module = loaded(plan, path, CpuExecutor())
+    assert not isinstance(module, KernelReport)
+    shares = [verify_share(plan, module, CpuExecutor(), share=Share(number, 3)) for number in range(3)]
+    assert all(share.cases and share.host_checks for share in shares)
+    found = together(plan, shares)
+    assert found is not None and timeless(found) == timeless(whole)
+    assert found.ok is not bool(bug)
+
+
+def test_what_no_share_judges_is_said_of_the_whole() -> None:
+    plan = add_plan()
+
+    def share(unjudged: tuple[str, ...]) -> KernelReport:
+        case = CaseReport("case", "", {}, "compact", "random", "passed", elements=4, unjudged=unjudged)
+        return KernelReport("add", "add.py", "cpu", (case,))
+
+    judged, open_ = share(()), share(("D",))
+    found = together(plan, [open_, open_])
+    assert found is not None and found.reason == "open" and "an element of D" in found.error
+    found = together(plan, [open_, judged])
+    assert found is not None and not found.error
+
+
+def test_a_share_without_an_end_is_no_part_of_a_report() -> None:
+    whole, broken = KernelReport("add", "add.py", "cpu"), KernelReport("add", "add.py", "cpu", error="cannot run")
+    assert together(add_plan(), [whole, whole]) is not None
+    assert together(add_plan(), [whole, broken]) is None and together(add_plan(), [None, whole]) is None
+
+
+@pytest.mark.parametrize("bug", ["", "crash"])
+def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a process ends in the middle: what ran after that in others is of no account."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor")
+    (alone,) = verify_all([job])
+    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: ONE)
+    seen: list[KernelReport] = []
+    (found,) = verify_all([job], workers=2, done=seen.append)
+    assert timeless(found) == timeless(alone) and seen == [found]
+    assert found.ok is not bool(bug)
+
+
+def test_a_process_loads_a_kernel_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: ONE)
+    module, told = write_module(tmp_path, add_spec()), tmp_path / "loaded"
+    module.write_text(f"print('loaded', file=open({str(told)!r}, 'a'))\n{module.read_text()}")
+    (report,) = verify_all([Job(add_plan(), module, "verification_fakes:CpuExecutor")], workers=2)
+    assert report.ok and 1 <= len(told.read_text().split()) <= 2
+
+
+class Dealt:
+    """Plans whose verification takes so many seconds, by their numbers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+        self.plans: Sequence[Plan] = [
+            plan_of(replace(add_spec(), kernel=f"k{i}"), ADD_TILE) for i in range(len(seconds))
+        ]
+        times = {plan.spec.kernel: time for plan, time in zip(self.plans, seconds, strict=True)}
+        monkeypatch.setattr("cutegen.verification.sharing._about", lambda plan: times[plan.spec.kernel])
+
+    def deal(self, workers: int, shares: bool = True) -> list[tuple[int, Share]]:
+        return deal(self.plans, workers, shares)
+
+
+def test_the_only_kernel_is_dealt_out_unless_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Dealt(monkeypatch, 40.0).deal(2) == [(0, Share(number, SHARES)) for number in range(SHARES)]
+    assert Dealt(monkeypatch, 40.0).deal(2, shares=False) == [(0, WHOLE)]
+    assert Dealt(monkeypatch, 0.5).deal(2) == [(0, WHOLE)]
+
+
+def test_what_takes_longest_begins_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = Dealt(monkeypatch, 3.0, 5.0, *[4.0] * 40)
+    dealt = many.deal(2)
+    assert dealt[0] == (1, WHOLE) and dealt[-1] == (0, WHOLE) and len(dealt) == 42
+    long = Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 40).deal(2)
+    assert Counter(number for number, _ in long)[1] == SHARES and long[0] == (1, Share(0, SHARES))
+    assert len(Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 400).deal(2)) == 402
