@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from cutegen import contract
 from cutegen.errors import plain
+from cutegen.hostchecks import host_checks
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module, with_blocks
-from cutegen.verification.host import host_checks
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values

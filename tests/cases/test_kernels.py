@@ -16,12 +16,12 @@ from cutegen.analysis.proof import prove
 from cutegen.codegen import Module, generate
 from cutegen.codegen.formatting import WIDTH
 from cutegen.drawing.kernels import draw_kernel
+from cutegen.hostchecks import host_checks
+from cutegen.hostchecks.checks import _checks
+from cutegen.hostchecks.judging import Host
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.host import host_checks
-from cutegen.verification.host.checks import _checks
-from cutegen.verification.host.judging import Host
 from cutegen.verification.report import CaseReport
 from cutegen.verification.runner import verify_case
 from cutegen.verification.tensors import make_tensors
@@ -206,7 +206,7 @@ def test_the_memory_of_a_call_is_that_of_all_cases(monkeypatch: pytest.MonkeyPat
     text = PRODUCT.replace("copies: {A: {atom: universal, bits: 128}}", "workspace: {B: {major: N}}")
     plan = generate(text, "x.yaml").modules[0].plan
     hosts: list[Host] = []
-    monkeypatch.setattr("cutegen.verification.host.long_sums.checks", lambda host: hosts.append(host) or ())
+    monkeypatch.setattr("cutegen.hostchecks.long_sums.checks", lambda host: hosts.append(host) or ())
     case = Case("small", "", {"M": 4, "N": 4, "K": 4})
     tensors = make_tensors(plan.spec, case, "cpu")
     assert list(_checks(Host(plan, ModuleType("x"), EmulatorExecutor(lines=False), case, tensors)))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.hostchecks import far_blocks
+from cutegen.hostchecks.judging import Host
+from cutegen.hostchecks.sizes import small
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.host import far_blocks
-from cutegen.verification.host.judging import Host
-from cutegen.verification.host.sizes import small
 from cutegen.verification.runner import verify_case
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import make_tensors

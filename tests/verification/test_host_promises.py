@@ -10,8 +10,8 @@ import pytest
 from emulator_kit import THROUGH_A_WORKSPACE
 
 from cutegen.codegen import Module, generate
+from cutegen.hostchecks import host_checks
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.host import host_checks
 
 pytest.importorskip("cutlass")
 

@@ -7,8 +7,8 @@ from math import prod
 import pytest
 
 from cutegen.codegen import generate
+from cutegen.hostchecks.sizes import small
 from cutegen.verification.cases import strides_for
-from cutegen.verification.host.sizes import small
 
 SPEC = """
 cutegen: 1

@@ -25,11 +25,11 @@ from verification_fakes import (
 )
 
 from cutegen.dtypes import Dtype
+from cutegen.hostchecks import names_argument
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import KernelReport, as_json, derive_cases, from_json, runner
 from cutegen.verification.executor import CannotRun, Ran, no_judge
-from cutegen.verification.host import names_argument
 from cutegen.verification.runner import verify_kernel
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cutegen.hostchecks.judging import Check, Host, unnamed
+from cutegen.hostchecks.parts import COORDINATES
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.data import data_for
-from cutegen.verification.host.judging import Check, Host, unnamed
-from cutegen.verification.host.parts import COORDINATES
 
 if TYPE_CHECKING:
     import torch

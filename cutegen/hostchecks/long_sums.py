@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
+from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
 from cutegen.verification.executor import CannotRun
-from cutegen.verification.host.judging import Check, Host
-from cutegen.verification.host.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
 
 _TRIED = (TILES, (1 << 12) + 3)  # tiles: the second where rounds of a loop are less alike
 _ALL = (1 << 8) + 3  # tiles where all rounds run

@@ -8,9 +8,9 @@ from functools import partial
 from math import prod
 from typing import Literal
 
+from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.parts import TILES, Parts, allowed, arguments, largest, of_tiles, telling, wrong
 from cutegen.verification.executor import CannotRun
-from cutegen.verification.host.judging import Check, Host
-from cutegen.verification.host.parts import TILES, Parts, allowed, arguments, largest, of_tiles, telling, wrong
 
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles

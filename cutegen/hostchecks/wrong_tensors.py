@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.hostchecks.judging import Check, Host
 from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.data import data_for
-from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.tensors import guarded
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from cutegen.contract import copies
+from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
-from cutegen.verification.host.judging import Check, Host, unnamed
 from cutegen.verification.tensors import Guarded, guarded, make_tensors
 
 if TYPE_CHECKING:

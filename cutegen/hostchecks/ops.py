@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from cutegen import contract
-from cutegen.verification.host.judging import Check, Host
+from cutegen.hostchecks.judging import Check, Host
 
 UTILITIES = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 """Of `torch.library.opcheck`: that an op writes and aliases what its schema says, works on tensors without data, and

@@ -16,12 +16,12 @@ from cutegen.codegen.host import can_be_made
 from cutegen.contract import compiled_arguments, has_workspaces
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
+from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.reference.bounds import Evaluator
 from cutegen.reference.rounding import Bounded
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
-from cutegen.verification.host.judging import Check, Host, unnamed
 from cutegen.verification.programs import far
 from cutegen.verification.tensors import make_tensors
 

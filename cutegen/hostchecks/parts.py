@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Far
-from cutegen.verification.host.judging import Host
 from cutegen.verification.tensors import Guarded, guarded
 from cutegen.verification.wishes import between
 

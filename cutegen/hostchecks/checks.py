@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from types import ModuleType
 
+from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
+from cutegen.hostchecks.judging import Check, Host
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import Executor
-from cutegen.verification.host import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
-from cutegen.verification.host.judging import Check, Host
 from cutegen.verification.report import HostCheck
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.sharing import WHOLE, Share
