@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test docs pictures bench-render receipts-table clean
+.PHONY: demo test sweep docs pictures bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -23,6 +23,10 @@ test: $(STAMP)
 	$(BIN)/cutegen build --check specs/
 	$(BIN)/cutegen verify specs/ --on cpu
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# What `make test` leaves out of long lists, of which it takes a part.
+sweep: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m sweep
 
 # Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to. With --quiet it would not.
 docs: $(STAMP)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sweep_kit import sampled
 
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
@@ -425,7 +426,7 @@ def is_told(path: Path, kernel: str) -> bool:
 KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path) if is_told(path, kernel)]
 
 
-@pytest.mark.parametrize(("path", "kernel"), KERNELS, ids=[kernel for _, kernel in KERNELS])
+@pytest.mark.parametrize(("path", "kernel"), sampled(KERNELS), ids=[kernel for _, kernel in KERNELS])
 def test_accesses_are_those_of_the_ptx(
     path: Path, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,7 +434,7 @@ def test_accesses_are_those_of_the_ptx(
     hold_all(module, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", sampled(SCHEDULES))
 def test_accesses_of_other_schedules_are_those_of_the_ptx(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

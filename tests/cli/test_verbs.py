@@ -12,6 +12,7 @@ import pytest
 from building_kit import StandInCompiler, StandInVerifier, project, put, snapshot, spec_text
 from click.testing import CliRunner, Result
 from specs_kit import ROOT, SPECS, modules_of
+from sweep_kit import sampled
 
 from cutegen import __version__
 from cutegen.cli import cli
@@ -333,7 +334,7 @@ def test_lint_counts_one_kernel_as_one(tmp_path: Path) -> None:
         assert cutegen("lint", tmp_path / "specs").stdout == f"{words}, no diagnostics\n"
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("spec", sampled(SPECS), ids=lambda path: path.stem)
 def test_explain_builds_to_the_same_bytes(spec: Path) -> None:
     result = cutegen("explain", spec)
     assert result.exit_code == 0

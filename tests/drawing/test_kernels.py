@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from planning_specs import VALID
 from rich.cells import cell_len
 from specs_kit import ROOT
+from sweep_kit import sampled
 
 from cutegen.analysis import Access, accesses, conflicts
 from cutegen.codegen import Module, generate
@@ -28,7 +29,7 @@ from cutegen.layouts import parse_layout
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", sampled(SPECS))
 def test_every_kernel_has_pictures_that_all_renderers_draw(spec: str) -> None:
     figures = draw_kernel(module(spec).plan)
     assert figures and len({drawn.name for drawn in figures}) == len(figures)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from emulator_kit import THROUGH_A_WORKSPACE
 from specs_kit import ROOT, modules_of_specs
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.verification.cases import Case, derive_cases
@@ -365,7 +366,7 @@ def label(mutant: Mutant) -> str:
     return f"{mutant.kernel}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", GEMM + REGISTERS + WORKSPACES + ELEMENTWISE + LAUNCHED, ids=label)
+@pytest.mark.parametrize("mutant", sampled(GEMM + REGISTERS + WORKSPACES + ELEMENTWISE + LAUNCHED), ids=label)
 def test_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     said = broken(mutant, tmp_path)
     assert said, "nothing was noticed"

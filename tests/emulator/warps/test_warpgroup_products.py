@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from hopper_kit import F8, built, module_text, product, run
+from sweep_kit import sampled
 
 from cutegen.emulator import FaultError, UnsupportedInstruction
 from cutegen.emulator.host.builds import Build
@@ -69,7 +70,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES))
 def test_a_mistake_is_seen(mistake: str, made: Build) -> None:
     pattern, number, text, expected = MISTAKES[mistake]
     found = list(re.finditer(pattern, made.ptx))[number]

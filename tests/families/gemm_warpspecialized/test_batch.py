@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from lint_kit import found_in
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.families.gemm_warpspecialized import FAMILY
@@ -133,7 +134,7 @@ EPILOGUES = {
 }
 
 
-@pytest.mark.parametrize("mistake", [*MISTAKES, *EPILOGUES])
+@pytest.mark.parametrize("mistake", sampled([*MISTAKES, *EPILOGUES]))
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = (MISTAKES | EPILOGUES)[mistake]
     module = made(spec() if mistake in MISTAKES else RIGHT["what has the batch, and what has not"])

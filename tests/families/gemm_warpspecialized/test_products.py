@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from lint_kit import found_in
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.families.gemm_warpspecialized import FAMILY
@@ -138,7 +139,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES))
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
     module = made(RIGHT["columns side by side"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.verification.cases import Case
@@ -168,7 +169,7 @@ MISTAKES = {
 SEVERAL = Case("several", "", {"M": 296, "N": 152, "K": 104}, "padded", "integers", blocks=2)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES))
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
     made = module()
@@ -271,7 +272,7 @@ F8_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", F8_MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(F8_MISTAKES))
 def test_a_mistake_with_operands_of_8_bits_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = F8_MISTAKES[mistake]
     made = of_8_bits("f8e5m2")

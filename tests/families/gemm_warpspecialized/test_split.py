@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from lint_kit import found_in
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.families.gemm_warpspecialized import FAMILY
@@ -195,7 +196,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES))
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
     module = made(spec("  tiler: {M: 128, N: 32, K: 32}\n  cluster: {K: 2}\n  scheduler: {kind: persistent}\n"))
