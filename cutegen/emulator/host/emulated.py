@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -15,9 +16,10 @@ from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.builds import Build
 from cutegen.emulator.host.capture import Launch
 from cutegen.emulator.host.device_tensors import bind_argument
-from cutegen.emulator.host.launching import RefusedLaunch, Report, launch
+from cutegen.emulator.host.launching import RefusedLaunch, Report, check_launch, launch
 from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
 from cutegen.emulator.host.packing import TensorArgument
+from cutegen.emulator.host.same_code import Work, code_of
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
 
@@ -48,9 +50,10 @@ class Outcome:
 class Emulated:
     """Stands in for a module's compiled function: call it with that function's arguments, tensors `on_device`.
 
-    Each of `builds` runs on the same data. Those builds for which PTX gives every bit of the results must agree; the
+    Each of `builds` runs on the same data, but for one that does what an earlier one did: the same code, launched
+    alike. Those builds for which PTX gives every bit of the results must agree; the
     others, whose code is approximate or may be contracted (`Report.exact`), may have last bits of their own. After a
-    call the tensors hold the results of the last build, and `outcomes` has those of each, in order.
+    call the tensors hold the results of the last build, and `outcomes` has those of each that ran, in order.
 
     `names` are the function's arguments; `roles` says what the kernel does with those that are tensors. A tensor
     without a role is `inout`: the kernel may write it and need not, so that nothing is demanded of such an output.
@@ -127,23 +130,31 @@ class Emulated:
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, (), outputs)
         self.outcomes.clear()
+        done: dict[Work, Outcome] = {}
         for made in builds:
+            launches = _asked(made, passed)
+            work = tuple((code_of(made.ptx, asked.kernel), replace(asked, kernel="")) for asked in launches)
+            if work in done:
+                for asked in launches:  # which one target may refuse
+                    with _refusals_as_faults(made, asked):
+                        check_launch(made.ptx, asked.kernel, asked.grid, asked.block, asked.shared, asked.cluster)
+                done[work].restore()
+                continue
             before.restore()
-            exact, ran = self._run(made, passed, bound)
-            kernels = tuple(_NUMBER.sub("", asked.kernel) for asked in ran)
-            outcome = _outcome(made.target, exact, kernels, outputs)
+            exact = self._run(made, launches, bound)
+            kernels = tuple(_NUMBER.sub("", asked.kernel) for asked in launches)
+            done[work] = outcome = _outcome(made.target, exact, kernels, outputs)
             alike = (o for o in self.outcomes if o.exact and o.kernels == kernels)
             _check_same(next(alike, outcome), outcome)
             self.outcomes.append(outcome)
 
-    def _run(self, made: Build, passed: Sequence[Any], bound: Sequence[BoundTensor]) -> tuple[bool, list[Launch]]:
-        """Runs the launches of one build on the tensors: whether PTX gives every bit of the results, and which ran."""
+    def _run(self, made: Build, launches: Sequence[Launch], bound: Sequence[BoundTensor]) -> bool:
+        """Runs the launches of one build on the tensors; whether PTX gives every bit of the results."""
         exact = True
-        launches = _asked(made, passed)
         given, shared = self._given(launches, bound)
         for asked, tensors in zip(launches, given, strict=True):
             single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
-            try:
+            with _refusals_as_faults(made, asked):
                 report = launch(
                     made.ptx,
                     asked.kernel,
@@ -158,14 +169,12 @@ class Emulated:
                     cluster=asked.cluster,
                     early=asked.early,
                 )
-            except RefusedLaunch as refused:
-                raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused
             self.reports.append(report)
             report.check()
             exact &= report.exact
         for tensor in shared:
             _check_whole(tensor, made.target)
-        return exact, launches
+        return exact
 
     def _given(
         self, launches: Sequence[Launch], bound: Sequence[BoundTensor]
@@ -180,6 +189,15 @@ class Emulated:
                 common[tensor.name] = replace(tensor, role="inout", unwritten=np.ones(tensor.span, np.bool_))
         outputs = [tensor for name, tensor in common.items() if name in self.names]
         return [[common.get(tensor.name, tensor) for tensor in some] for some in given], outputs
+
+
+@contextmanager
+def _refusals_as_faults(made: Build, asked: Launch) -> Iterator[None]:
+    """Raises FaultError for a launch that no device of the build's target takes."""
+    try:
+        yield
+    except RefusedLaunch as refused:
+        raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused
 
 
 def _named(asked: Launch, bound: Sequence[BoundTensor]) -> list[BoundTensor]:

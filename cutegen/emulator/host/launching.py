@@ -81,6 +81,8 @@ class RefusedLaunch(ValueError):
     """A launch that no device takes, or that the kernel is not compiled for; the message says which size it is."""
 
 
+Chosen = Sequence[int] | None  # the numbers of the blocks that run, x fastest; None: all of a grid
+
 _keep_memory = lru_cache(maxsize=1)(keep_freed_memory)
 
 
@@ -111,7 +113,7 @@ def launch(
     *,
     seed: int = 0,
     orders: int = 1,
-    blocks: Sequence[int] | None = None,
+    blocks: Chosen = None,
     cluster: Triple | int = 1,
     early: bool = False,
     limit: int | None = None,
@@ -159,8 +161,7 @@ def launch(
     program = program_of(ptx, kernel)
     module = module_of(ptx)
     grid, block, cluster = _triple("grid", grid), _triple("block", block), _triple("cluster", cluster)
-    _check_launch(program, module.target, grid, block, shared)
-    _check_clusters(module.target, grid, cluster, blocks)
+    check_launch(ptx, kernel, grid, block, shared, cluster, blocks)
     _check_arguments(program, parameters, tensors)
     extra = _variables(program)
     if limit is None:
@@ -240,8 +241,15 @@ def _triple(name: str, sizes: Triple | int) -> Triple:
     return x, y, z
 
 
-def _check_launch(program: Program, target: str, grid: Triple, block: Triple, shared: int) -> None:
-    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for."""
+def check_launch(
+    ptx: str, name: str | None, grid: Triple, block: Triple, shared: int, cluster: Triple, blocks: Chosen = None
+) -> None:
+    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for.
+
+    Raises ValueError where `blocks` has a part of a cluster, and what `program_of` raises.
+    """
+    program, target = program_of(ptx, name), module_of(ptx).target
+    _check_clusters(target, grid, cluster, blocks)
     if refusal := refused_sizes(grid, block):
         raise RefusedLaunch(refusal)
     kernel, total = program.kernel, program.placement.static + shared
@@ -254,7 +262,7 @@ def _check_launch(program: Program, target: str, grid: Triple, block: Triple, sh
         raise RefusedLaunch(f"{total} bytes of shared memory: a block has from 0 to {room} on {target}")
 
 
-def _check_clusters(target: str, grid: Triple, cluster: Triple, blocks: Sequence[int] | None) -> None:
+def _check_clusters(target: str, grid: Triple, cluster: Triple, blocks: Chosen) -> None:
     """Raises RefusedLaunch for clusters that no device takes, and ValueError where `blocks` has a part of one."""
     if prod(cluster) == 1:
         return
