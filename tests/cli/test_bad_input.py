@@ -158,11 +158,9 @@ def test_an_output_folder_that_cannot_be(tmp_path: Path, out: str) -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kolkata"},
-        {"PYTHONHASHSEED": "1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": "1"},
+        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kolkata", "COLUMNS": "20", "TERM": "dumb"},
         {"PYTHONHASHSEED": "4711", "PYTHONIOENCODING": "latin-1"},
-        {"COLUMNS": "20", "TERM": "dumb"},
     ],
     ids=lambda e: ",".join(e),
 )
