@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.language.names import suggestion
+from cutegen.language.names import nearest, suggestion
 from cutegen.language.torch_ops import can_be_made, place_of
 
 GRADIENT = "d"  # before a tensor's name: the gradient of the sum of all outputs, each times its own gradient
@@ -53,6 +53,8 @@ def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[G
         if by is None:
             known = [one.kernel for one in beside if one.kernel != spec.kernel]
             help = suggestion(name, known, "kernels in this folder")
+            if not known or nearest(name, known) is None:
+                help = f"`cutegen grad SPEC -o FILE` writes the spec of a gradient; {help}"
             message = f"there is no kernel `{name}` in the folder of this spec"
             problems.append(spec.source.diagnostic("CG140", message, *place, help=help))
             continue

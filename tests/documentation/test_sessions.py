@@ -27,7 +27,7 @@ from cutegen.codegen import generate
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EMPTY, SPECS = "an empty folder", "a folder with the specs of this repository"
-PAGES = {"tutorial.md": EMPTY, "reading.md": SPECS, "backward.md": SPECS}
+PAGES = {"tutorial.md": EMPTY, "reading.md": SPECS, "backward.md": SPECS, "model.md": EMPTY}
 ELSEWHERE = {"export.md", "run.md", "upgrade.md"}  # whose commands tests of their own run
 FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 

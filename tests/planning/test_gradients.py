@@ -49,6 +49,7 @@ def test_what_a_gradient_is_called_with() -> None:
     ("old", "new", "code", "words"),
     [
         ("kernel: scale_bwd", "kernel: scale_back", "CG140", "did you mean `scale_back`?"),
+        ("kernel: scale_bwd", "kernel: other", "CG140", "`cutegen grad SPEC -o FILE` writes the spec of a gradient"),
         ('torch: {op: "my::scale_bwd"}\n', "", "CG141", "it has no op"),
         (
             "dY",
