@@ -6,10 +6,12 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sweep_kit import leave_for_the_sweep
 
 if TYPE_CHECKING:
     from compiling_kit import Compiler
@@ -25,6 +27,11 @@ settings.load_profile("any machine")
 # tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_for_the_sweep(items, Path(__file__).parent)
 
 
 def pytest_collection_finish() -> None:

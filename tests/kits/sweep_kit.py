@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,3 +21,124 @@ def sampled(parameters: Iterable[Any], every: int = 3) -> list[Any]:
         else pytest.param(*(parameter if isinstance(parameter, tuple) else (parameter,)), marks=pytest.mark.sweep)
         for place, parameter in enumerate(parameters)
     ]
+
+
+EVERY = 3
+PARTS = {
+    "analysis/test_addresses.py": (
+        "test_accesses_are_those_of_the_ptx",
+        "test_accesses_of_other_schedules_are_those_of_the_ptx",
+    ),
+    "analysis/test_explain.py": (
+        "test_json_has_the_whole_proof",
+        "test_the_proof_is_in_comments_of_a_spec_that_builds_the_same",
+    ),
+    "cli/test_verbs.py": ("test_explain_builds_to_the_same_bytes",),
+    "codegen/test_caches.py": ("test_priorities_of_the_first_cache",),
+    "codegen/test_comments.py": (
+        "test_elementwise_fragments",
+        "test_gemm_comments",
+    ),
+    "codegen/test_expected.py": (
+        "test_nothing_wrong_is_said_of_what_is_not_finite",
+        "test_value_and_bound_are_the_derived_ones",
+    ),
+    "codegen/test_expressions.py": (
+        "test_floats",
+        "test_nan_passes_through",
+    ),
+    "codegen/test_regions.py": ("test_every_line_of_a_kernel_comes_from_a_key",),
+    "differentiation/test_backwards.py": ("test_a_spec_of_ours",),
+    "drawing/test_kernels.py": ("test_every_kernel_has_pictures_that_all_renderers_draw",),
+    "drawing/test_pages.py": (
+        "test_a_page_asks_nobody_for_anything",
+        "test_a_picture_marks_the_lines_that_its_regions_hold",
+        "test_every_link_leads_somewhere",
+        "test_the_code_on_a_page_is_the_module",
+    ),
+    "emulator/arithmetic/test_fma.py": ("test_fma_next_to_midpoints",),
+    "emulator/host/test_mutants.py": (
+        "test_harmless_change_is_not_reported",
+        "test_mutant_is_caught",
+    ),
+    "emulator/host/test_walks.py": ("test_elementwise",),
+    "emulator/instructions/test_conversions.py": (
+        "test_between_floats",
+        "test_between_integers",
+        "test_floats_to_integers",
+        "test_integers_to_floats",
+    ),
+    "emulator/instructions/test_floats.py": ("test_arithmetic_in_every_rounding",),
+    "emulator/instructions/test_integers.py": ("test_two_operands",),
+    "emulator/operations/test_alike.py": ("test_any_instructions_do_what_they_do_alone",),
+    "emulator/operations/test_multiply_adds.py": ("test_many_at_once_are_as_one_at_a_time",),
+    "emulator/synchronisation/test_cluster_softmax.py": ("test_mutants",),
+    "emulator/synchronisation/test_compiled_kernels.py": ("test_mutants_of_it",),
+    "emulator/warps/test_compiled_gemms.py": ("test_products_of_small_integers_are_exact",),
+    "emulator/warps/test_warpgroup_products.py": (
+        "test_a_mistake_is_seen",
+        "test_right_to_the_bit",
+    ),
+    "families/common/test_walks.py": ("test_blocks_have_the_tiles_that_the_code_gives_them",),
+    "families/elementwise/test_statements.py": (
+        "test_a_local_value_and_two_outputs",
+        "test_coordinates",
+        "test_local_values",
+    ),
+    "families/gemm_multistage/test_batch.py": ("test_right",),
+    "families/gemm_multistage/test_copy_layouts.py": ("test_every_tile_that_is_suggested_works",),
+    "families/gemm_multistage/test_pictures.py": ("test_stages_are_filled_and_used_as_the_mainloop_does",),
+    "families/gemm_warpspecialized/test_batch.py": ("test_right",),
+    "families/gemm_warpspecialized/test_products.py": ("test_right",),
+    "families/gemm_warpspecialized/test_ptx_mistakes.py": ("test_a_mistake_is_seen",),
+    "families/gemm_warpspecialized/test_runs.py": (
+        "test_a_mistake_is_seen",
+        "test_right_of_8_bits",
+        "test_what_is_the_same_along_columns_is_loaded_once",
+    ),
+    "families/gemm_warpspecialized/test_sources.py": ("test_right",),
+    "families/gemm_warpspecialized/test_split.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
+    "families/rowwise/test_kept.py": ("test_a_mistake_is_found",),
+    "families/rowwise/test_kept_ahead.py": ("test_a_mistake_is_found",),
+    "families/rowwise/test_verify.py": (
+        "test_a_plausible_mistake_is_found",
+        "test_rows_of_several_warps_pieces_types_and_modes_are_right",
+    ),
+    "generated/test_inner_outer_runs.py": ("test_every_size_is_covered_once",),
+    "generated/test_kinds.py": (
+        "test_a_bool_is_0_or_1",
+        "test_an_operand_goes_through_a_workspace",
+        "test_floats_of_8_bits_that_come_a_few_at_a_time",
+        "test_operands_are_stored_before_any_step",
+        "test_values_of_a_thread_that_four_does_not_divide",
+    ),
+    "language/test_rowwise.py": ("test_what_the_op_refuses_is_told_at_its_place_and_what_works_instead",),
+    "measuring/test_formulas.py": ("test_what_computes_something_else_is_not_known",),
+    "measuring/test_libraries.py": ("test_every_library_computes_what_the_spec_says",),
+    "tuning/test_space.py": ("test_what_is_pruned_is_refused_and_the_rest_is_not",),
+    "verification/test_far_blocks.py": (
+        "test_only_these_checks_find_tiles_that_are_counted_wrong",
+        "test_sizes_are_those_that_the_module_takes",
+    ),
+    "verification/test_host_promises.py": ("test_a_broken_promise_is_seen",),
+    "verification/test_long_sums.py": ("test_only_it_finds_what_counts_wrong",),
+    "verification/test_telling_cases.py": ("test_only_the_cases_of_its_kind_show_it",),
+    "verification/test_types_mistaken.py": ("test_mistakes_about_a_type_are_told",),
+}
+"""Tests of many parameters, by their files, that take long for what they tell: of each, `make test` takes the first
+parameter and every third one after it, of those that `sampled` leaves."""
+
+
+def leave_for_the_sweep(items: Sequence[pytest.Item], root: Path) -> None:
+    """Marks what of `PARTS` `make test` leaves out."""
+    places: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        name = getattr(item, "originalname", item.name)
+        known = PARTS.get(item.path.relative_to(root).as_posix(), ()) if item.path.is_relative_to(root) else ()
+        if name in known and item.get_closest_marker("sweep") is None:
+            if places[item.path, name] % EVERY:
+                item.add_marker("sweep")
+            places[item.path, name] += 1
