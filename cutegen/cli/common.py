@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,16 @@ def with_format(verb: F) -> F:
         "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
         help="How results are printed on stdout.",
     )(verb)  # fmt: skip
+
+
+class Finite(click.FloatRange):
+    """A number in a range that is none of `nan`, which is below and above nothing, and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
 
 
 class SpecPath(click.Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.cli.common import print_json, with_format
+from cutegen.cli.common import Finite, print_json, with_format
 from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN
 
@@ -30,9 +30,9 @@ from cutegen.exits import BROKEN
     help="Orders of blocks and warps to run in, which must give the same.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first order, and torch's seed.")
-@click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance, instead of the type's.")
-@click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance, instead of the type's.")
-@click.option("--timeout", type=click.FloatRange(1), default=600, show_default=True, help="Seconds for all of it.")
+@click.option("--rtol", type=Finite(0), help="Relative tolerance, instead of the type's.")
+@click.option("--atol", type=Finite(0), help="Absolute tolerance, instead of the type's.")
+@click.option("--timeout", type=Finite(1), default=600, show_default=True, help="Seconds for all of it.")
 @click.option("-v", "--verbose", is_flag=True, help="Show on stderr what the function prints, as it is compiled too.")
 @with_format
 def run(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import SpecPath, gather_specs, print_json, select_specs, with_format, with_jobs
+from cutegen.cli.common import Finite, SpecPath, gather_specs, print_json, select_specs, with_format, with_jobs
 from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, FINDINGS, OK
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
 @click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
-@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS",
+@click.option("--budget", type=Finite(min=0), metavar="SECONDS",
               help="Then look at, compile and time nothing new, but the first few. A dry run has 10.")  # fmt: skip
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip

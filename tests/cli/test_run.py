@@ -66,7 +66,7 @@ def test_what_a_job_is_made_of(jobs: list[tuple[Job, float]]) -> None:
 
 
 def test_wrong_flags(jobs: list[tuple[Job, float]]) -> None:
-    for flags in (["--target", "sm_70"], ["--orders", "0"], ["--inouts", "c"]):
+    for flags in (["--target", "sm_70"], ["--orders", "0"], ["--inouts", "c"], ["--rtol", "nan"], ["--timeout", "inf"]):
         assert CliRunner().invoke(cli, ["run", "a.py:f", "--inputs", "b.py:g", *flags]).exit_code == 2
     assert CliRunner().invoke(cli, ["run", "a.py:f"]).exit_code == 2 and not jobs
     done = CliRunner().invoke(cli, ["run", "a.py:f", "--inputs", "b.py:g", "--format", "json"])
