@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cutegen.errors import CutegenError, plain
-from cutegen.running.expecting import compared, copies
+from cutegen.running.expecting import compared, copies, not_compared
 from cutegen.running.job import Job, Launched, Outcome, Tensor
 from cutegen.running.places import find
 from cutegen.workers import Last, Tell, serve
@@ -111,8 +111,9 @@ def _run(tell: Tell, job: Job, emulation: Emulation) -> Outcome:
     tensors = tuple(_tensor(one, differences.get(one.name)) for one in (*called.arguments, *called.results))
     wrong = [one for one in tensors if one.compared is not None and not one.compared.ok]
     notes = list(called.notes)
-    if not called.ran:
-        raise Broken(f"{job.function} launched no kernel, so nothing was checked")
+    if reference is not None:
+        unseen = not_compared(called, differences)
+        notes += [f"{name} was not compared: {job.reference} does not give it" for name in unseen]
     if not any(one.written for one in tensors):
         notes.append("no kernel wrote to an argument or a result")
     names = ", ".join(one.name for one in wrong)
@@ -126,7 +127,7 @@ def _run(tell: Tell, job: Job, emulation: Emulation) -> Outcome:
 
 
 def _callable(place: str, loaded: dict[Path, ModuleType]) -> Any:
-    """The function that a place names. Raises Broken for what cannot be called, or is no function of the host."""
+    """The function that a place names. Raises Broken for what cannot be called."""
     found = _raising(f"{place} cannot be imported", partial(find, place, loaded))
     name = place.rpartition(":")[2]
     if isinstance(found, type):
@@ -134,12 +135,6 @@ def _callable(place: str, loaded: dict[Path, ModuleType]) -> Any:
         raise Broken(f"{place} is a class, not a function", help)
     if not callable(found):
         raise Broken(f"{place} is no function, but of type {type(found).__name__}")
-    inner: Any = found
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
-    if getattr(inner, "_decorator_kind", "") == "kernel":
-        help = "name the function of cute.jit that launches it, or one that calls that"
-        raise Broken(f"{place} is a kernel of the device, which the host launches", help)
     return found
 
 

@@ -53,6 +53,25 @@ def three(a, b, c):
 
 def silent(a, b, c):
     a + b
+
+def none_by_name(a, b, c):
+    return {}
+
+def another_by_name(a, b, c):
+    return {"a": a}
+
+def number_by_name(a, b, c):
+    return {"c": 1.0}
+
+def unknown_by_name(a, b, c):
+    return {"y": a + b}
+
+def returning_names(a, b, c):
+    add(a, b, c)
+    return {"y": c * 1, "z": c}
+
+def both_by_name(a, b, c):
+    return {"y": a + b, "result['z']": a + b + 1}
 """
 
 
@@ -109,6 +128,18 @@ def test_results_that_are_returned_and_printed() -> None:
     assert outcome.tensors[-1].compared is not None and outcome.tensors[-1].compared.ok
 
 
+def test_expected_by_name() -> None:
+    outcome = run("users.py:returning_names", "users.py:named", "users.py:both_by_name")
+    right = {one.name: one.compared and one.compared.ok for one in outcome.tensors}
+    assert outcome.status == "wrong"
+    assert right == {"a": None, "b": None, "c": None, "result['y']": True, "result['z']": False}
+    assert not any("not compared" in note for note in outcome.notes)  # c lies where z does
+    outcome = run("users.py:returning", "users.py:named", "users.py:another_by_name")
+    assert outcome.status == "ok" and [note.split(":")[0] for note in outcome.notes if "not compared" in note] == [
+        "c was not compared", "result was not compared"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "says", "help"),
     [
@@ -125,6 +156,9 @@ def test_results_that_are_returned_and_printed() -> None:
         (("users.py:on_the_host",), "launched no kernel", ""),
         (("talking", "users.py:two"), "talking: too many positional arguments", ""),
         (("add", "", "users.py:three"), "the reference returns 3 tensors, and the kernels write 1 (c)", "a dict"),
+        (("add", "", "users.py:none_by_name"), "no tensor, so nothing was compared", "a dict"),
+        (("add", "", "users.py:number_by_name"), "`c` as float, where a tensor is expected", ""),
+        (("add", "", "users.py:unknown_by_name"), "`y`, which is no argument and no result", "a, b, c"),
         (("users.py:returning", "", "users.py:silent"), "the reference returns nothing, and the function 1", ""),
     ],
 )
