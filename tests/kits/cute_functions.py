@@ -199,3 +199,18 @@ def expected_otherwise(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> dic
     wanted = a + b
     wanted[3] += 0.5
     return {"c": wanted}
+
+
+def made_without_predicate() -> Any:
+    """A function whose kernel stands in the function that makes both, as those of factories do."""
+
+    @cute.kernel  # type: ignore[misc]
+    def kernel(a: cute.Tensor, c: cute.Tensor) -> None:
+        i = cute.arch.block_idx()[0] * THREADS + cute.arch.thread_idx()[0]
+        c[i] = a[i] + 1
+
+    @cute.jit  # type: ignore[misc]
+    def launching(a: cute.Tensor, c: cute.Tensor) -> None:
+        kernel(a, c).launch(grid=[cute.ceil_div(c.shape[0], THREADS), 1, 1], block=[THREADS, 1, 1])
+
+    return launching

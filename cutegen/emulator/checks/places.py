@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,20 +39,34 @@ def place_of(instruction: Instruction, instructions: Sequence[Instruction], sour
 
 
 def _in_kernel(source_file: str, line: int) -> bool:
-    """Whether a line of a Python file may be of a kernel: it is in the body of no function that launches one."""
-    outside = _launching("".join(linecache.getlines(source_file)))
-    return not any(first <= line <= last for first, last in outside)
+    """Whether a line of a Python file may be of a kernel: the innermost function that it is in launches none."""
+    around = [found for found in _functions("".join(linecache.getlines(source_file))) if found[0] <= line <= found[1]]
+    return not around or not max(around)[2]
 
 
 @lru_cache(maxsize=32)
-def _launching(text: str) -> tuple[tuple[int, int], ...]:
-    """The first and last lines of the functions that launch kernels, their decorators included; none of other texts."""
+def _functions(text: str) -> tuple[tuple[int, int, bool], ...]:
+    """The first and last line of each function, its decorators included, and whether it launches kernels itself.
+
+    What is no Python has none.
+    """
     try:
         functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     except (SyntaxError, ValueError):
         return ()
     return tuple(
-        (min([f.lineno, *(d.lineno for d in f.decorator_list)]), f.end_lineno or f.lineno)
+        (
+            min([f.lineno, *(d.lineno for d in f.decorator_list)]),
+            f.end_lineno or f.lineno,
+            any(isinstance(node, ast.Attribute) and node.attr == "launch" for node in _own(f)),
+        )
         for f in functions
-        if any(isinstance(n, ast.Attribute) and n.attr == "launch" for n in ast.walk(f))
     )
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside of it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.FunctionDef):
+            yield node
+            yield from _own(node)
