@@ -6,7 +6,7 @@
         torch.testing.assert_close(c, a + b)
 
 pytest finds it by itself wherever cutegen is installed. Nothing that takes long is imported before a test uses it. A
-test that fails for a fault shows the fault and the test's own lines, and none of the emulator's.
+test that fails for a fault, or for what cutegen refuses, shows that and the test's own lines, none of the emulator's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from cutegen.errors import CutegenError
 
 if TYPE_CHECKING:
     from cutegen.emulator import Called, Emulation
@@ -56,13 +58,22 @@ def cute_emulator() -> CuteEmulator:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Leaves the lines of the emulator and of CuTeDSL out of the traceback of a fault."""
+    """Leaves the lines of cutegen and of CuTeDSL out of the traceback of what cutegen raises, and adds its help."""
     found = call.excinfo
-    if found is not None and (found.type.__module__, found.type.__name__) in _FAULTS:
+    if found is not None and isinstance(found.value, CutegenError) and _concerns(item, found):
+        if found.value.help:
+            found.value.args = (f"{found.value.message}\nhelp: {found.value.help}",)
         shown = _outside_only(found.tb)
         if shown is not None:
             call.excinfo = pytest.ExceptionInfo.from_exception(found.value.with_traceback(shown))
     return (yield)
+
+
+def _concerns(item: pytest.Item, found: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether it is a fault, or was raised in a test that has the fixture, and not in one of cutegen itself."""
+    return (found.type.__module__, found.type.__name__) in _FAULTS or "cute_emulator" in getattr(
+        item, "fixturenames", ()
+    )
 
 
 def _outside_only(trace: TracebackType | None) -> TracebackType | None:

@@ -29,6 +29,12 @@ TESTS = """
         with cute_emulator.emulating("sm_80"):
             add(torch.ones(50, device="cuda"), torch.empty(50, device="cuda"), torch.ones(50, device="cuda"))
 
+    def test_refused(cute_emulator):
+        cute_emulator.run(add, torch.ones(50), torch.ones(50), torch.zeros(50), target="sm_80", outputs="d")
+
+    def test_nothing_checked(cute_emulator):
+        cute_emulator.run(torch.add, torch.ones(50), torch.ones(50), target="sm_80")
+
     def test_wrong_without_a_fault(cute_emulator):
         assert cute_emulator.no_such_thing
 """
@@ -40,13 +46,19 @@ def test_faults_are_shown_readably(pytester: pytest.Pytester, monkeypatch: pytes
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests' / 'kits'}")
     pytester.makepyfile(TESTS)
     done = pytester.runpytest_subprocess("-p", "cutegen.pytest_plugin", "-p", "no:cacheprovider")
-    done.assert_outcomes(passed=1, failed=3)
+    done.assert_outcomes(passed=1, failed=5)
     text = done.stdout.str()
     assert re.search(
         r">       cute_emulator\.run\(without_predicate, .*\nE .*FaultError: .*cute_functions\.py:\d+: ", text
     )
     assert re.search(r"fault\[out-of-bounds\]: .* past the end of a, .*\nE +\d+ \| c\[i\] = a\[i\]\nE +ptx \|", text)
     assert re.search(r">           add\(torch\.ones.*\nE .*fault\[never-written\]", text)
+    assert re.search(
+        r">       cute_emulator\.run\(add, .*\nE .*: there is no tensor `d`.*\nE +help: there are a, b, c", text
+    )
+    assert re.search(
+        r">       cute_emulator\.run\(torch.*\nE .*NothingLaunched: add launched no kernel, so nothing", text
+    )
     assert not re.search(r"emulator/\w+/\w+\.py:\d+|nvidia_cutlass_dsl", text) and "no_such_thing" in text
 
 

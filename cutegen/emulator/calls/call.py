@@ -76,7 +76,8 @@ def call(
     functools.partial.
 
     Raises FaultError for a fault, CompileError where CuTeDSL does not compile, CaptureError and UnsupportedInstruction
-    for what is not emulated, and what the function raises. Raises NoSuchTensor, a ValueError, for names of no tensors,
+    for what is not emulated, NothingLaunched where no kernel was launched, so that nothing was checked, and what the
+    function raises. Raises NoSuchTensor, a ValueError, for names of no tensors,
     WrongArguments, a TypeError, for arguments that a `cute.jit` function does not take, and ValueError for a target
     other than that of the emulation that is entered.
     """
@@ -98,8 +99,14 @@ def _call(
     outputs: Collection[str] | None,
     inouts: Collection[str],
 ) -> Called:
+    if _is_kernel(function):
+        raise NothingLaunched(
+            f"{_name(function)} is a kernel of the device, which the host launches",
+            "name the function of cute.jit that launches it, or one that calls that",
+        )
     start = len(emulation.ran)
     faults = len(emulation.faults)
+    outputs, inouts = _names(outputs), _names(inouts) or ()
     bound = bound_arguments(function, arguments, named)
     more = dict(_stream(function, bound))
     if is_jit(function):
@@ -111,6 +118,8 @@ def _call(
     result = function(*map(_on_device, arguments), **{k: _on_device(v) for k, v in named.items()}, **more)
     if emulation.faults[faults:]:
         raise emulation.faults[faults]  # which the function has caught
+    if not emulation.ran[start:]:
+        raise NothingLaunched(f"{_name(function)} launched no kernel, so nothing was checked")
     plain = _on_cpu(result)
     returned = [(f"result{part}", tensor) for part, tensor in tensors_in(plain)]
     whole = [(name, tensor) for name, tensor in tensors.items() if roles[name] == "out"]
@@ -158,6 +167,11 @@ def named_tensors(bound: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]
             yield name + part, tensor.as_subclass(torch.Tensor)
 
 
+def _names(given: Collection[str] | None) -> Collection[str] | None:
+    """Names, of which a single one may have been given as it is."""
+    return [given] if isinstance(given, str) else given
+
+
 def _roles(names: Sequence[str], outputs: Collection[str] | None, inouts: Collection[str]) -> dict[str, Role]:
     """The role of each tensor. Raises ValueError for names of no tensors."""
     for name in (*(outputs or ()), *inouts):
@@ -169,6 +183,10 @@ def _roles(names: Sequence[str], outputs: Collection[str] | None, inouts: Collec
     roles.update(dict.fromkeys(inouts, "inout"))
     roles.update(dict.fromkeys(outputs, "out"))
     return roles
+
+
+class NothingLaunched(CutegenError):
+    """A function that was called to be checked has launched no kernel."""
 
 
 class NoSuchTensor(CutegenError, ValueError):
@@ -204,6 +222,13 @@ def _stream(function: Callable[..., Any], bound: Mapping[str, Any]) -> Iterator[
             import cuda.bindings.driver as driver
 
             yield name, driver.CUstream(CURRENT_STREAM)
+
+
+def _is_kernel(function: Any) -> bool:
+    """Whether something is a function of `cute.kernel`, which does nothing where the host calls it."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return getattr(function, "_decorator_kind", "") == "kernel"
 
 
 def is_jit(function: Any) -> bool:

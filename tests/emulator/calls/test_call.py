@@ -17,7 +17,7 @@ from cutlass.cute.runtime import from_dlpack  # noqa: E402
 
 from cutegen import emulator  # noqa: E402
 from cutegen.emulator import CaptureError, CompileError, Fault, FaultError  # noqa: E402
-from cutegen.emulator.calls.call import NoSuchTensor, WrongArguments  # noqa: E402
+from cutegen.emulator.calls.call import NoSuchTensor, NothingLaunched, WrongArguments  # noqa: E402
 
 
 @pytest.fixture
@@ -125,12 +125,17 @@ def test_a_fault_in_another_file_is_shown_there(a: Any, c: Any) -> None:
     assert Path(fault.source_file or "").name == "cute_helpers.py" and fault.source_text == "return tensor[index + 1]"
 
 
+def test_a_fault_in_a_kernel_within_a_function_is_shown_there(a: Any) -> None:
+    fault = fault_of(functions.made_without_predicate(), a, torch.zeros(64))
+    assert fault.kind == "out-of-bounds" and fault.source_text == "c[i] = a[i] + 1" and not fault.near
+
+
 def test_outputs_are_held_to(a: Any, b: Any, c: Any) -> None:
     few = emulator.call(functions.one_block_too_few, a, b, c)
     assert few.arguments[2].written == 32
     fault = fault_of(functions.one_block_too_few, a, b, c, outputs=["c"])
     assert (fault.kind, fault.tensor, fault.element) == ("output-not-written", "c", (32,))
-    assert fault_of(functions.add, a, b, c, outputs=["b"]).kind == "never-written"
+    assert fault_of(functions.add, a, b, c, outputs="b").kind == "never-written"
     assert fault_of(functions.add, a, b, c, outputs=[]).kind == "write-to-input"
     emulator.call(functions.add, a, b, c, outputs=[], inouts=["c"])
     with pytest.raises(NoSuchTensor, match="no tensor `d`"):
@@ -221,6 +226,9 @@ def test_what_cannot_be_run(a: Any, b: Any) -> None:
         emulator.call(functions.talking, a)
     with pytest.raises(WrongArguments, match="add: missing a required argument: 'c'"):
         emulator.call(functions.add, a, b)
+    for function in (functions.add_kernel, torch.add):
+        with pytest.raises(NothingLaunched):
+            emulator.call(function, a, b)
     with pytest.raises(CaptureError, match="there is no target sm_70"):
         emulator.call(functions.add, a, b, a, target="sm_70")
     outside = from_dlpack(a)
