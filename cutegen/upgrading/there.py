@@ -19,7 +19,15 @@ from cutegen.errors import CutegenError
 from cutegen.exits import INTERRUPTED
 from cutegen.upgrading.survey import Survey, survey_compiled, survey_from_json, survey_json, survey_verified
 
-_START = "from cutegen.upgrading.there import main\n\nif __name__ == '__main__':\n    main()\n"
+_START = f"""\
+if __name__ == "__main__":
+    try:
+        from cutegen.upgrading.there import main
+
+        main()
+    except KeyboardInterrupt:  # also while it imports, which takes seconds
+        raise SystemExit({INTERRUPTED}) from None
+"""
 _PATIENCE = 15.0  # seconds for a process to end its workers
 
 
@@ -78,10 +86,7 @@ def main() -> None:
         raise SystemExit(128 + number)
 
     signal.signal(signal.SIGTERM, end)  # so that workers are ended
-    try:
-        data = _survey(json.loads(sys.argv[1]))
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+    data = _survey(json.loads(sys.argv[1]))
     Path(sys.argv[2]).write_text(json.dumps(data), encoding="utf-8")
 
 

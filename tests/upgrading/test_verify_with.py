@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 from wheels import offline, write_compiler, write_wheel
 
 from cutegen.cli import cli
+from cutegen.upgrading import there
 
 __all__ = ["offline"]
 SPEC = """cutegen: 1
@@ -86,3 +89,11 @@ def test_what_is_here_already_is_not_compared_with_itself(project: Path, offline
 def test_what_cannot_be_is_wrong_use(project: Path, offline: Path, arguments: tuple[str, ...], said: str) -> None:
     found = verify(*arguments)
     assert found.exit_code == 2 and said in found.stderr and not found.stdout
+
+
+def test_an_interrupt_while_it_imports_is_none_of_its_errors(tmp_path: Path) -> None:
+    package = tmp_path / "cutegen" / "upgrading"
+    package.mkdir(parents=True)
+    (package / "there.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run([sys.executable, "-c", there._START], cwd=tmp_path, env={}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
