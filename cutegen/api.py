@@ -85,10 +85,14 @@ def generate(text: str, path: str = PATH, *, beside: Sequence[str] = ()) -> tupl
     """The modules of a spec, one for each of its kernels. The same text, path and version of cutegen give the same
     bytes; nothing is compiled or run.
 
-    Raises `SpecError`, which has the diagnostics, for a spec with an error.
+    Raises `SpecError`, which has the diagnostics, for a spec with an error, and `CutegenError` for a path that does not
+    fit on the line of the header.
     """
     from cutegen.codegen import generate
+    from cutegen.errors import CutegenError
 
+    if not str(path).isprintable():
+        raise CutegenError(f"the path {str(path)!r} has a character that cannot be printed")
     modules = generate(text, path, beside=_read(beside)).modules
     return tuple(GeneratedModule(module.spec.kernel, module.name, module.text) for module in modules)
 
@@ -99,16 +103,17 @@ def explain(
     """What was inferred of each kernel of a spec, and why; and what is proved of it. Each of `sizes` names the sizes of
     all modes, and the proof has a roofline for it.
 
-    Raises `SpecError` for a spec with an error, and KeyError for sizes that miss a mode.
+    Raises `SpecError` for a spec with an error, and `CutegenError` for sizes that are none of a kernel's.
     """
     from cutegen.analysis.proof import prove
     from cutegen.analysis.report_text import as_lines
     from cutegen.codegen import generate
     from cutegen.language.writer import write_spec
+    from cutegen.measuring.shapes import complete
 
     found = []
     for module in generate(text, path, beside=_read(beside)).modules:
-        proof = prove(module.plan, sizes)
+        proof = prove(module.plan, [complete(given, module.spec) for given in sizes])
         inferred = {".".join(map(str, where)): why for where, why in module.inferred.items()}
         lines = "\n".join(as_lines(proof))
         found.append(Explanation(module.spec.kernel, write_spec(module.spec), inferred, lines, proof.holds))
@@ -122,7 +127,7 @@ def verify(
     an emulator executes the compiled PTX. It takes seconds to minutes a kernel, in processes of its own.
 
     A kernel that is wrong is a verdict, not an error. Raises `SpecError` for a spec with an error, and `CutegenError`
-    where nothing could be run, as without a GPU.
+    where nothing could be run, as without a GPU, or `on` is neither.
     """
     from cutegen.building.verification import emulator_missing, run_verification
     from cutegen.codegen import generate
@@ -130,6 +135,8 @@ def verify(
     from cutegen.errors import CutegenError
     from cutegen.verification import gpu_missing
 
+    if on not in ("cpu", "gpu"):
+        raise CutegenError(f"on={on!r}: kernels run on the cpu or the gpu")
     units = _units(generate(text, path, beside=_read(beside)).modules, path)
     missing = emulator_missing() if on == "cpu" else gpu_missing()
     if missing is not None:

@@ -68,6 +68,8 @@ def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
     for mode, size in sizes.items():
         if mode not in spec.modes:
             raise ShapeError(f"{spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
+        if not 0 < size <= _LARGEST:
+            raise ShapeError(f"{mode} cannot be {size}", f"sizes are 1 to {_LARGEST}")
         fixed, step = spec.static.get(mode), spec.divisible.get(mode, 1)
         if fixed not in (None, size):
             raise ShapeError(f"{mode} is {fixed} in {spec.kernel}", f"leave {mode} out")

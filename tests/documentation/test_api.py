@@ -113,6 +113,16 @@ def test_a_gradient_may_stand_beside() -> None:
         cutegen.generate(FORWARD)
 
 
+def test_what_fits_no_kernel_is_an_error() -> None:
+    for sizes, says in (({"M": 3}, "N missing"), ({"M": 3, "N": -1}, "N cannot be -1"), ({"Q": 3}, "no mode `Q`")):
+        with pytest.raises(cutegen.CutegenError, match=says):
+            cutegen.explain(BACKWARD, sizes=[sizes])
+    with pytest.raises(cutegen.CutegenError, match="cannot be printed"):
+        cutegen.generate(BACKWARD, "specs/a\nimport os.yaml")
+    with pytest.raises(cutegen.CutegenError, match="on='tpu'"):
+        cutegen.verify(BACKWARD, on="tpu")  # type: ignore[arg-type]
+
+
 def test_a_wrong_kernel_is_a_verdict_and_what_cannot_run_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(cutegen.SpecError):
         cutegen.verify(BAD)
