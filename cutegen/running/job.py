@@ -88,8 +88,8 @@ class Tensor:
 @dataclass(frozen=True)
 class Outcome:
     """What came of a job. `message` says what was wrong, `help` what would work, and `at` through which lines of the
-    user's and of libraries' it came, outermost first; `fault` has the emulator's fault
-    as data, and `printed` what the function and the files printed. `seconds` are for all of it.
+    user's and of libraries' it came, outermost first; `fault` has the emulator's fault as data, and `printed` what the
+    function and the files printed. `seconds` are for all of it.
     """
 
     status: Status

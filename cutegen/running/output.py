@@ -45,7 +45,7 @@ def print_run(job: Job, outcome: Outcome) -> None:
         print_table(["tensor", "type", "shape", "written", "compared"], [_row(tensor) for tensor in outcome.tensors])
     if outcome.launches or outcome.tensors:
         click.echo()
-    if outcome.status in ("fault", "wrong", "not compiled", "crashed"):
+    if outcome.status in FOUND:
         click.echo(outcome.message)
         for line in outcome.at:
             click.echo(f"  at: {line}")

@@ -97,7 +97,7 @@ def tensors_of(arguments: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor
                 yield part, found
 
 
-def passed(value: Any, regions: Sequence[Region], memory: Memory) -> Argument:
+def passed(value: Any, regions: Sequence[Region]) -> Argument:
     """An argument as host code gets it. Raises CaptureError for one that cannot be passed."""
     from cutlass.base_dsl.typing import Numeric
 
@@ -109,14 +109,14 @@ def passed(value: Any, regions: Sequence[Region], memory: Memory) -> Argument:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (tuple, list)):
-        return tuple(passed(each, regions, memory) for each in value)
+        return tuple(passed(each, regions) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return tuple(passed(getattr(value, field.name), regions, memory) for field in fields(value))
+        return tuple(passed(getattr(value, field.name), regions) for field in fields(value))
     stream = _stream(value)
     if stream is not None:
         return Handle(stream)
     if hasattr(value, "_pointer"):
-        return Handle(_told(int(value._pointer), regions, memory))
+        return Handle(_told(int(value._pointer), regions))
     raise CaptureError(
         f"an argument of type {type(value).__name__} cannot be passed to an emulated function",
         "tensors, numbers, pointers into tensors that are arguments, streams, None, and tuples and dataclasses of "
@@ -190,7 +190,7 @@ def _passed_tensor(value: Any, source: torch.Tensor, regions: Sequence[Region]) 
     return TensorArgument(address, tuple(source.shape), tuple(source.stride()), *kind)
 
 
-def _told(pointer: int, regions: Sequence[Region], memory: Memory) -> int:
+def _told(pointer: int, regions: Sequence[Region]) -> int:
     """The address that a kernel is told for a pointer of this process, which must be into a tensor of the call."""
     home = next((region for region in regions if region.low <= pointer < region.high), None)
     if home is None and pointer:

@@ -90,7 +90,7 @@ class Emulation:
         named = [*tensors_of(arguments), *pointers_of(arguments, self.memory)]
         regions = self.memory.regions(named, self._ranges)
         self._ranges += len(regions)
-        launches = build.host(*(passed(value, regions, self.memory) for value in arguments.values()))
+        launches = build.host(*(passed(value, regions) for value in arguments.values()))
         tensors = [region.tensor for region in regions if region.tensor.span]
         for asked in launches:
             self._look_at_stream(asked, function)
@@ -143,8 +143,8 @@ def emulating(target: str = TARGET, *, orders: int = 1, seed: int = 0) -> Iterat
 
     This holds for `cute.compile` and what it returns, for functions of `cute.jit` that are called, and for functions
     that do either inside, however deep. Tensors that are made on `cuda` lie in the CPU's memory; of those that torch
-    makes empty, nothing may be read that nothing has written. `orders` and `seed` are as for `launch`. What a fault was
-    found in raises FaultError where it is called; CompileError is raised where CuTeDSL does not compile.
+    makes empty, nothing may be read that nothing has written. `orders` and `seed` are as for `launch`. A call in which
+    a fault is found raises FaultError; CompileError is raised where CuTeDSL does not compile.
 
     Raises CaptureError for a target that is not known. One process should emulate one target: libraries keep what they
     have compiled.

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from cutegen.atoms.gpus import GPUS
@@ -18,9 +18,6 @@ from cutegen.emulator.calls.memory import Memory
 from cutegen.emulator.host.capture import CaptureError
 from cutegen.emulator.host.device_tensors import on_device
 from cutegen.emulator.host.limits import CURRENT_STREAM
-
-if TYPE_CHECKING:
-    pass
 
 _EMPTY = ("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided")
 _BYTES = 1 << 36  # of the GPU's memory
