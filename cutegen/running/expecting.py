@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _HELP = (
-    "return as many tensors as these, in that order; or a dict with the names of arguments; or write to the arguments "
+    "return a tensor for each output, in their order; or a dict with the names of arguments; or write to the arguments "
     "and return nothing"
 )
 
