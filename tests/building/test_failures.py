@@ -20,7 +20,6 @@ from cutegen.project.sources import Unit
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
-pytestmark = pytest.mark.xdist_group("failures")  # what is compiled once serves all tests here
 ROOT = Path(__file__).parents[2]
 GEMM = """\
 cutegen: 1

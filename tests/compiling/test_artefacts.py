@@ -19,7 +19,6 @@ from cutegen.language.model import Count, Expect
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
-pytestmark = pytest.mark.xdist_group("artefacts")  # what is compiled once serves all tests here
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "compiling"
 ROOT = Path(__file__).parents[2]
 

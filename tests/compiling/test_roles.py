@@ -16,7 +16,6 @@ from cutegen.compiling.roles import LOADS, MULTIPLIES, registers_used, roles
 from cutegen.compiling.sass import Function, Instruction, histogram, parse
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 
-pytestmark = pytest.mark.xdist_group("roles")  # what is compiled once serves all tests here
 ROOT = Path(__file__).parents[2]
 
 

@@ -18,7 +18,6 @@ from cutegen.compiling.flow import loops
 from cutegen.compiling.sass import KINDS, OTHER, Function, histogram, kind_of, parse
 from cutegen.families.gemm_multistage.plan import GemmPlan
 
-pytestmark = pytest.mark.xdist_group("sass")  # what is compiled once serves all tests here
 ROOT = Path(__file__).parents[2]
 
 

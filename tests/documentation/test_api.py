@@ -43,7 +43,6 @@ torch: {op: "mine::scaled_bwd"}
 """
 
 
-@pytest.mark.xdist_group("sessions")
 def test_the_examples_of_the_page_are_true() -> None:
     pytest.importorskip("cutlass")
     done = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -83,7 +83,6 @@ def test_what_is_left_out_is_all_that_may_differ() -> None:
         assert not re.fullmatch(pattern(["a", "...", "b ...", "c"]), wrong)
 
 
-@pytest.mark.xdist_group("sessions")
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_print_what_the_page_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cutlass")

@@ -12,15 +12,13 @@ import pytest
 from drawing_kit import module
 from plain_family import plain_plan
 from specs_kit import ROOT
+from sweep_kit import sampled
 
 from cutegen.drawing.kernels import draw_kernel
 from cutegen.drawing.model import Figure, Grid
 from cutegen.drawing.pages import places_of, render_page
 
-SPECS = [  # the tests of one have one process, which makes its page once; of three specs two are left to `make sweep`
-    pytest.param(spec, marks=[pytest.mark.xdist_group(f"page of {spec}"), *[pytest.mark.sweep] * (place % 3 > 0)])
-    for place, spec in enumerate(sorted(path.stem for path in (ROOT / "specs").glob("*.yaml")))
-]
+SPECS = sampled(sorted(path.stem for path in (ROOT / "specs").glob("*.yaml")))
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 

@@ -414,6 +414,8 @@ def test_all_loaders_are_whole(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) > 80
     for command in (["check", "--select", "E9,F,I"], ["format", "--check"]):
         options = ["--isolated", "--line-length", "100", "."]
-        done = subprocess.run(["ruff", *command, *options], cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *options], cwd=tmp_path, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stdout
     assert not any("cutlass" in path.read_text() for path in tmp_path.glob("*.py"))

@@ -19,10 +19,7 @@ from cutegen.lint.page import read
 from cutegen.verification import gpu_missing
 from cutegen.verification.executor import load_module
 
-pytestmark = [
-    pytest.mark.xdist_group("gpu"),
-    pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}"),
-]
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}")
 ROUNDS, CALLS = 31, 10
 SIZES = {"elementwise": 8192, "gemm": 4096}
 NOISE = 1.02  # of one median against another

@@ -15,10 +15,7 @@ from cutegen.measuring import KernelResult, Request, Session
 from cutegen.measuring.peers import choose
 from cutegen.verification import gpu_missing
 
-pytestmark = [
-    pytest.mark.xdist_group("gpu"),
-    pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}"),
-]
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}")
 LARGE = {"M": 8192, "N": 8192}
 CUBE = {"M": 2048, "N": 2048, "K": 2048}
 

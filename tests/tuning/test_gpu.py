@@ -13,7 +13,7 @@ from tuning_kit import TUNED, sieve_of
 from cutegen.cli import cli
 from cutegen.verification import gpu_missing
 
-pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.skipif(gpu_missing() is not None, reason="needs a GPU")]
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason="needs a GPU")
 
 
 def test_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ def made(texts: Sequence[str], said: list[str] | None = None) -> Environment:
 
 def ask(environment: Environment) -> Any:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([environment.python, "-c", ASK], capture_output=True, text=True, env=clean, check=True)
+    command, folder = [environment.python, "-c", ASK], environment.python.parent  # where no checkout is in the way
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, check=True, cwd=folder)
     return json.loads(done.stdout)
 
 

@@ -21,10 +21,7 @@ from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import make_tensors
 
-pytestmark = [
-    pytest.mark.xdist_group("gpu"),
-    pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}"),
-]
+pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}")
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
