@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cutegen.building.compilation import Compilation, compile_units
+from cutegen.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.building.verification import Verification, verify_here
 from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.console import Progress
@@ -160,27 +160,9 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 def _compile(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Compilation]:
     """Compiles all units; what is wrong goes to `found`. Raises OSError where no worker process can be started."""
     cache = Cache() if options.cache else None
-
-    def done(what: str, outcome: Outcome) -> None:
-        if not isinstance(outcome, Compiled):
-            progress.step(f"failed to compile {what}")
-        else:
-            progress.step(f"compiled {what} in {outcome.seconds:.1f} s")
-
-    def start(count: int) -> None:
-        progress.start("compiling", count)
-
-    try:
-        compilations = compile_units(units, workers=options.jobs, cache=cache, on_start=start, on_done=done)
-    finally:
-        progress.stop()
-    if cache is not None and cache.warning:
-        found.notices.append(cache.warning)
-    for compilation in compilations:
-        found.diagnostics += compilation.diagnostics
-        artefacts = [o.artefact for o in compilation.outcomes.values() if isinstance(o, Compiled)]
-        found.notices += [why for artefact in artefacts for why in artefact.missing]
-    found.notices = list(dict.fromkeys(found.notices))
+    compilations = compile_and_tell(units, progress, workers=options.jobs, cache=cache)
+    found.notices += notices_on(compilations, cache)
+    found.diagnostics += [d for compilation in compilations for d in compilation.diagnostics]
     return compilations
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cutegen.building.failures import compile_failures
 from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, check, compile_all
+from cutegen.console import Progress
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.sources import Unit
 
@@ -63,6 +64,42 @@ def compile_units(
         unexpected = [d for o in mine.values() if isinstance(o, Compiled) for d in _unexpected(unit, o.artefact)]
         found.append(Compilation(mine, (*compile_failures(unit, mine), *unexpected)))
     return found
+
+
+def compile_and_tell(
+    units: Sequence[Unit],
+    progress: Progress,
+    *,
+    workers: int | None,
+    cache: Cache | None,
+    target: str | None = None,
+    targets: Sequence[Sequence[str]] | None = None,
+) -> list[Compilation]:
+    """Compiles units as `compile_units` does, and tells the progress of it."""
+
+    def done(what: str, outcome: Outcome) -> None:
+        ended = f" in {outcome.seconds:.1f} s" if isinstance(outcome, Compiled) else ""
+        progress.step(f"compiled {what}{ended}" if ended else f"failed to compile {what}")
+
+    try:
+        return compile_units(
+            units,
+            workers=workers,
+            cache=cache,
+            on_start=lambda count: progress.start("compiling", count),
+            on_done=done,
+            target=target,
+            targets=targets,
+        )
+    finally:
+        progress.stop()
+
+
+def notices_on(compilations: Sequence[Compilation], cache: Cache | None) -> list[str]:
+    """What is to be said of compilations and is no error: why artefacts are not kept, and what is not known of them."""
+    warning = [cache.warning] if cache is not None and cache.warning else []
+    artefacts = [o.artefact for c in compilations for o in c.outcomes.values() if isinstance(o, Compiled)]
+    return list(dict.fromkeys([*warning, *(why for artefact in artefacts for why in artefact.missing)]))
 
 
 def _cached(job: Job, cache: Cache | None) -> Compiled | None:

@@ -58,16 +58,17 @@ def inspect(
     ptx_version, kernels, instructions, padding, kinds, loops, mainloop, roles, bank_clashes, expect, occupancy,
     missing, ptx?, sass?, diff?}]}]}.
     """  # fmt: skip
+    from cutegen.building.compilation import compile_and_tell
     from cutegen.compiling import Cache
     from cutegen.console import make_progress, print_diagnostics
-    from cutegen.inspecting.inspection import compile_for_inspection, inspect_unit, inspection_json
+    from cutegen.inspecting.inspection import inspect_unit, inspection_json
     from cutegen.language.diagnostics import as_json
 
     gathered = gather_specs(select_specs(specs, None), form, notices=[], kernels=[])
     units = _chosen(gathered, kernel, target)
     cache = None if no_cache else Cache()
     try:
-        compilations = compile_for_inspection(units, target, jobs, cache, make_progress())
+        compilations = compile_and_tell(units, make_progress(), workers=jobs, cache=cache, target=target)
     except OSError as error:
         raise Refusal(f"no compiler process can run: {error}", code=FINDINGS) from None
     found = [inspect_unit(unit, c.outcomes) for unit, c in zip(units, compilations, strict=True)]

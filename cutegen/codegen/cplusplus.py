@@ -93,7 +93,6 @@ def _render(template: str, module: Module, spec_path: str) -> str:
     arguments = [_name(t.argument) for t in spec.tensors] + [_name(s.argument) for s in spec.scalars]
     parameters = [f"tvm::ffi::TensorView {_name(t.argument)}" for t in spec.tensors]
     parameters += [f"{'double' if s.dtype.is_float else 'int64_t'} {_name(s.argument)}" for s in spec.scalars]
-    is_example = template == "example.cpp.j2"
     values = ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]
     names = [_name(t.argument) for t in spec.tensors]
     workspaces = [_workspace(spec, x) for x in spaces]
@@ -106,7 +105,8 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "documentation": _documentation(spec, parts, workspaces),
         "output": _name(spec.output.argument),
         "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in named)],
-        "arguments": [*names, *values, *named] if is_example else [*arguments, *named],
+        "arguments": [*arguments, *named],
+        "example_arguments": [*names, *values, *named],
         "workspaces": workspaces,
         "exact": [(_name(t.argument), _type(t.dtype), t.dtype.torch) for t in spec.tensors if not t.dtype.is_float],
         "sizes": [(_mode(spec, m), spec.static[m] if m in spec.static else default_size(spec, m)) for m in spec.modes],

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cutegen.building.build import Problem
-from cutegen.building.compilation import Compilation, compile_units
+from cutegen.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.building.failures import compile_failures
 from cutegen.building.verification import Verification, verify_here
 from cutegen.codegen.cplusplus import shared_texts
-from cutegen.compiling import Cache, Compiled, Job, Outcome, ToolError
+from cutegen.compiling import Cache, Compiled, Job, ToolError
 from cutegen.compiling.objects import Object, c_compiler, make_objects
 from cutegen.compiling.outcome import Failed
 from cutegen.console import Progress
@@ -141,22 +141,9 @@ def _compile(
     units: Sequence[Unit], wanted: Sequence[Sequence[str]], options: Options, progress: Progress, found: _Findings
 ) -> list[Compilation]:
     """Compiles all units as a build does, and holds them to what their specs expect; what is wrong goes to `found`."""
-
-    def done(what: str, outcome: Outcome) -> None:
-        progress.step(f"compiled {what}" if isinstance(outcome, Compiled) else f"failed to compile {what}")
-
     cache = Cache()
-    try:
-        compilations = compile_units(
-            units,
-            workers=options.jobs,
-            cache=cache,
-            on_start=lambda count: progress.start("compiling", count),
-            on_done=done,
-            targets=wanted,
-        )
-    finally:
-        progress.stop()
+    compilations = compile_and_tell(units, progress, workers=options.jobs, cache=cache, targets=wanted)
+    found.notices += notices_on(compilations, cache)
     found.diagnostics += [d for compilation in compilations for d in compilation.diagnostics]
     return compilations
 

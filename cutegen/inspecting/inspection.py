@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
-from cutegen.building.compilation import Compilation, compile_units
-from cutegen.compiling import Artefact, BankClashes, Cache, Compiled, Judgement, Outcome, bank_clashes, judge
+from cutegen.compiling import Artefact, BankClashes, Compiled, Judgement, Outcome, bank_clashes, judge
 from cutegen.compiling.flow import loops
 from cutegen.compiling.roles import roles
 from cutegen.compiling.sass import Instruction, histogram, parse
-from cutegen.console import Progress
 from cutegen.language.model import Expect
 from cutegen.project.sources import Unit
 
@@ -142,31 +140,6 @@ def _occupancy(inspection: Inspection, threads: int) -> Occupancy | None:
     if registers is None or static is None or dynamic is None:
         return None
     return occupancy(inspection.target, threads, static + dynamic, registers)
-
-
-def compile_for_inspection(
-    units: Sequence[Unit], target: str | None, jobs: int | None, cache: Cache | None, progress: Progress
-) -> list[Compilation]:
-    """Compiles the units for all their targets, or for one only. What the cache has is not compiled anew.
-
-    Raises OSError where no worker process can be started.
-    """
-
-    def done(what: str, outcome: Outcome) -> None:
-        ended = f"in {outcome.seconds:.1f} s" if isinstance(outcome, Compiled) else ""
-        progress.step(f"compiled {what} {ended}" if ended else f"failed to compile {what}")
-
-    try:
-        return compile_units(
-            units,
-            target=target,
-            workers=jobs,
-            cache=cache,
-            on_start=lambda count: progress.start("compiling", count),
-            on_done=done,
-        )
-    finally:
-        progress.stop()
 
 
 def mainloop(inspection: Inspection) -> Code | None:

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cutegen.building.compilation import compile_and_tell
 from cutegen.building.output import verification_json
 from cutegen.building.verification import Verification, Where, run_verification
 from cutegen.compiling import Cache, Compiled
 from cutegen.console import Progress
 from cutegen.inspecting.inspection import (
     Inspection,
-    compile_for_inspection,
     inspect_unit,
     inspection_from_json,
     inspection_json,
@@ -57,7 +57,7 @@ class Survey:
 def survey_compiled(units: Sequence[Unit], jobs: int | None, progress: Progress) -> Survey:
     """Compiles the units for all of their targets. Raises OSError where no worker process can be started."""
     cache = Cache()
-    compilations = compile_for_inspection(units, None, jobs, cache, progress)
+    compilations = compile_and_tell(units, progress, workers=jobs, cache=cache)
     kernels: list[Found] = []
     diagnostics: list[Diagnostic] = []
     for unit, compilation in zip(units, compilations, strict=True):

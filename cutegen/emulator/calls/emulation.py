@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,13 +23,13 @@ from cutegen.emulator.calls.compiled import (
 from cutegen.emulator.calls.marked import Marked, as_cute
 from cutegen.emulator.calls.memory import Memory
 from cutegen.emulator.calls.pretended_gpu import pretended_gpu
-from cutegen.emulator.checks.faults import Fault, FaultError
-from cutegen.emulator.host.builds import Build, own_folder
-from cutegen.emulator.host.capture import CaptureError, HostCode, Launch
-from cutegen.emulator.host.launching import RefusedLaunch, Report, launch, module_of
+from cutegen.emulator.checks.faults import FaultError
+from cutegen.emulator.host.builds import Build, make_build, own_folder
+from cutegen.emulator.host.capture import CaptureError, Launch
+from cutegen.emulator.host.emulated import launched
+from cutegen.emulator.host.launching import Report
 from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
 from cutegen.emulator.host.source_lines import cached_line_tables
-from cutegen.emulator.lanes import WARP
 from cutegen.errors import CutegenError
 
 TARGET = "sm_90a"  # by default
@@ -94,23 +93,7 @@ class Emulation:
         tensors = [region.tensor for region in regions if region.tensor.span]
         for asked in launches:
             self._look_at_stream(asked, function)
-            single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
-            try:
-                report = launch(
-                    build.ptx,
-                    asked.kernel,
-                    asked.grid,
-                    asked.block,
-                    asked.parameters,
-                    tensors,
-                    asked.shared,
-                    seed=self.seed,
-                    orders=1 if single_warp else self.orders,
-                    cluster=asked.cluster,
-                    early=asked.early,
-                )
-            except RefusedLaunch as refused:
-                raise FaultError(Fault("launch", str(refused), asked.kernel, target=build.target)) from refused
+            report = launched(build, asked, tensors, seed=self.seed, orders=self.orders)
             self.ran.append(Ran(function, asked, report))
             report.check()
 
@@ -248,8 +231,7 @@ def _compiled(
     ptx = ptx.rstrip("\0")
     if "vprintf" in ptx:
         raise CaptureError(f"{name}: printf in a kernel is not emulated", "take the calls of cute.printf out")
-    parameters = {kernel.name: [(p.offset, p.size) for p in kernel.parameters] for kernel in module_of(ptx).kernels}
-    build = Build(emulation.target, ptx, HostCode(compiled, parameters))
+    build = make_build(emulation.target, ptx, compiled)
     signature = Signature.of(compiled, kept, kept_named, name)
     return EmulatedFunction(build, signature), signature.given(compiled, kept, kept_named)
 

@@ -40,7 +40,7 @@ def build(module: ModuleType, target: str, lines: bool = True) -> Build:
     Raises what the compiler raises, ValueError if it gives no PTX, FaultError if that is for another target, and
     CaptureError as `HostCode` does.
     """
-    return _make_build(target, *_compile_to_ptx(module, target, lines))
+    return make_build(target, *_compile_to_ptx(module, target, lines))
 
 
 def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tuple[str, Any]:
@@ -68,7 +68,7 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
     return ptx, compiled
 
 
-def _make_build(target: str, ptx: str, compiled: Any) -> Build:
+def make_build(target: str, ptx: str, compiled: Any) -> Build:
     """The build of PTX and what the compiler returned with it."""
     parameters = {k.name: [(p.offset, p.size) for p in k.parameters] for k in module_of(ptx).kernels}
     return Build(target, ptx, HostCode(compiled, parameters))
@@ -107,7 +107,7 @@ def builds(module: ModuleType, targets: Iterable[str] | None = None, lines: bool
         ptx, compiled = _compile_to_ptx(module, target, lines)
         code = _unnamed(ptx)
         if code not in chosen:
-            chosen[code] = _make_build(target, ptx, compiled)
+            chosen[code] = make_build(target, ptx, compiled)
             seen.add(_instructions(ptx))
     return tuple(chosen.values())
 

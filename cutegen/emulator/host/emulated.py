@@ -153,22 +153,7 @@ class Emulated:
         exact = True
         given, shared = self._given(launches, bound)
         for asked, tensors in zip(launches, given, strict=True):
-            single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
-            with _refusals_as_faults(made, asked):
-                report = launch(
-                    made.ptx,
-                    asked.kernel,
-                    asked.grid,
-                    asked.block,
-                    asked.parameters,
-                    tensors,
-                    asked.shared,
-                    seed=self.seed,
-                    orders=1 if single_warp else self.orders,
-                    blocks=self.blocks,
-                    cluster=asked.cluster,
-                    early=asked.early,
-                )
+            report = launched(made, asked, tensors, seed=self.seed, orders=self.orders, blocks=self.blocks)
             self.reports.append(report)
             report.check()
             exact &= report.exact
@@ -189,6 +174,37 @@ class Emulated:
                 common[tensor.name] = replace(tensor, role="inout", unwritten=np.ones(tensor.span, np.bool_))
         outputs = [tensor for name, tensor in common.items() if name in self.names]
         return [[common.get(tensor.name, tensor) for tensor in some] for some in given], outputs
+
+
+def launched(
+    made: Build,
+    asked: Launch,
+    tensors: Sequence[BoundTensor],
+    *,
+    seed: int = 0,
+    orders: int = 1,
+    blocks: Sequence[int] | None = None,
+) -> Report:
+    """Runs a launch that a build's host code asked for, as `launch` does; a single warp has one order.
+
+    Raises FaultError for a launch that no device of the build's target takes.
+    """
+    single_warp = asked.grid == (1, 1, 1) and prod(asked.block) <= WARP
+    with _refusals_as_faults(made, asked):
+        return launch(
+            made.ptx,
+            asked.kernel,
+            asked.grid,
+            asked.block,
+            asked.parameters,
+            tensors,
+            asked.shared,
+            seed=seed,
+            orders=1 if single_warp else orders,
+            blocks=blocks,
+            cluster=asked.cluster,
+            early=asked.early,
+        )
 
 
 @contextmanager
