@@ -91,7 +91,7 @@ def export(selection: Selection, options: Options, progress: Progress) -> Export
     if not found.problems:
         try:
             c_compiler()  # asked before the long part, as is the folder
-            found.problems += in_the_way(options, units)
+            found.problems += in_the_way(options.folder, units, options.library, force=options.force)
         except ToolError as problem:
             found.problems.append(Problem(str(problem), "install gcc or clang"))
     if found.problems:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cutegen.building.build import Problem
 from cutegen.codegen.cplusplus import shared_texts
@@ -15,9 +14,6 @@ from cutegen.language.names import suggestion
 from cutegen.project.paths import shown
 from cutegen.project.selection import select
 from cutegen.project.sources import Unit, gather
-
-if TYPE_CHECKING:
-    from cutegen.exporting.export import Options
 
 
 def with_gradients(units: Sequence[Unit]) -> tuple[list[Unit], list[str]]:
@@ -58,9 +54,12 @@ def chosen(units: Sequence[Unit], targets: Sequence[str]) -> tuple[list[tuple[st
     return wanted, problems
 
 
-def in_the_way(options: Options, units: Sequence[Unit]) -> list[Problem]:
-    """A problem for each file that would be overwritten and was not exported, and for a folder that cannot be."""
-    folder = options.folder
+def in_the_way(
+    folder: Path, units: Sequence[Unit], library: str | None = None, *, force: bool = False
+) -> list[Problem]:
+    """A problem for each file that would be overwritten and was not exported, unless `force` says so, and for a folder
+    that cannot be written to. `library` is the name of one library for all units; None: each has its own.
+    """
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
@@ -68,11 +67,11 @@ def in_the_way(options: Options, units: Sequence[Unit]) -> list[Problem]:
         return [Problem(f"{shown(there)} is not a folder", "choose another folder with -o")]
     if not os.access(there, os.W_OK | os.X_OK):
         return [Problem(f"{shown(there)} cannot be written to", "choose another folder with -o")]
-    if options.force:
+    if force:
         return []
     files = [*shared_texts(), *(name for unit in units for name in names(unit.kernel))]
     foreign = [folder / name for name in files if _is_foreign(folder / name)]
-    libraries = sorted({library_of(unit, options.library) for unit in units})
+    libraries = sorted({library_of(unit, library) for unit in units})
     foreign += [folder / name for name in libraries if _is_foreign(folder / name, whole=True)]
     help = "choose another folder with -o, or `--force`"
     problems = [Problem(f"{shown(path)} is there, and was not exported", help, str(path)) for path in foreign]

@@ -348,14 +348,14 @@ def test_a_library_that_others_need_or_that_no_export_wrote_stays(
 ) -> None:
     """The library of an export is known by what is in it, and who loads it by the Python beside it."""
     units = gather(select([project / "specs"])).units
-    assert in_the_way(Options(exported), units) == []
-    (other,) = in_the_way(Options(exported, library="rms_norm"), [u for u in units if u.kernel == "rms_norm_bwd"])
+    assert in_the_way(exported, units) == []
+    (other,) = in_the_way(exported, [u for u in units if u.kernel == "rms_norm_bwd"], "rms_norm")
     assert other.message.endswith("librms_norm.so also has rms_norm, which this export does not")
     shutil.copy(exported / "rms_norm.py", tmp_path)
     (tmp_path / "librms_norm.so").write_bytes(b"\x7fELF, of somebody")
-    (foreign,) = in_the_way(Options(tmp_path), [unit for unit in units if unit.kernel == "rms_norm"])
+    (foreign,) = in_the_way(tmp_path, [unit for unit in units if unit.kernel == "rms_norm"])
     assert foreign.message.endswith("librms_norm.so is there, and was not exported")
-    assert in_the_way(Options(tmp_path, force=True), units) == []
+    assert in_the_way(tmp_path, units, force=True) == []
 
 
 def test_gradients_of_gradients_are_exported_with_an_op(tmp_path: Path) -> None:
