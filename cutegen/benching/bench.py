@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cutegen.codegen.render import code_hash
 from cutegen.console import Progress
 from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.measuring import Failure, KernelResult, Machine, Request, Session
 from cutegen.measuring.model import L2, ROUNDS, time_text
 from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
-from cutegen.project.receipts import body_hash
 from cutegen.project.sources import Unit
 from cutegen.project.write_receipts import record_measured
 
@@ -99,7 +99,7 @@ def run_bench(
                     Request(
                         plan=unit.module.plan,
                         module=path,
-                        body_hash=body_hash(unit),
+                        code_hash=code_hash(unit.module.text),
                         shapes=tuple(wanted),
                         vs=options.vs,
                         l2=options.l2,

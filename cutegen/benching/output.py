@@ -116,7 +116,7 @@ def bench_json(
     report: BenchReport, options: BenchOptions, diagnostics: Sequence[Diagnostic], written: Sequence[str] = ()
 ) -> dict[str, Any]:
     """A report as JSON: `{verb, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}`,
-    where a kernel is `{kernel, spec, file, body_hash, measured, failures, host}`.
+    where a kernel is `{kernel, spec, file, code_hash, measured, failures, host}`.
     """
     return {
         "verb": "bench",

@@ -28,8 +28,8 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
 
     Receipts that are not of the kernels as they are now are left out and named; exit 1 if there are such.
 
-    JSON: {verb, ok, exit_code, diagnostics, receipts: [{file, kernel, spec, body_hash, gpu, versions, verified,
-    measured, limits, host_call}], left_out: [{file, kind, state, why, advice, spec}]}.
+    JSON: {verb, ok, exit_code, diagnostics, receipts: [{file, kernel, spec, code_hash, gpu, versions, verified,
+    measured, limits}], left_out: [{file, kind, state, why, advice, spec}]}.
     """
     from cutegen.building.output import states_json
     from cutegen.console import print_diagnostics, print_markdown

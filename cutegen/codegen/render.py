@@ -21,6 +21,8 @@ from cutegen.planning.gradients import Gradient
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
+CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
+CODE_ENDS = "\n# Of each tensor: "
 
 
 def render(plan: Plan, spec_path: str, gradients: Sequence[Gradient] = ()) -> tuple[str, tuple[Region, ...]]:
@@ -70,6 +72,15 @@ def header(spec: KernelSpec, spec_path: str, body: str) -> str:
         f"# spec sha256: {digest(write_spec(replace(spec, tune={})))}\n"
         f"# body sha256: {digest(body)}\n"
     )
+
+
+def code_hash(text: str) -> str:
+    """The digest of what a module runs on a GPU: its constants, its kernels and `launch`.
+
+    The Python around it may change without changing what was measured of the kernel: how the function is called, the
+    checks of its arguments, the op, the reference. So may a comment of the header, and the imports.
+    """
+    return digest(text[text.index(CODE_STARTS) : text.index(CODE_ENDS)])
 
 
 def digest(text: str) -> str:

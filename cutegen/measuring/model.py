@@ -146,7 +146,7 @@ class KernelResult:
     """
 
     kernel: str
-    body_hash: str
+    code_hash: str
     measured: tuple[Measured, ...]
     failures: tuple[Failure, ...] = ()
     host: Mapping[str, Timing] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class KernelResult:
     def from_json(data: Mapping[str, Any]) -> KernelResult:
         return KernelResult(
             kernel=data["kernel"],
-            body_hash=data["body_hash"],
+            code_hash=data["code_hash"],
             measured=tuple(Measured.from_json(m) for m in data["measured"]),
             failures=tuple(Failure(**f) for f in data["failures"]),
             host={name: Timing(**timing) for name, timing in data["host"].items()},
@@ -184,7 +184,7 @@ class Request:
 
     plan: Plan
     module: Path
-    body_hash: str
+    code_hash: str
     shapes: tuple[Mapping[str, int], ...]
     peers: bool = True
     vs: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """What was verified and measured of one kernel on one GPU, as a file that is committed beside the module.
 
-A receipt names the body of the code that it is of: one that speaks of other code is told from a good one without a GPU.
+A receipt holds the hash of the code that was measured, so that figures of other code are recognised without a GPU.
 It is written by `cutegen.project.write_receipts`, and its text is made in `receipt_text`.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from cutegen.measuring.model import KernelResult, Limits, Machine, Measured, Timing
+from cutegen.measuring.model import KernelResult, Limits, Machine, Measured
 from cutegen.verification import KernelReport
 
 
@@ -71,34 +71,32 @@ class Verified:
 class Receipt:
     """What is known of one kernel on one GPU.
 
-    `spec` is the path of its spec from the project's root, and `body_hash` the digest of the generated module's body,
-    both as in its header. `versions` are those of the driver and of all packages. `measured` has a shape once for each
-    state of the L2; `limits` are those of the latest run that asked for them; `host_call` are times of one call on the
-    CPU.
+    `spec` is the path of its spec from the project's root, as in the module's header. `code_hash` is the digest of what
+    runs on the GPU (`cutegen.codegen.render.code_hash`). `versions` are those of the driver and of all packages.
+    `measured` has a shape once for each state of the L2; `limits` are those of the latest run that asked for them.
     """
 
     kernel: str
     spec: str
-    body_hash: str
+    code_hash: str
     gpu: Gpu
     versions: Mapping[str, str]
     verified: Verified | None = None
     measured: tuple[Measured, ...] = ()
     limits: Limits | None = None
-    host_call: Mapping[str, Timing] = field(default_factory=dict)
 
     @staticmethod
     def of(spec: str, machine: Machine, result: KernelResult) -> Receipt:
         """A receipt of what was measured in one run."""
-        made = Receipt.empty(result.kernel, spec, result.body_hash, machine)
-        return replace(made, measured=result.measured, limits=machine.limits, host_call=dict(result.host))
+        made = Receipt.empty(result.kernel, spec, result.code_hash, machine)
+        return replace(made, measured=result.measured, limits=machine.limits)
 
     @staticmethod
-    def empty(kernel: str, spec: str, body_hash: str, machine: Machine) -> Receipt:
+    def empty(kernel: str, spec: str, code_hash: str, machine: Machine) -> Receipt:
         """A receipt of code and machine, with nothing found out yet."""
         gpu = Gpu(machine.gpu, machine.capability, machine.sms, machine.l2_bytes, machine.memory_bytes)
         versions = {**machine.versions, "driver": machine.driver}
-        return Receipt(kernel, spec, body_hash, gpu, dict(sorted(versions.items())))
+        return Receipt(kernel, spec, code_hash, gpu, dict(sorted(versions.items())))
 
     @property
     def place(self) -> str:
@@ -124,13 +122,12 @@ def merge(old: Receipt | None, new: Receipt) -> Receipt:
         verified=new.verified or old.verified,
         measured=tuple(measured.values()),
         limits=new.limits or old.limits,
-        host_call={**old.host_call, **new.host_call},
     )
 
 
 def same_state(old: Receipt, new: Receipt) -> bool:
     """Whether both are of the same code, GPU and versions."""
-    this, that = ((r.kernel, r.body_hash, r.gpu, dict(r.versions)) for r in (old, new))
+    this, that = ((r.kernel, r.code_hash, r.gpu, dict(r.versions)) for r in (old, new))
     return this == that
 
 

@@ -12,10 +12,10 @@ from importlib.resources import files
 from typing import Any
 
 from cutegen.errors import CutegenError
-from cutegen.measuring.model import Limits, Measured, Timing
+from cutegen.measuring.model import Limits, Measured
 from cutegen.measuring.receipt import Gpu, Receipt, Verified, VerifiedCase
 
-VERSION = 1
+VERSION = 2
 MARK = "cutegen_receipt"  # the key that says that a file is a receipt, and of which version of them
 _DIGITS = {"us": 5, "limit_us": 5, "copy": 5, "fill": 5, "read": 5, "fma": 5}
 _FEW_DIGITS = 3  # of errors, bounds and spreads
@@ -78,7 +78,7 @@ def digest(content: Mapping[str, Any]) -> str:
 @cache
 def schema() -> Mapping[str, Any]:
     """The JSON Schema of receipts, draft 7."""
-    shipped = files("cutegen.measuring").joinpath("receipt.v1.schema.json").read_text(encoding="utf-8")
+    shipped = files("cutegen.measuring").joinpath("receipt.v2.schema.json").read_text(encoding="utf-8")
     data: Mapping[str, Any] = json.loads(shipped)
     return data
 
@@ -106,7 +106,6 @@ def _receipt(data: Mapping[str, Any]) -> Receipt:
             "verified": verified,
             "measured": tuple(Measured.from_json(m) for m in data["measured"]),
             "limits": None if limits is None else Limits(**limits),
-            "host_call": {name: Timing(**timing) for name, timing in data["host_call"].items()},
         }
     )
 

@@ -148,5 +148,5 @@ class _Found:
         if kind is not None:
             failures.append(Failure(kind, self.running or self.request.plan.spec.kernel, self.shape, message))
         return KernelResult(
-            self.request.plan.spec.kernel, self.request.body_hash, tuple(self.measured), tuple(failures), self.host
+            self.request.plan.spec.kernel, self.request.code_hash, tuple(self.measured), tuple(failures), self.host
         )

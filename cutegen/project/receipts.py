@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cutegen.codegen.render import code_hash
 from cutegen.measuring.receipt import Receipt
 from cutegen.measuring.receipt_text import MARK, ReceiptError, parse, text
 from cutegen.project.selection import Scope, on_disk
 from cutegen.project.sources import Unit
-from cutegen.project.state import FileState, State, compare, read_header
+from cutegen.project.state import FileState, State, compare
 
 FOLDER = "receipts"  # in the folder of the modules
 NO_RECEIPT = "a file that is no receipt is in its place"
@@ -51,13 +52,6 @@ def receipt_of(state: FileState) -> Receipt:
     """Reads the receipt of a state that is current."""
     assert state.kind == "receipt" and state.state == "current" and state.found is not None
     return parse(state.found)
-
-
-def body_hash(unit: Unit) -> str:
-    """The digest of the body of a unit's module, which the module's header has too."""
-    header = read_header(unit.module.text.encode())
-    assert header is not None, "what was generated has a header"
-    return header.body_digest
 
 
 def remove_empty(removed: Iterable[Path]) -> None:
@@ -101,8 +95,8 @@ def _receipt_state(path: Path, unit: Unit | None, scopes: Sequence[Scope]) -> Fi
         there = on_disk(asked.root, receipt.spec).exists()
         why = f"{receipt.spec} makes no such kernel" if there else f"{receipt.spec} is gone"
         return state("orphaned", why, receipt.spec)
-    if receipt.body_hash != body_hash(unit):
-        return state("stale", "the code changed since", unit.source.name)
+    if receipt.code_hash != code_hash(unit.module.text):
+        return state("stale", "the kernel changed since", unit.source.name)
     if receipt.spec != unit.source.name:
         wanted = text(replace(receipt, spec=unit.source.name))
         return state("stale", f"its spec was {receipt.spec}, and is {unit.source.name} now", unit.source.name, wanted)

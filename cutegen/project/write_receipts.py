@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cutegen.codegen.render import code_hash
 from cutegen.measuring.model import KernelResult, Machine
 from cutegen.measuring.receipt import Receipt, Verified, merge, same_state
 from cutegen.measuring.receipt_text import ReceiptError, parse, text
 from cutegen.project.paths import shown
-from cutegen.project.receipts import FOLDER, NO_RECEIPT, body_hash, is_ours
+from cutegen.project.receipts import FOLDER, NO_RECEIPT, is_ours
 from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
 from cutegen.verification import KernelReport
@@ -52,7 +53,7 @@ def record_verified(machine: Machine, reports: Sequence[tuple[Unit, KernelReport
     new = []
     for unit, report in reports:
         if report.ok:
-            empty = Receipt.empty(unit.kernel, unit.source.name, body_hash(unit), machine)
+            empty = Receipt.empty(unit.kernel, unit.source.name, code_hash(unit.module.text), machine)
             new.append((unit, replace(empty, verified=Verified.of(report))))
     return _record(new)
 
@@ -109,8 +110,8 @@ def _kept(found: bytes | None, new: Receipt) -> tuple[Receipt | None, str]:
     changed = [
         name for name in sorted({*old.versions, *new.versions}) if old.versions.get(name) != new.versions.get(name)
     ]
-    if old.body_hash != new.body_hash:
-        return None, "it was of other code"
+    if old.code_hash != new.code_hash:
+        return None, "it was of another kernel"
     if changed:
         return None, f"{', '.join(changed)} changed since"
     return None, "it was of another GPU"

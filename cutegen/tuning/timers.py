@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cutegen.codegen import Module
+from cutegen.codegen.render import code_hash
 from cutegen.measuring.model import L2, KernelResult, Measured, Request
 from cutegen.measuring.session import Session
 from cutegen.tuning.model import Batch, Place, Shape, Time, Trouble, Verdict
@@ -42,7 +43,7 @@ class SessionTimer:
             Request(
                 plan=incumbent.plan,
                 module=files[0],
-                body_hash=body_hash(incumbent.text),
+                code_hash=code_hash(incumbent.text),
                 shapes=batch.shapes,
                 peers=False,
                 vs=tuple(rivals),

@@ -122,7 +122,7 @@ def _result(unit: Unit, receipt: Receipt) -> KernelResult:
     # Receipts that were written before it lack what bounds products on tensor cores
     products = products_us(unit.module.plan.spec, largest.operations, receipt.gpu.name)
     limit = max(us for us in (largest.limit_us, products) if us is not None)
-    return KernelResult(receipt.kernel, receipt.body_hash, (replace(largest, peers=peers, limit_us=limit),), (), {})
+    return KernelResult(receipt.kernel, receipt.code_hash, (replace(largest, peers=peers, limit_us=limit),), (), {})
 
 
 def diagnostic() -> bytes:

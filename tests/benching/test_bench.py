@@ -13,6 +13,7 @@ from building_kit import project
 from click.testing import CliRunner, Result
 
 from cutegen.cli import cli
+from cutegen.codegen.render import code_hash
 from cutegen.measuring import Failure, KernelResult, Limits, Machine, Measured, Request, Timing
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.peers import choose
@@ -51,7 +52,7 @@ class FakeSession:
     def measure(self, request: Request) -> KernelResult:
         self.asked.append(request)
         spec = request.plan.spec
-        assert request.module.read_text().count(request.body_hash) == 1
+        assert code_hash(request.module.read_text()) == request.code_hash
         if self.lost:
             return KernelResult(spec.kernel, "", (), (Failure("cannot run", spec.kernel, None, "no such device"),))
         self.machine = MACHINE
@@ -65,7 +66,7 @@ class FakeSession:
             work = work_of(request.plan, shape)
             measured.append(Measured(shape, timing, peers, {}, *work, limit, request.l2, 0.0, 0.0, 0.0))
         host = {name: Timing(4.0, 0.1, 50) for name in ("call", "compiled", "torch.add")}
-        return type(self).change(KernelResult(spec.kernel, request.body_hash, tuple(measured), (), host))
+        return type(self).change(KernelResult(spec.kernel, request.code_hash, tuple(measured), (), host))
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_json_has_everything(specs: Path, fake: type[FakeSession]) -> None:
     assert (data["verb"], data["ok"], data["exit_code"], data["l2"], data["rounds"]) == ("bench", True, 0, "warm", 12)
     assert data["machine"]["gpu"] == "Test GPU" and data["machine"]["limits"]["copy"] == 4000.0
     (add, mm) = data["kernels"]
-    assert add["kernel"] == "add" and add["spec"].endswith("add.yaml") and len(add["body_hash"]) == 64
+    assert add["kernel"] == "add" and add["spec"].endswith("add.yaml") and len(add["code_hash"]) == 64
     (entry,) = add["measured"]
     assert entry["shape"] == {"M": 8192, "N": 8192} and entry["l2"] == "warm"
     assert entry["timing"]["rounds"] == 12 and entry["timing"]["spread"] == 0.012

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cutegen.codegen.render import code_hash
 from cutegen.measuring.model import KernelResult, Limits, Machine, Measured, Timing
 from cutegen.measuring.receipt import Receipt
 from cutegen.measuring.receipt_text import text
-from cutegen.project.receipts import body_hash
 from cutegen.project.sources import Unit
 
 MACHINE = Machine(
@@ -44,7 +44,7 @@ def measured(shape: Mapping[str, int] | None = None, us: float = 10.0, **more: A
 
 
 def result(unit: Unit, *shapes: Measured, **more: Any) -> KernelResult:
-    return KernelResult(unit.kernel, body_hash(unit), shapes or (measured(),), **more)
+    return KernelResult(unit.kernel, code_hash(unit.module.text), shapes or (measured(),), **more)
 
 
 def receipt(unit: Unit, *shapes: Measured, machine: Machine = MACHINE) -> Receipt:

@@ -52,13 +52,12 @@ EMPTY = Receipt.empty("one", "specs/one.yaml", BODY, MACHINE)
 receipts = st.builds(
     replace,
     st.just(EMPTY),
-    body_hash=st.sampled_from([BODY, "1" * 64]),
+    code_hash=st.sampled_from([BODY, "1" * 64]),
     versions=st.sampled_from([EMPTY.versions, {**EMPTY.versions, "driver": "9"}]),
     gpu=st.sampled_from([EMPTY.gpu, replace(EMPTY.gpu, sms=13)]),
     verified=st.none() | verified,
     measured=st.lists(figures, max_size=4).map(keyed),
     limits=st.none() | st.builds(Limits, positive, positive, positive, st.none() | positive),
-    host_call=st.dictionaries(names, timings, max_size=2),
 )
 
 
@@ -124,15 +123,14 @@ def test_merging(old: Receipt, new: Receipt) -> None:
         return
     key = {(tuple(m.shape.items()), m.l2): m for m in (*old.measured, *new.measured)}
     assert list(both.measured) == list(key.values())
-    assert both.host_call == {**old.host_call, **new.host_call}
     assert both.verified == (new.verified or old.verified) and both.limits == (new.limits or old.limits)
 
 
-@pytest.mark.parametrize("what", ["kernel", "body_hash", "gpu", "versions"])
+@pytest.mark.parametrize("what", ["kernel", "code_hash", "gpu", "versions"])
 def test_another_state_of_the_world_replaces_everything(what: str) -> None:
     other = {
         "kernel": "two",
-        "body_hash": "2" * 64,
+        "code_hash": "2" * 64,
         "gpu": replace(EMPTY.gpu, name="NVIDIA Test 10"),
         "versions": {**EMPTY.versions, "torch": "9.9"},
     }
@@ -167,7 +165,7 @@ def test_any_change_of_a_figure_is_an_edit() -> None:
         parent[path[-1]] = old + 1 if isinstance(old, int | float) else "warm" if old == "cold" else f"{old}x"
         with pytest.raises(ReceiptError) as error:
             parse(json.dumps(changed).encode())
-        by_schema = path[-1] in (MARK, "digest", "body_hash", "capability", "limits")
+        by_schema = path[-1] in (MARK, "digest", "code_hash", "capability", "limits")
         assert error.value.edited or by_schema, path
 
 
@@ -184,7 +182,7 @@ BROKEN = {
     ),
     "not a number": (text(of()).replace('"us": 10', '"us": NaN').encode(), "NaN"),
     "too large": (text(of()).replace('"us": 10', '"us": 1e999').encode(), "1e999"),
-    "newer": (text(of()).replace(f'"{MARK}": 1', f'"{MARK}": 2').encode(), "version 2, and this cutegen reads 1"),
+    "newer": (text(of()).replace(f'"{MARK}": 2', f'"{MARK}": 3').encode(), "version 3, and this cutegen reads 2"),
     "negative": (text(of()).replace('"us": 10', '"us": -10').encode(), r"measured\[0\]\.timing\.us: -10"),
     "more": (text(of()).replace('"kernel"', '"note": 1,\n"kernel"').encode(), "note"),
 }
@@ -231,7 +229,7 @@ def test_of_a_measurement() -> None:
         "specs/one.yaml", MACHINE, KernelResult("one", BODY, (measured(),), (), {"call": Timing(4, 0.1, 30)})
     )
     assert made.limits == MACHINE.limits and made.versions == {"cutegen": "0.0", "driver": "1.2", "torch": "3.4"}
-    assert made.measured == (measured(),) and made.host_call == {"call": Timing(4, 0.1, 30)} and made.verified is None
+    assert made.measured == (measured(),) and made.verified is None
 
 
 def test_of_a_verification() -> None:

@@ -63,7 +63,7 @@ def test_what_a_worker_says_becomes_a_result(job) -> None:  # type: ignore[no-un
     with session(note=notes.append) as opened:
         found = opened.measure(job(script))
         assert opened.machine == MACHINE
-    assert found.kernel == "work" and found.body_hash == "ab"
+    assert found.kernel == "work" and found.code_hash == "ab"
     assert found.measured == (MEASURED,)
     assert found.failures == (Failure(**failure),)
     assert found.host == {"call": Timing(4.0, 0.1, 50)}

@@ -67,6 +67,14 @@ def test_what_was_just_recorded_is_current_and_stays_so_if_only_reformatted(tmp_
     assert states_of(specs)["nvidia-test-9/one.json"].state == "current"
 
 
+def test_current_while_only_the_python_around_the_kernel_changes(tmp_path: Path) -> None:
+    specs, _ = built(tmp_path, "one")
+    before = units_of(specs)[0].module.text
+    (specs / "one.yaml").write_text(spec_text("one") + 'torch: {op: "mine::one"}\n')
+    assert units_of(specs)[0].module.text != before
+    assert states_of(specs)["nvidia-test-9/one.json"].state == "current"
+
+
 def test_stale_when_the_code_changed_and_not_for_a_comment(tmp_path: Path) -> None:
     specs, _ = built(tmp_path, "one")
     (specs / "one.yaml").write_text("# a comment\n" + spec_text("one"))
@@ -133,7 +141,7 @@ def test_invalid(tmp_path: Path, how: str) -> None:
     elif how == "schema":
         edit(path, '"us": 10', '"us": -10')
     elif how == "newer":
-        edit(path, '"cutegen_receipt": 1', '"cutegen_receipt": 99')
+        edit(path, '"cutegen_receipt": 2', '"cutegen_receipt": 99')
     elif how == "elsewhere":
         (path.parent.parent / "other").mkdir()
         shutil.copy(path, path.parent.parent / "other/one.json")
@@ -328,7 +336,7 @@ def test_what_is_dropped_is_said(tmp_path: Path, what: str) -> None:
     recorded = record_measured(machine, [(unit, result(unit, measured({"M": 2, "N": 1})))])
     (notice,) = recorded.notices
     reasons = {
-        "code": "other code",
+        "code": "another kernel",
         "driver": "driver changed",
         "edited": "as it was written",
         "broken": "JSON",
