@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import keyword
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from cutegen.codegen.formatting import Item, call
+from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
 from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes, result_type
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.gradients import Gradient, contiguous
+from cutegen.planning.gradients import GRADIENT, Gradient, contiguous
 
 TOLD = "for torch to know without a GPU: sizes, types and strides"
+ALIGNED_ROWS = "_aligned_rows"
 SCHEMA_TYPES = {"float": "float", "int": "SymInt"}
 
 
@@ -27,7 +30,7 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
     returned = [t.argument for t in made]
     return {
         "op": spec.torch.op,
-        "op_schema": _schema(spec, taken, made),
+        "op_schema": _text("schema", _schema(spec, taken, made)),
         "op_parameters": parameters,
         "op_names": names,
         "op_result": result_type(len(made)),
@@ -54,6 +57,15 @@ def _schema(spec: KernelSpec, taken: Sequence[Tensor], made: Sequence[Tensor]) -
     return f"({', '.join(arguments)}) -> {results}"
 
 
+def _text(name: str, text: str) -> str:
+    """The statement that names a text, of several lines where it is long."""
+    if 4 + width_of(f'{name} = "{text}"') <= WIDTH:
+        return f'{name} = "{text}"'
+    lines = textwrap.wrap(text, WIDTH - 12, break_long_words=False, break_on_hyphens=False)
+    pieces = [f'        "{line} "' for line in lines[:-1]] + [f'        "{lines[-1]}"']
+    return "\n".join([f"{name} = (", *pieces, "    )"])
+
+
 def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
     """What stands before the call of the public function, of whose results the op returns those that it made."""
     if not made:
@@ -76,47 +88,130 @@ def _fake(spec: KernelSpec, tensor: Tensor) -> str:
 
 def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
     """What is printed of the gradient: what is saved for it, and how the ops of other kernels are called."""
-    saved = list(dict.fromkeys(t for one in gradients for t in one.saved))
-    numbers = list(dict.fromkeys(s.argument for one in gradients for s in one.by.scalars))
-    given = {t.name: name.lower() for one in gradients for name, t in one.given.items()}
+    # By name: these kernels know the op's tensors as its spec was written, not with what was inferred
+    saved = list(dict.fromkeys(t.argument for one in gradients for t in one.saved))
+    read = {s.name for one in gradients for s in one.by.scalars}
+    numbers = [s.argument for s in spec.scalars if s.name in read]
+    read = {t.name for one in gradients for t in one.given.values()}
+    constant = [t.argument for t in made if t.name not in read]
+    inputs = [*(t.argument for t in taken), *(s.argument for s in spec.scalars)]
+    variables = _Variables({"ctx", "torch", ALIGNED_ROWS, *saved, *numbers})
+    arriving = [variables.of(GRADIENT + t.name, "" if t.name in read else f"_{t.argument}") for t in made]
+    calls = [line for one in gradients for line in _call(one, variables)]
     returned: dict[str, str] = {}
     for one in gradients:
         for name, tensor in one.made.items():
-            returned[tensor.name] = _in_order(name.lower(), one.by.tensor(name).shape, tensor.shape)
+            returned[tensor.name] = _in_order(variables.of(name), one.by.tensor(name).shape, tensor.shape)
+    returns = [*(returned.get(t.name, "None") for t in taken), *["None"] * len(spec.scalars)]
+    keeps: list[str] = []
+    kept = {*saved, *numbers, *constant}
+    if not kept.isdisjoint(inputs):
+        keeps.append(_unpacked([x if x in kept else f"_{x}" for x in inputs], "inputs"))
+    outputs = [t.argument for t in made]
+    if not kept.isdisjoint(outputs):
+        results = [x if x in kept else f"_{x}" for x in outputs]
+        keeps.append(f"{outputs[0]} = output" if len(outputs) == 1 else _unpacked(results, "output"))
+    if saved:
+        keeps.append(call("ctx.save_for_backward(", saved, ")", 4))
+    if numbers:
+        keeps.append(_tuple("ctx.numbers = ", numbers))
+    if constant:
+        keeps.append(call("ctx.mark_non_differentiable(", constant, ")", 4))
     return {
         "kernels": [one.by.kernel for one in gradients],
         "ops": [(one.by.kernel, *str(one.by.torch.op).split("::")) for one in gradients],
-        "saved": [t.argument for t in saved],
-        "numbers": numbers,
-        "constant": [t.argument for t in made if t.name not in given],
-        "results": [given.get(t.name, f"_{t.argument}") for t in made],
-        "calls": [_call(one) for one in gradients],
-        "returned": ", ".join([*(returned.get(t.name, "None") for t in taken), *["None"] * len(spec.scalars)]),
-        "looks_at_outputs": any(t in saved or t.name not in given for t in made),
+        "keeps": keeps,
+        "head": call("def _gradient(", ["ctx", *arriving], ") -> tuple:", 0),
+        "lines": [
+            *([_unpacked(saved, "ctx.saved_tensors")] if saved else []),
+            *([_unpacked(numbers, "ctx.numbers")] if numbers else []),
+            *calls,
+            _returned(returns),
+        ],
+        "aligned_rows": ALIGNED_ROWS if any(f"{ALIGNED_ROWS}(" in line for line in calls) else "",
     }
 
 
-def _call(gradient: Gradient) -> str:
-    """The call of the op of one kernel of a gradient."""
+class _Variables:
+    """The variables of the function that computes a gradient: each has a name that no other one has."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken, self._names = taken, dict[str, str]()
+
+    def of(self, name: str, wanted: str = "") -> str:
+        """The variable of a gradient of that name in specs, which is called as `wanted` if that is free."""
+        if name not in self._names:
+            found = wanted or name.lower()
+            while found in self._taken or keyword.iskeyword(found):
+                found += "_"
+            self._taken.add(found)
+            self._names[name] = found
+        return self._names[name]
+
+
+def _unpacked(names: Sequence[str], value: str) -> str:
+    """The statement that gives the values of a tuple their names."""
+    return display("(", names, f") = {value}", 4) if len(names) > 1 and _is_long(names, value) else _flat(names, value)
+
+
+def _flat(names: Sequence[str], value: str) -> str:
+    return f"({names[0]},) = {value}" if len(names) == 1 else f"{', '.join(names)} = {value}"
+
+
+def _is_long(names: Sequence[str], value: str) -> bool:
+    return 4 + width_of(_flat(names, value)) > WIDTH
+
+
+def _tuple(head: str, items: Sequence[str]) -> str:
+    """A statement with a tuple of all items at its end."""
+    flat = f"{head}{', '.join(items)}"
+    if len(items) == 1:
+        return f"{head}({items[0]},)"
+    return flat if 4 + width_of(flat) <= WIDTH else display(f"{head}(", items, ")", 4)
+
+
+def _returned(items: Sequence[str]) -> str:
+    """The statement that returns a tuple, or the one item."""
+    return f"return {items[0]}" if len(items) == 1 else _tuple("return ", items)
+
+
+def _call(gradient: Gradient, variables: _Variables) -> list[str]:
+    """The statements that call the op of one kernel of a gradient."""
     by, own = gradient.by, {t.name: t for t in gradient.saved}
     arguments = []
     for tensor in (t for t in by.tensors if t.reads):
-        if tensor.name in own:
-            arguments.append(_in_order(tensor.argument, own[tensor.name].shape, tensor.shape))
+        like = own.get(tensor.name)
+        if like is not None:
+            more = _unit(tensor) if (tensor.align or 1) > (like.align or 1) else 1
+            text = _placed(like.argument, tensor, like.shape, more) if more > 1 else like.argument
         else:
-            arguments.append(_laid_out(tensor, gradient.given[tensor.name].shape))
-    arguments += [f"ctx.{s.argument}" for s in by.scalars]
-    results = ", ".join(t.argument for t in by.outputs)
-    return call(f"{results} = torch.ops.{str(by.torch.op).replace('::', '.')}(", arguments, ")", 4)
+            like = gradient.given[tensor.name]
+            text = _placed(variables.of(tensor.name), tensor, like.shape, _unit(tensor))
+        arguments.append(_in_order(text, like.shape, tensor.shape))
+    numbers = {s.name: s.argument for s in gradient.of.scalars}
+    arguments += [numbers[s.name] for s in by.scalars]
+    results = [variables.of(t.name) for t in by.outputs]
+    head = f" = torch.ops.{str(by.torch.op).replace('::', '.')}("
+    flat = f"{', '.join(results)}{head}"
+    target = flat if 4 + width_of(flat) <= WIDTH else display("(", results, f"){head}", 4)
+    return [call(target, arguments, ")", 4)]
 
 
-def _laid_out(tensor: Tensor, shape: Sequence[str]) -> str:
-    """A gradient of this shape as a kernel reads it: autograd gives any strides, and it is copied where it must be."""
-    place, last = list(shape).index(contiguous(tensor)), len(shape) - 1
-    text = f"{tensor.argument}.contiguous()"
-    if place != last:
-        text = f"{tensor.argument}.movedim({place}, -1).contiguous().movedim(-1, {place})"
-    return _in_order(text, shape, tensor.shape)
+def _unit(tensor: Tensor) -> int:
+    """The elements at multiples of which the rows of a tensor start, as its spec promises."""
+    return max(1, (tensor.align or 1) // tensor.dtype.bytes)
+
+
+def _placed(variable: str, tensor: Tensor, shape: Sequence[str], unit: int) -> str:
+    """A tensor of this shape as a kernel reads it: autograd gives any strides, and it is copied where it must be."""
+    place, last = list(shape).index(contiguous(tensor)) if shape else 0, len(shape) - 1
+
+    def copied(text: str) -> str:
+        return f"{ALIGNED_ROWS}({text}, {unit})" if unit > 1 and shape else f"{text}.contiguous()"
+
+    if not shape or place == last:
+        return copied(variable)
+    return f"{copied(f'{variable}.movedim({place}, -1)')}.movedim(-1, {place})"
 
 
 def _in_order(text: str, shape: Sequence[str], wanted: Sequence[str]) -> str:

@@ -87,6 +87,9 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
         else:
             like = own.get(tensor.name, given.get(tensor.name))
             what = f"a tensor of `{of.kernel}`, or the gradient of an output, such as {_some(given)}"
+            if tensor.name in own and tensor.name in given:
+                why = f"`{tensor.name}` may be that of `{of.kernel}`, or the gradient of `{given[tensor.name].name}`"
+                yield why, f"give the tensor `{tensor.name}` of `{of.kernel}` another name"
         if like is None:
             yield f"`{tensor.name}`, which it {'writes' if tensor.writes else 'reads'}, is not {what}", "rename it"
             continue

@@ -79,11 +79,26 @@ def test_what_is_no_gradient(old: str, new: str, code: str, words: str) -> None:
     assert all(text.splitlines()[d.span.line - 1].startswith("torch: {op: ") and d.help for d in found)
 
 
+def test_a_name_that_may_be_of_a_tensor_or_of_a_gradient_is_refused() -> None:
+    of = SCALE.replace("  W: {", "  dY: {shape: [M, N], dtype: bf16}\n  W: {").replace("X * W", "X * W + dY")
+    with pytest.raises(SpecError, match="`dY` may be that of `scale`, or the gradient of `Y`"):
+        generate(f"{of}---\n{GRADIENT}", "x.yaml")
+
+
+def test_gradients_whose_rows_a_kernel_wants_aligned_are_copied_to_such() -> None:
+    """Also a tensor that was saved, where the kernel of the gradient promises more of it than that of the op."""
+    by = GRADIENT.replace("dY: {shape: [M, N], dtype: bf16", "dY: {shape: [M, N], dtype: bf16, align: 16")
+    by = by.replace("W: {shape: [N], dtype: f32", "W: {shape: [N], dtype: f32, align: 8")
+    text = generate(f"{SCALE}---\n{by}", "x.yaml").modules[0].text
+    assert "my.scale_bwd(_aligned_rows(dy, 8), _aligned_rows(w, 2), s)" in text
+    assert "_aligned_rows" not in generate(f"{SCALE}---\n{GRADIENT}", "x.yaml").modules[0].text
+
+
 def test_a_gradient_of_another_file_is_found_beside_it() -> None:
     with pytest.raises(SpecError):
         generate(SCALE, "x.yaml")
     (made,) = generate(SCALE, "x.yaml", beside=read_specs(GRADIENT)).modules
-    assert "(dx,) = " not in made.text and "dx = torch.ops.my.scale_bwd(dy.contiguous(), w, ctx.s)" in made.text
+    assert "(dx,) = " not in made.text and "dx = torch.ops.my.scale_bwd(dy.contiguous(), w, s)" in made.text
     assert "return dx, None, None" in made.text
 
 
