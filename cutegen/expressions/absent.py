@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from cutegen.expressions.tree import Place
+
 _PER_ELEMENT = "every element is computed from those at its own coordinate"
 _GIVEN = "else compute it before, and pass it as a tensor that broadcasts, as one of `shape: [M]` does"
 _TABLE = "compute it before, and pass it as a tensor, as kernels of rotary embeddings have it with sines"
@@ -183,7 +185,19 @@ _SYNTAX: dict[type, str] = {
 }
 
 
+_PARTS = "declare each part as a tensor of its own, and pass views such as `x[:, :n]` and `x[:, n:]`"
+
+
+def scattered(target: str, place: Place) -> tuple[str, Place, str]:
+    """Message, place and help about an assignment to an indexed tensor, such as `cache[slot] = K`."""
+    name = target.partition("[")[0]
+    message = f"`{target[:60]}` is a scatter, and an element is written at its own coordinate only"
+    return message, place, f"assign to `{name}` as a whole, or write `{target[:60]} = ...` in torch, after the kernel"
+
+
 def of_syntax(node: ast.expr) -> str | None:
     """What to write in the place of a part of Python's syntax; None where nothing particular is known."""
+    if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
+        return _PARTS
     inner = node.op if isinstance(node, ast.BinOp | ast.UnaryOp) else node
     return _SYNTAX.get(type(inner))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.absent import ABSENT, of_syntax
+from cutegen.expressions.absent import ABSENT, of_syntax, scattered
 from cutegen.expressions.annotating import annotate, convert
 from cutegen.expressions.tree import (
     COMPARISONS,
@@ -46,6 +46,7 @@ from cutegen.expressions.tree import (
     Reduce,
     Typed,
     Unary,
+    UntransposedError,
     coords,
     reductions,
     uses,
@@ -80,6 +81,7 @@ __all__ = [
     "Reduce",
     "Typed",
     "Unary",
+    "UntransposedError",
     "annotate",
     "convert",
     "coords",
@@ -113,13 +115,23 @@ def parse(text: str) -> Assignment:
     if len(module.body) > 1:
         raise ExpressionError("several statements in one text", whole, "write a list, a `- C = ...` for each")
     if not module.body or not isinstance(module.body[0], ast.Assign):
-        raise ExpressionError("compute must be one assignment", whole, "write it as `C = ...`")
+        raise ExpressionError("compute must be one assignment", whole, _assignment_help(module.body))
     statement = module.body[0]
-    if len(statement.targets) != 1 or not isinstance(statement.targets[0], ast.Name):
-        raise ExpressionError("compute must assign to one tensor", whole, "write it as `C = ...`")
     target = statement.targets[0]
+    if len(statement.targets) == 1 and isinstance(target, ast.Subscript):
+        raise ExpressionError(*scattered(ast.unparse(target), _Parser(text).place(target)))
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        raise ExpressionError("compute must assign to one tensor", whole, "write a statement `C = ...` for each output")
     value = _Parser(text).expr(statement.value, 0)
     return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
+
+
+def _assignment_help(body: Sequence[ast.stmt]) -> str:
+    """How to write what is there instead of an assignment."""
+    if body and isinstance(body[0], ast.AugAssign) and isinstance(body[0].target, ast.Name):
+        value = ast.BinOp(body[0].target, body[0].op, body[0].value)
+        return f"write `{body[0].target.id} = {ast.unparse(value)}`, of a tensor with `role: inout`"
+    return "write it as `C = ...`"
 
 
 def parse_compute(data: str | Sequence[str]) -> Compute:
@@ -217,8 +229,8 @@ class _Parser:
             raise ExpressionError("the left side of `@` must be a tensor", self.place(a), "write it as `A @ B.T`")
         if isinstance(b, ast.Attribute) and b.attr == "T" and isinstance(b.value, ast.Name):
             return MatMul(a.id, b.value.id, self.place(a), self.place(b.value), place=place)
-        help = "give B the shape [N, K], as CuTe does, and write `A @ B.T`"
-        raise ExpressionError("the right side of `@` must be a transposed tensor", self.place(b), help)
+        names = (a.id, b.id) if isinstance(b, ast.Name) else None
+        raise UntransposedError(self.place(b), names)
 
     def power(self, node: ast.BinOp, base: Expr, place: Place) -> Expr:
         exponent = node.right

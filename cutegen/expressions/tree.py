@@ -224,6 +224,15 @@ class NumberError(ExpressionError):
     """Says that a type cannot hold a number, written or computed from others."""
 
 
+class UntransposedError(ExpressionError):
+    """Says that the right side of `@` is not `B.T`; `names` are those of both sides, None where they are no names."""
+
+    def __init__(self, place: Place, names: tuple[str, str] | None) -> None:
+        help = "give B the shape [N, K], as CuTe does, and write `A @ B.T`"
+        super().__init__("the right side of `@` must be a transposed tensor", place, help)
+        self.names = names
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in expr.children:

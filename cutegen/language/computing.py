@@ -13,6 +13,7 @@ from cutegen.expressions.parsing import (
     ExpressionError,
     NumberError,
     Place,
+    UntransposedError,
     annotate,
     coords,
     parse,
@@ -23,7 +24,7 @@ from cutegen.expressions.parsing import (
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
 from cutegen.language.model import Scalar, Tensor
-from cutegen.language.names import name_help, name_problem, shown
+from cutegen.language.names import name_help, name_problem, nearest, shown
 from cutegen.ops.op import Op
 
 
@@ -68,8 +69,26 @@ def _parsed(ctx: Context, op: Op) -> Compute | None:
             if product and product.start <= error.place.start < product.end:
                 op.refuse_product(ctx, number, product)
             else:
-                say(ctx, "CG120", error.message, number, error.place, error.help)
+                say(ctx, "CG120", error.message, number, error.place, _help(ctx, error))
     return Compute(tuple(found), listed=not isinstance(data, str)) if len(found) == len(texts) else None
+
+
+def _help(ctx: Context, error: ExpressionError) -> str | None:
+    """What would work in place of an expression that cannot be read, given the tensors that are declared."""
+    if not isinstance(error, UntransposedError) or error.names is None:
+        return error.help
+    a, b = ([str(mode) for mode in _shape(ctx, name)] for name in error.names)
+    if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+        return error.help
+    product, name = f"`{error.names[0]} @ {error.names[1]}.T`", error.names[1]
+    shape = f"`{name}: {{shape: [{', '.join([*b[:-2], b[-1], b[-2]])}], major: {b[-1]}}}`"
+    return f"write {product} with {shape}, and pass the tensor that you have as `{name.lower()}.mT`: no copy is made"
+
+
+def _shape(ctx: Context, name: str) -> list[object]:
+    """The modes that a tensor is declared with; empty where it is not declared."""
+    declared = ctx.data["tensors"].get(name, {})
+    return list(declared.get("shape", ()))
 
 
 def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor], scalars: tuple[Scalar, ...]) -> None:
@@ -128,13 +147,24 @@ def _check_target(
         message = f"compute assigns to the scalar `{target}`"
         say(ctx, "CG122", message, number, place, f"outputs: {outputs}")
     elif target not in later:
-        unknown_name(ctx, number, target, place.start, place.end, list(known))
+        _say_unused(ctx, statements, number, [t.name for t in known.values() if t.writes])
     elif problem := name_problem(target):
         say(ctx, "CG113", f"the name `{shown(target)}` {problem}", number, place, name_help(target))
     elif target in NO_NAMES or target in ("cast", "coord") or target in Dtype.__members__:
         what = "a dtype" if target in Dtype.__members__ else "a function of compute"
         message = f"the value `{target}` has the name of {what}"
         say(ctx, "CG114", message, number, place, f"write `{target}_`, or another name")
+
+
+def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequence[str]) -> None:
+    """Says that the value of a statement is used nowhere, or that its name is a misspelt output's."""
+    target, place = statements.statements[number].target, statements.statements[number].target_place
+    unassigned = [name for name in outputs if name not in statements.targets]
+    if nearest(target, unassigned) or not outputs:
+        unknown_name(ctx, number, target, place.start, place.end, unassigned)
+        return
+    help = f"remove the statement, or use `{shown(target)}` in another one; outputs: {', '.join(outputs)}"
+    say(ctx, "CG125", f"`{shown(target)}` is computed and used nowhere", number, place, help)
 
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:

@@ -25,6 +25,10 @@ from cutegen.registry import op_named
 
 KEYS = keys_of(KernelSpec)
 MAX_ALIGN = 1024
+_PARTS = (
+    "each mode has a name of its own; the parts of a packed tensor are declared as tensors of their own, to which "
+    "views such as `x[:, :n]` and `x[:, n:]` are passed: they are not copied"
+)
 
 
 def check_kernel_name(ctx: Context) -> None:
@@ -100,7 +104,8 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         lower = name.lower()
         if problem:
             message = f"the {kind} name `{shown(name)}` {problem}"
-            ctx.say("CG113", message, *path, key=key, help=name_help(name))
+            help = _PARTS if kind == "mode" and set("*/+-") & set(name) else name_help(name)
+            ctx.say("CG113", message, *path, key=key, help=help)
         elif lower in NO_NAMES or lower == "cast" or lower in Dtype.__members__:
             what = "a dtype" if lower in Dtype.__members__ else "a function of compute"
             message = f"the {kind} `{name}` has the name of {what}"

@@ -9,6 +9,7 @@ would give.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +56,7 @@ def verify_all(
         turns = deal([job.plan for job in jobs], workers, shares=all(job.on == "cpu" for job in jobs))
     reports: dict[int, KernelReport] = {}
     shares: dict[int, dict[int, KernelReport | None]] = {}
+    began: dict[int, float] = {}  # when the first share of a kernel began
 
     def take(index: int, report: KernelReport) -> None:
         reports[index] = report
@@ -68,9 +70,12 @@ def verify_all(
                 take(index, _report(jobs[index], ending))
                 continue
             ended = shares.setdefault(index, {})
-            ended[share.number] = None if ending.death is not None else from_json(ending.result)
+            part = None if ending.death is not None else from_json(ending.result)
+            ended[share.number] = part
+            now = time.perf_counter()
+            began[index] = min(began.get(index, now), now - (part.seconds if part else 0.0))
             if len(ended) == share.of:
-                report = together(jobs[index].plan, [ended[number] for number in range(share.of)])
+                report = together(jobs[index].plan, [ended[number] for number in range(share.of)], now - began[index])
                 if report is None:
                     again.append((index, WHOLE))
                 else:

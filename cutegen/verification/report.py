@@ -110,9 +110,11 @@ class KernelReport:
 
     @property
     def errors_text(self) -> str:
-        """How the errors of what passed compare with what rounding may take: the largest is 100 % if it takes all."""
-        worst = max((case.ratio for case in self.cases if case.status == "passed"), default=0.0)
-        return f"errors within bounds, at most {100 * worst:.0f} % of them" if worst else "no errors"
+        """How the errors of the cases that passed compare with the bounds of what rounding may cause."""
+        ratios = [case.ratio for case in self.cases if case.status == "passed"]
+        if not ratios:
+            return "nothing compared"
+        return f"all within bounds (largest error {max(ratios):.2f} of its bound)" if max(ratios) else "all exact"
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -130,7 +132,8 @@ class KernelReport:
 
     @property
     def text(self) -> str:
-        """The report in one line: the verdict, how much ran, the worst error and the first failure."""
+        """The report in one line: the verdict, how much ran, the worst error of a kernel that is right, the first
+        failure of one that is not."""
         passed = sum(c.status == "passed" for c in self.cases)
         refused = sum(h.status == "passed" for h in self.host_checks)
         idle = sum(r.status == "not run" for r in self.results)
@@ -141,7 +144,7 @@ class KernelReport:
         ]
         if idle:
             parts.append(f"{idle} not run")
-        parts += [self.errors_text, f"{self.seconds:.1f} s"]
+        parts += [*([self.errors_text] if self.ok else []), f"{self.seconds:.1f} s"]
         line = ", ".join(parts)
         return f"{line}: {self.failures[0]}" if self.failures else line
 

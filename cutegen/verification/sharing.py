@@ -52,8 +52,9 @@ def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, S
     return [(number, share) for _, number, share in sorted(found, key=lambda turn: -turn[0])]
 
 
-def together(plan: Plan, reports: Sequence[KernelReport | None]) -> KernelReport | None:
-    """The report of a whole kernel from those of its shares, in their order: the one that a single process would give.
+def together(plan: Plan, reports: Sequence[KernelReport | None], passed: float) -> KernelReport | None:
+    """The report of a whole kernel from those of its shares, in their order: the one that a single process would give,
+    except that it took as many seconds as `passed` while the shares ran beside each other.
 
     None where a share did not come to its end, or has no report, and so does not say what would have run after that.
     """
@@ -64,7 +65,7 @@ def together(plan: Plan, reports: Sequence[KernelReport | None]) -> KernelReport
         parts[0],
         cases=_in_turn([part.cases for part in parts]),
         host_checks=_in_turn([part.host_checks for part in parts]),
-        seconds=sum(part.seconds for part in parts),
+        seconds=passed,
     )
     why = unjudged(plan, whole.cases)
     return replace(whole, error=why, reason="open") if why else whole

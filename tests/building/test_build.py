@@ -202,7 +202,10 @@ def test_a_gpu_is_used_where_there_is_one(
     print_build(report)
     assert report.exit_code == 0 and [job.plan.spec.kernel for job in jobs] == ["one"]
     assert dict(jobs[0].plan.tile) == dict(report.kernels[0].unit.module.plan.tile)
-    assert "gpu (Test): 1 case, 1 host check, errors within bounds, at most 25 % of them" in capsys.readouterr().out
+    assert (
+        "gpu (Test): 1 case, 1 host check, all within bounds (largest error 0.25 of its bound)"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("status", ["failed", "not run"])
@@ -340,8 +343,8 @@ def test_without_a_gpu_kernels_run_on_the_emulator(
     assert report.exit_code == 0 and [job.on for job in stand_in.jobs] == ["cpu", "cpu"]
     assert stand_in.workers == [len(os.sched_getaffinity(0))]
     assert (
-        "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, errors within bounds, at most 25 % of them, 1 too large"
-        in text.out
+        "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, "
+        "all within bounds (largest error 0.25 of its bound), 1 too large" in text.out
     )
     assert "there is no GPU here (none in this test): kernels run on the CPU emulator" in text.err
     assert text.err.count("on cpu (emulator), 2/3 cases (1 in 3 orders)") == 2, "a line as each kernel ends"

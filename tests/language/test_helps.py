@@ -18,6 +18,17 @@ schedule:
   """
 
 
+def test_the_gradient_of_an_operand_is_shown_the_way_that_works() -> None:
+    """`dX = dY @ W` with the W of `Y = X @ W.T`: what the help says lints clean."""
+    spec = GEMM.replace("schedule:", "").replace("B: {shape: [N, K]", "B: {shape: [K, N]")
+    (found,) = found_in(spec.replace("A @ B.T", "A @ B"))
+    assert found.code == "CG120" and found.help is not None
+    _, product, _, declaration, _, passed, _ = found.help.split("`")
+    assert (product, passed) == ("A @ B.T", "b.mT")
+    works = spec.replace("B: {shape: [K, N], dtype: f32}", declaration.replace("}", ", dtype: f32}"))
+    assert not [d for d in found_in(works) if d.severity == "error"]
+
+
 @pytest.mark.parametrize(
     ("schedule", "code", "help"),
     [

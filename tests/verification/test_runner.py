@@ -110,6 +110,7 @@ def test_a_broken_kernel_is_caught(tmp_path: Path, kernel: str, bug: str) -> Non
     failed = [c for c in report.cases if c.status == "failed"]
     assert failed and any(BROKEN[bug][1] in c.message for c in failed), [c.message for c in failed]
     assert all(c.message for c in failed) and report.text.startswith("FAILED")
+    assert "within bounds" not in report.text and "exact" not in report.text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ def test_shares_together_are_the_whole(bug: str, tmp_path: Path) -> None:
     assert not isinstance(module, KernelReport)
     shares = [verify_share(plan, module, CpuExecutor(), share=Share(number, 3)) for number in range(3)]
     assert all(share.cases and share.host_checks for share in shares)
-    found = together(plan, shares)
+    found = together(plan, shares, 1.0)
     assert found is not None and timeless(found) == timeless(whole)
     assert found.ok is not bool(bug)
 
@@ -45,16 +46,16 @@ def test_what_no_share_judges_is_said_of_the_whole() -> None:
         return KernelReport("add", "add.py", "cpu", (case,))
 
     judged, open_ = share(()), share(("D",))
-    found = together(plan, [open_, open_])
+    found = together(plan, [open_, open_], 1.0)
     assert found is not None and found.reason == "open" and "an element of D" in found.error
-    found = together(plan, [open_, judged])
+    found = together(plan, [open_, judged], 1.0)
     assert found is not None and not found.error
 
 
 def test_a_share_without_an_end_is_no_part_of_a_report() -> None:
     whole, broken = KernelReport("add", "add.py", "cpu"), KernelReport("add", "add.py", "cpu", error="cannot run")
-    assert together(add_plan(), [whole, whole]) is not None
-    assert together(add_plan(), [whole, broken]) is None and together(add_plan(), [None, whole]) is None
+    assert together(add_plan(), [whole, whole], 1.0) is not None
+    assert together(add_plan(), [whole, broken], 1.0) is None and together(add_plan(), [None, whole], 1.0) is None
 
 
 @pytest.mark.parametrize("bug", ["", "crash"])
@@ -65,7 +66,9 @@ def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch:
     (alone,) = verify_all([job])
     monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: ONE)
     seen: list[KernelReport] = []
+    start = time.perf_counter()
     (found,) = verify_all([job], workers=2, done=seen.append)
+    assert 0 < found.seconds <= time.perf_counter() - start  # not the sum over processes
     assert timeless(found) == timeless(alone) and seen == [found]
     assert found.ok is not bool(bug)
 
