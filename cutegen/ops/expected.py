@@ -16,7 +16,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Typed, coords, walk
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.ops.reference import axes_of, broadcasts, coordinate_lines, shaped_names, squeezed
+from cutegen.ops.reference import axes_of, broadcast_outputs, broadcasts, coordinate_lines, shaped_names, squeezed
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
@@ -81,11 +81,12 @@ def expected_of(
         numbers = _product(spec, (a, b), stored[0])
         return Expected((), product=numbers, factors=(a.argument, b.argument))
 
+    variables = Variables(spec)
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
+    names |= broadcast_outputs(spec, statements, variables)
     if gathered:
         names[gathered[0]] = "result"
     tensors = frozenset(t.name for t in spec.tensors)
-    variables = Variables(spec)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
     near = near_of(statements)
@@ -98,7 +99,7 @@ def expected_of(
         outputs = tuple(without_copy(output) for output in outputs)
     lines = [
         *_scalars(spec.scalars),
-        *(gathered[1] if gathered else broadcasts(spec, statements)),
+        *(gathered[1] if gathered else broadcasts(spec, statements, names)),
         *coordinate_lines(spec, coordinates),
     ]
     summed = None

@@ -11,7 +11,7 @@ from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
-from cutegen.language.model import KernelSpec
+from cutegen.language.model import KernelSpec, Tensor
 
 _DEVICE = "device=device"
 
@@ -53,9 +53,10 @@ def reference_of(
 
     `multiplied` has the expressions that make the matrix products, by the name of B.
     """
-    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
-    tensors = frozenset(t.name for t in spec.tensors)
     variables = Variables(spec)
+    names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
+    names |= broadcast_outputs(spec, statements, variables)
+    tensors = frozenset(t.name for t in spec.tensors)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
     products = variables.products() if multiplied else {}
@@ -64,7 +65,7 @@ def reference_of(
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [*broadcasts(spec, statements), *coordinate_lines(spec, coordinates)]
+    lines = [*broadcasts(spec, statements, names), *coordinate_lines(spec, coordinates)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
     shaped = shaped_names(spec, statements)
@@ -104,15 +105,31 @@ def squeezed(spec: KernelSpec, stored: Stored, shaped: Collection[str]) -> str:
     return f"[{', '.join(index)}]" if "0" in index and _is_shaped(stored.value, shaped) else ""
 
 
-def broadcasts(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
-    """The lines that give tensors a mode of size 1 for each that they lack."""
-    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+def broadcast_outputs(spec: KernelSpec, statements: Sequence[Typed], variables: Variables) -> dict[str, str]:
+    """The variables that stand, with a mode of size 1 for each that is lacking, for tensors that are written as well.
+
+    The argument itself keeps its modes: results are shaped as it is.
+    """
+    found = {}
+    for tensor in _lacking(spec, statements):
+        if tensor.writes:
+            found[tensor.name] = variables.free(f"old_{tensor.argument}")
+    return found
+
+
+def broadcasts(spec: KernelSpec, statements: Sequence[Typed], names: Mapping[str, str]) -> list[str]:
+    """The lines that give tensors a mode of size 1 for each that they lack; `names` has the variables."""
     lines = []
-    for tensor in spec.tensors:
-        if tensor.name in read and len(tensor.shape) < len(spec.lead.shape):
-            index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.lead.shape)
-            lines.append(f"{tensor.argument} = {tensor.argument}[{index}]")
+    for tensor in _lacking(spec, statements):
+        index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.lead.shape)
+        lines.append(f"{names[tensor.name]} = {tensor.argument}[{index}]")
     return lines
+
+
+def _lacking(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
+    """The tensors that are read and lack modes of the leading one."""
+    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+    return [t for t in spec.tensors if t.name in read and len(t.shape) < len(spec.lead.shape)]
 
 
 def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:

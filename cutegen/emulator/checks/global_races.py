@@ -22,6 +22,7 @@ NOBODY = -1
 _BLOCKS = -2  # lanes of several blocks
 NEVER = np.iinfo(np.int32).max  # an epoch before no other: of an exited lane, or of a write that is in flight
 _BLOCK = -3  # minus b: several lanes of block b, in the epoch that is noted with them
+_CLUSTER = -(2**62)  # minus b: the same of several blocks of one cluster, whose first is b
 
 
 class Epochs:
@@ -47,6 +48,10 @@ class Epochs:
         """
         return by_barriers(others, times, lanes, epochs, threads)
 
+    def first_of_cluster(self, blocks: Array) -> Array:
+        """The number of the first block of each block's cluster: the block itself, where barriers are counted."""
+        return blocks
+
     def advance(self, blocks: Mask) -> None:
         """Notes that the blocks in the mask, shape (1, blocks), have passed one more barrier."""
         self._passed = self._passed + (1 if blocks is None else blocks.astype(np.int32))
@@ -54,6 +59,13 @@ class Epochs:
 
 Before = Callable[[Array, Array, Array, Array, int], Array]
 """Says what is ordered, as `Epochs.before` does."""
+Clusters = Callable[[Array], Array]
+"""Says which blocks can be ordered with each other, as `Epochs.first_of_cluster` does."""
+
+
+def by_block(blocks: Array) -> Array:
+    """Each block alone."""
+    return blocks
 
 
 def by_barriers(others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
@@ -69,7 +81,7 @@ class ClockEpochs(Epochs):
 
     def __init__(self, clocks: Clocks, numbers: Array, threads: int) -> None:
         super().__init__(len(numbers))
-        self.clocks, self.threads = clocks, threads
+        self.clocks, self.threads, self._blocks = clocks, threads, numbers
         self._order = np.argsort(numbers)
         self._numbers = numbers[self._order]
 
@@ -87,7 +99,8 @@ class ClockEpochs(Epochs):
         """Whether what others did at those times is ordered before what lanes do now."""
         lanes = np.broadcast_to(lanes, others.shape)
         mine, _ = self._column(lanes // threads)
-        theirs, known = self._column(block_of(others, threads))
+        whole = others <= _CLUSTER
+        theirs, known = self._column(np.where(whole, _CLUSTER - others, block_of(others, threads)))
         size, padded = self.clocks.size, self.clocks.padded
         known &= mine // size == theirs // size
         thread = np.where(others >= 0, others % threads, 0)
@@ -98,7 +111,15 @@ class ClockEpochs(Epochs):
         if several.any():
             first = (theirs % size * padded)[several]
             alone[several] = self.clocks.all_before(cluster[several], me[several], first, times[several])
+        for rank in range(1, size if whole.any() else 1):
+            first = np.full(int(whole.sum()), rank * padded)
+            alone[whole] &= self.clocks.all_before(cluster[whole], me[whole], first, times[whole])
         return np.asarray(known & alone)
+
+    def first_of_cluster(self, blocks: Array) -> Array:
+        """The number of the first block of each block's cluster; of a block of another batch, itself."""
+        column, known = self._column(blocks)
+        return np.asarray(np.where(known, self._blocks[column - column % self.clocks.size], blocks))
 
     def _column(self, blocks: Array) -> tuple[Array, Array]:
         """The number in the batch of each of the blocks, and which of them are in it."""
@@ -125,6 +146,8 @@ class Clash:
         """Who made the earlier access, in words. A block has `threads` threads."""
         if self.others == _BLOCKS:
             return "threads of several other blocks"
+        if self.others <= _CLUSTER:
+            return f"threads of several blocks of the cluster of block {_CLUSTER - self.others}"
         if self.others <= _BLOCK:
             return f"several threads of block {_BLOCK - self.others}"
         thread, block = self.others % threads, self.others // threads
@@ -179,7 +202,14 @@ class TouchRecord:
         return None
 
     def read(
-        self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0, ordered: Before = by_barriers
+        self,
+        units: Array,
+        lanes: Array,
+        epochs: Array,
+        threads: int,
+        line: int = 0,
+        ordered: Before = by_barriers,
+        clusters: Clusters = by_block,
     ) -> Clash | None:
         """Notes reads, or returns the first clash of one of them with a write."""
         writer = self._writer[units]
@@ -197,7 +227,7 @@ class TouchRecord:
             # whoever is ordered after this reader is ordered after those that are ordered before it
             alone = (before == NOBODY) | (before == lanes)
             alone |= ordered(before, self._reader_epoch[units], lanes, epochs, threads)
-            after = np.where(alone, lanes, np.where(same, _BLOCK - here, _BLOCKS))
+            after = np.where(alone, lanes, np.where(same, _BLOCK - here, _several(before, here, threads, clusters)))
         self._reader[units] = after
         self._reader_epoch[units] = epochs
         self._keep_line("read", units, line)
@@ -207,7 +237,8 @@ class TouchRecord:
             block = block_of(after, threads)
             near = several & (block_of(kept, threads) == block)
             self._reader[units[near]] = _BLOCK - block[near]
-            self._reader[units[several & ~near]] = _BLOCKS
+            far = several & ~near
+            self._reader[units[far]] = _several(kept, block, threads, clusters)[far]
         return None
 
     def landed(self, units: Array, epoch: int) -> None:
@@ -242,6 +273,14 @@ class TouchRecord:
                 continue
             place = np.searchsorted(lanes, who).clip(0, len(lanes) - 1)
             when[(lanes[place] == who) & (when == epochs[place])] = NEVER
+
+
+def _several(one: Array, blocks: Array, threads: int, clusters: Clusters) -> Array:
+    """Who is noted for units that one who was noted and lanes of another block have read: a cluster, or several."""
+    first = np.where(one <= _CLUSTER, _CLUSTER - one, block_of(one, threads))
+    mine = clusters(np.broadcast_to(blocks, one.shape))
+    together = (one != NOBODY) & (one != _BLOCKS) & (clusters(first) == mine)
+    return np.where(together, _CLUSTER - mine, _BLOCKS)
 
 
 def block_of(who: Array, threads: int) -> Array:

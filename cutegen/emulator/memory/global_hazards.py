@@ -48,7 +48,9 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
-        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line, self.epochs.before)
+        epochs = self.epochs
+        ordered, clusters = epochs.before, epochs.first_of_cluster
+        clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line, ordered, clusters)
         if clash is not None:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if constant:

@@ -48,6 +48,7 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
         "loaders": loaders,
         "first_tile": any_tile,
         "unsigned": any(o.element for f in loaders for o in f.operands),
+        "writes_row_values": any(plan.spec.tensor(name).writes for name in plan.row_tensors),
         "next_values": ", ".join(f"next_{texts.row_variables[name]}" for name in plan.row_tensors),
         "row_value_parameters": ["row_tile: cutlass.Int32", *row_parameters],
         "row_value_arguments": row_arguments,

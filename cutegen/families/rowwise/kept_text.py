@@ -12,7 +12,8 @@ from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.operand_text import OperandText
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.walk_text import WalksText, WalkText
+from cutegen.families.rowwise.walk_parts import WalkText
+from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.planning.promises import known_divisor
 
 OF_ROW, OF_ALL_ROWS = "kept_tile", "fixed_tile"

@@ -70,6 +70,7 @@ class _Planner:
             i for i in self.items if isinstance(i.step, Reduction | Column) or isinstance(i.step, Store) and i.along
         ]
         count = max((item.level + 1 for item in ends), default=0)
+        self._put_off_of_rows(count)
         walks = self._walks(count, once)
         while not once and self._put_off(walks):
             walks = self._walks(count, once)
@@ -83,6 +84,16 @@ class _Planner:
             if once:
                 done |= {named.name for named in found[-1].elements}
         return tuple(found)
+
+    def _put_off_of_rows(self, count: int) -> None:
+        """Puts off the stores of values of a row that are read as well, to the end of the row: after all its walks.
+
+        Every thread of the row reads the old value, and one of them writes the new one.
+        """
+        read = {node.id for typed in self.statements for node in walk(typed.value) if isinstance(node, Name)}
+        for i, item in enumerate(self.items):
+            if isinstance(item.step, Store) and not item.along and item.step.tensor in read:
+                self.items[i] = replace(item, level=count)
 
     def _put_off(self, walks: Sequence[Walk]) -> bool:
         """Puts off the stores of tensors that a later walk still reads as they were; whether there were any."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 
 from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
@@ -18,54 +17,10 @@ from cutegen.families.rowwise.operand_text import OperandText, converted_tensors
 from cutegen.families.rowwise.order import is_backwards, loaded_ahead, loaded_once, loads_of, meetings_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
+from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
 from cutegen.families.rowwise.walks import Column, Named, Reduction, RowStep, Store, Walk
 
 LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
-
-
-@dataclass(frozen=True)
-class StoreText:
-    """A tensor along the rows that a walk stores."""
-
-    operand: OperandText
-    statements: tuple[str, ...]
-    store: str  # into its registers
-
-
-@dataclass(frozen=True)
-class ReductionText:
-    """A reduction: what a thread has of it before and after a piece of the row, and what the row has in all."""
-
-    variable: str
-    start: str
-    statements: tuple[str, ...]
-    what: str  # for a comment
-
-
-@dataclass(frozen=True)
-class WalkText:
-    """One walk over the row."""
-
-    loads: list[OperandText]  # that are loaded here
-    values: list[OperandText]  # whose values are first used here
-    identity: bool  # whether a thread's coordinates of its values are made here, for what follows
-    coordinates: bool
-    accessed: bool  # whether accesses beyond the row's end must be told
-    in_row: bool  # whether elements beyond it must be
-    statements: tuple[str, ...]
-    stores: list[StoreText]
-    columns: list[ColumnText]
-    reductions: list[ReductionText]
-    backwards: bool  # whether it begins at the row's end, of which a cache has what the walk before read last
-    across: list[str]  # the statements by which the threads of a row exchange what they have of these
-    after: list[str]
-
-    @property
-    def computed(self) -> list[tuple[str, list[str]]]:
-        """The statements before the stores, with the paths that they come from: exponentials are as `math` says."""
-        lines = [*self.statements, *(line for one in self.reductions for line in one.statements)]
-        paths = groupby(lines, lambda line: "schedule.math" if "cute.math.exp(" in line else "compute")
-        return [(path, list(own)) for path, own in paths]
 
 
 class WalksText:
@@ -101,6 +56,7 @@ class WalksText:
             converted=converted_tensors(plan),
         )
         self.row_printer.fast_math = self.element_printer.fast_math = self.spec.schedule.fast_math
+        self.old_are_read = False  # whether the threads of a row have met since they read its old values
         self.before = [line for step in plan.program.before for line in self._row_step(step)]
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
 
@@ -143,6 +99,8 @@ class WalksText:
         terms += ["rank == 0"] if self.plan.cluster > 1 else []
         terms += ["has_row"] if self.plan.beside in self.plan.masked else []
         assign = f"m{step.tensor}[{index}] = {target}"
+        if step.tensor in self.plan.row_tensors and not self.old_are_read:
+            lines, self.old_are_read = [*lines, *all_have_read(self.plan)], True
         return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
 
     def _variable(self, name: str) -> str:
