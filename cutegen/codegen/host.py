@@ -132,7 +132,7 @@ def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The statements that make an output which a call leaves out: where the first tensor that is read is."""
     inputs, sizes, name = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor), tensor.argument
     if is_laid_out_by_torch(tensor):
-        return [f"if {name} is None:", *(f"    {line}" for line in _as_torch_lays_out(tensor, inputs, sizes))]
+        return [f"if {name} is None:", *(f"    {line}" for line in _as_torch_lays_out(spec, tensor, inputs, sizes))]
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", 12)
     return [f"if {name} is None:", f"    {made}"]
@@ -152,14 +152,16 @@ def is_laid_out_by_torch(tensor: Tensor) -> bool:
     return tensor.major == tensor.shape[-1] and (tensor.align or 1) <= tensor.dtype.bytes
 
 
-def _as_torch_lays_out(tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> list[str]:
+def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> list[str]:
     """The statements that make a tensor without padding.
 
     The sizes of one that is read and has the same modes are taken at once, since each look at a shape takes time.
+    Modes that are called like an argument are no variables.
     """
+    arguments = {spec.kernel, *(t.argument for t in spec.tensors), *(s.argument for s in spec.scalars)}
     model = next((t for t in inputs if t.shape == tensor.shape), inputs[0])
     lines = []
-    if model.shape == tensor.shape:
+    if model.shape == tensor.shape and not arguments & {*tensor.shape}:
         sizes = list(tensor.shape)
         lines = [f"{f'({sizes[0]},)' if len(sizes) == 1 else ', '.join(sizes)} = {model.argument}.shape"]
     steps = [" * ".join(sizes[i:]) or "1" for i in range(1, len(sizes) + 1)]

@@ -84,7 +84,9 @@ def scalars(ctx: Context) -> tuple[Scalar, ...]:
 
 
 def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
-    """Tensors, scalars and modes become variables of one function, in lower case: no two may meet."""
+    """Tensors, in lower case, and scalars are arguments of one function, and modes the options of a command line: no
+    two of one sort may meet. A mode may be called like an argument: generated code keeps them apart.
+    """
     places: dict[tuple[str, str], tuple[tuple[str | int, ...], bool]] = {}
     for tensor in tensors:
         places["tensor", tensor.name] = (("tensors", tensor.name), True)
@@ -98,10 +100,12 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     if op_named(ctx.data["op"]).has_product and (sources := derived_from(kernel, named[1:], DERIVED_CONSTANTS)):
         message = f"the kernel cannot be named `{kernel}`: its module makes that name from {sources}"
         ctx.say("CG111", message, "kernel", help=f"add what is special about it, like `{kernel}_rows`")
-    taken: dict[str, tuple[str, str]] = {kernel.lower(): ("kernel", kernel)}
+    arguments: dict[str, tuple[str, str]] = {kernel.lower(): ("kernel", kernel)}
+    sizes: dict[str, tuple[str, str]] = {}
     for (kind, name), (path, key) in places.items():
         problem = name_problem(name)
         lower = name.lower()
+        taken = sizes if kind == "mode" else arguments
         if problem:
             message = f"the {kind} name `{shown(name)}` {problem}"
             help = _PARTS if kind == "mode" and set("*/+-") & set(name) else name_help(name)

@@ -300,3 +300,49 @@ def test_local_values_may_have_any_name(name: str) -> None:
     assert names.count(own) == 2, "one variable in the kernel, one in the reference"
     if name == "result_Zze":
         assert names.count("result_Zze_1") == 2
+
+
+CLASHING = """
+cutegen: 1
+kernel: k
+op: {op}
+tensors:
+  {a}: {{shape: [{m}, {n}], dtype: f32}}
+  {b}: {{shape: [{n}], dtype: f32}}
+  {y}: {{shape: [{m}, {n}], dtype: f32, role: out}}
+scalars: {{{s}: f32}}
+compute:
+  - {v} = {a} * {s} + coord({n})
+  - {y} = {v} * {b} + {v}
+"""
+
+
+@pytest.mark.parametrize("op", ["elementwise", "rowwise"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"m": "B", "n": "L", "a": "X", "b": "b", "y": "Y", "s": "l", "v": "u"},
+        {"m": "b", "n": "n", "a": "B", "b": "N", "y": "Y", "s": "m", "v": "u"},
+        {"m": "x", "n": "y", "a": "X", "b": "W", "y": "Y", "s": "n", "v": "N"},
+        {"m": "A", "n": "s", "a": "A", "b": "B", "y": "C", "s": "s", "v": "M"},
+    ],
+)
+def test_a_mode_may_be_called_like_an_argument(op: str, names: dict[str, str]) -> None:
+    """The sizes of an output that a call makes never take the place of an argument."""
+    text = CLASHING.format(op=op, **names)
+    if op == "rowwise":
+        text = text.replace("+ {v}".format(**names) + "\n", "+ sum({v}, {n})\n".format(**names))
+    (module,) = generate(text, "k.yaml").modules
+    functions = {f.name: f for f in ast.parse(module.text).body if isinstance(f, ast.FunctionDef)}
+    for name in ("k", "reference", "expected", "make_inputs"):
+        of = functions[name].args
+        parameters = {argument.arg for argument in (*of.args, *of.kwonlyargs)}
+        assert len(parameters) == len(of.args) + len(of.kwonlyargs)
+        unpacked = [
+            target
+            for node in ast.walk(functions[name])
+            if isinstance(node, ast.Assign)
+            for target in ast.walk(node.targets[0])
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(target, ast.Name)
+        ]
+        assert name != "k" or not parameters & {target.id for target in unpacked}

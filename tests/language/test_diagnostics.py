@@ -144,7 +144,7 @@ CASES = [
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «torch: f32}", "CG113", "uses that name"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «a: f32}", "CG114", "like the tensor `A`"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «Exp: f32}", "CG114", "function of compute"),
-    (ADD, "  B: {shape: [N]", "  B: {shape: [«b]", "CG114", "like the tensor `B`"),
+    (ADD, "  B: {shape: [N]", "  B: {shape: [«n]", "CG114", "like the mode `N`"),
     (ADD, "kernel: add\n", "kernel: c\n", "CG114", "like the kernel"),
     # tensors
     (ADD, "shape: [N]", "shape: [N, «N]", "CG115", "twice"),
