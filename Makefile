@@ -10,7 +10,7 @@ LISTS := $(patsubst %,specs/%.yaml,gemm_bf16 gemm_f32_fma gemm_f32_fma_workspace
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test sweep docs pictures bench-render receipts-table clean
+.PHONY: demo test sweep docs pages pictures bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -36,6 +36,10 @@ sweep: $(STAMP)
 # Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to. With --quiet it would not.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pages, and parts of pages, that are made and committed; the tests hold them current.
+pages: $(STAMP)
+	PYTHONPATH=docs $(BIN)/python -m making.committed
 
 pictures: $(STAMP)
 	PYTHONPATH=docs $(BIN)/python -m making.pictures

@@ -1,10 +1,11 @@
-"""What mkdocs runs: it adds the pages that are made, and fills in the parts of others that are."""
+"""What mkdocs runs: it adds the pages that are made, and has links to files of the repository lead to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from making.site import PARTS, files_of_site
+from making.links import to_site
+from making.site import files_of_site
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -21,8 +22,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Puts the parts that are made where a page has their marks."""
-    for mark, make in PARTS.items():
-        if mark in markdown:
-            markdown = markdown.replace(mark, make())
-    return markdown
+    """Changes the links that lead out of the folder of the documentation."""
+    return to_site(markdown, page.file.src_uri, files.src_uris)

@@ -19,7 +19,7 @@ def section(verb: click.Command) -> str:
     context = click.Context(verb, info_name=f"cutegen {verb.name}")
     usage = " ".join(verb.collect_usage_pieces(context))
     rows = [row for one in verb.get_params(context) if (row := one.get_help_record(context)) is not None and row[1]]
-    lines = [f"### {verb.name} {{ #{verb.name} }}", "", "```text", f"cutegen {verb.name} {usage}", "```", ""]
+    lines = [f"### {verb.name}", "", "```text", f"cutegen {verb.name} {usage}", "```", ""]
     lines += [inspect.cleandoc(verb.help or ""), ""]
     lines += ["| option | what it says |", "|---|---|"]
     lines += [f"| `{name}` | {_cell(says)} |" for name, says in rows]

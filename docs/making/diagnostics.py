@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from cutegen.lint import page
+from making.repository import ROOT
 
 FOLDER = "lint"
 GROUPS = {
@@ -17,9 +18,13 @@ GROUPS = {
 
 
 def files() -> dict[str, str]:
-    """The index and all pages."""
-    pages = [page.read(code) for code in page.codes()]
-    return {f"{FOLDER}/index.md": index(pages)} | {f"{FOLDER}/{one.code}.md": text_of(one) for one in pages}
+    """All pages."""
+    return {f"{FOLDER}/{code}.md": text_of(page.read(code)) for code in page.codes()}
+
+
+def index_file() -> dict[str, str]:
+    """The index, whose links lead to the pages in the package."""
+    return {f"{FOLDER}/index.md": index([page.read(code) for code in page.codes()])}
 
 
 def index(pages: list[page.Page]) -> str:
@@ -35,7 +40,7 @@ def index(pages: list[page.Page]) -> str:
     for prefix, group in groupby(pages, lambda one: one.code[:3]):
         title, says = GROUPS[prefix]
         lines += ["", f"## {title}", "", says, "", "| code | | |", "|---|---|---|"]
-        lines += [f"| [{one.code}]({one.code}.md) | {one.severity} | {_cell(one.title)} |" for one in group]
+        lines += [f"| [{one.code}](../../{_place(one.code)}) | {one.severity} | {_cell(one.title)} |" for one in group]
     return "\n".join([*lines, ""])
 
 
@@ -47,6 +52,12 @@ def text_of(one: page.Page) -> str:
             text = text.replace(f"```{kind} {which}\n", f"```{kind}\n")
     head, _, rest = text.partition("\n")
     return f"{head}\n\n{_badge(one)}\n{rest}"
+
+
+def _place(code: str) -> str:
+    """The path of a code's page from the root of the repository."""
+    file = next(file for file in page.files_of_pages() if file.name == f"{code}.md")
+    return str(file).removeprefix(f"{ROOT}/")
 
 
 def _badge(one: page.Page) -> str:

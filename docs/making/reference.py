@@ -62,7 +62,9 @@ def page(title: str, groups: tuple[str, ...], says: str) -> str:
 def section(field: Field, example: Example) -> list[str]:
     """What is said of one field."""
     return [
-        f"### `{field.shown}` {{ #{anchor(field)} }}",
+        f'<a id="{anchor(field)}"></a>',
+        "",
+        f"### `{field.shown}`",
         "",
         f"{field.says}",
         "",
@@ -82,7 +84,7 @@ def specs(bases: Iterable[Base]) -> list[str]:
     lines = ["## The whole specs", ""]
     for base in bases:
         title = base.says[0].upper() + base.says[1:]
-        lines += [f"### {title} {{ #{base.name}-spec }}", "", "```yaml", base.text.rstrip(), "```", ""]
+        lines += [f'<a id="{base.name}-spec"></a>', "", f"### {title}", "", "```yaml", base.text.rstrip(), "```", ""]
     return lines
 
 

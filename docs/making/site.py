@@ -1,20 +1,13 @@
-"""All that is made of the site: files by their place in it, and parts of pages by the marks that they stand at."""
+"""The pages that are made for the site alone: copies of what stands elsewhere in the repository, and drawings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from making import commands, compared, diagnostics, gallery, home, reference
-
-PARTS: Mapping[str, Callable[[], str]] = {
-    "<!-- made: verbs -->": commands.verbs,
-    "<!-- made: compared -->": compared.table,
-}
+from making import diagnostics, gallery, home
 
 
 def files_of_site() -> dict[str, str | bytes]:
     """Every page and file that is made, by its path from the folder of the documentation."""
     found: dict[str, str | bytes] = {}
-    for made in (home.files, diagnostics.files, reference.files, gallery.files):
+    for made in (home.files, diagnostics.files, gallery.files):
         found |= made()
     return found

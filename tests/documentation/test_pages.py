@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from making import compared, diagnostics, gallery, home, pictures
+from making import committed, compared, diagnostics, gallery, home, links, pictures
 from making.commands import verbs
-from making.site import PARTS, files_of_site
+from making.site import files_of_site
 
 from cutegen.cli import VERBS
 from cutegen.lint import page as lint_page
@@ -46,12 +46,13 @@ def test_the_first_page_is_the_readme_whose_links_start_elsewhere() -> None:
 
 def test_every_code_and_every_verb_is_there() -> None:
     made = diagnostics.files()
-    assert {f"lint/{code}.md" for code in lint_page.codes()} | {"lint/index.md"} == set(made)
-    assert all(f"({code}.md)" in made["lint/index.md"] for code in lint_page.codes())
+    assert {f"lint/{code}.md" for code in lint_page.codes()} == set(made)
+    index = diagnostics.index_file()["lint/index.md"]
+    assert all(f"/{code}.md)" in index for code in lint_page.codes())
     assert not [name for name, text in made.items() if re.search(r"^```\w+ (bad|good)$", text, re.MULTILINE)]
     commands = verbs()
     for verb in VERBS:
-        assert f"### {verb.name} {{ #{verb.name} }}" in commands
+        assert f"### {verb.name}\n" in commands
         flags = [flag for parameter in verb.params for flag in parameter.opts if flag.startswith("--")]
         assert all(flag in commands for flag in flags)
 
@@ -101,10 +102,33 @@ def test_the_page_on_families_shows_the_whole_toy() -> None:
     assert all((ROOT / name).is_file() for name in shown)
 
 
-def test_marks_of_made_parts_stand_in_pages() -> None:
-    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    assert all(text.count(mark) == 1 for mark in PARTS)
+def test_what_is_made_and_committed_is_current() -> None:
+    for path, text in committed.files().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make pages`"
+    made = {f"{folder}/{page.name}" for folder in ("reference", "lint") for page in (DOCS / folder).glob("*.md")}
+    assert made == {str(path.relative_to(DOCS)) for path in committed.files() if path.parent != DOCS}
     assert not set(files_of_site()) & {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+def test_links_of_all_pages_lead_somewhere_in_the_repository() -> None:
+    """Before anything is made for the site."""
+    pages = [page for page in DOCS.rglob("*.md") if "kernels" not in page.parts]
+    lost = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists()
+    ]
+    assert len(pages) > 25 and lost == []
+
+
+def test_on_the_site_links_to_files_lead_to_their_pages() -> None:
+    made = {"gallery/pages/a.html", "gallery/a.md", "gallery/b.md", "lint/CG121.md"}
+    text = "[x](../specs/a.yaml) [y](../specs/b.yaml#z) [c](../cutegen/lint/pages/CG121.md) [d](../specs) [e](../no)"
+    assert links.to_site(text, "reading.md", made) == (
+        "[x](gallery/pages/a.html) [y](gallery/b.md#z) [c](lint/CG121.md) [d](gallery/index.md) [e](../no)"
+    )
+    assert links.to_site("[c](../../cutegen/lint/pages/CG121.md)", "lint/index.md", made) == "[c](CG121.md)"
 
 
 @pytest.mark.parametrize("broken", ["[a](nowhere.md)", "[a](tutorial.md#nowhere)", "![a](pictures/nowhere.svg)", None])
