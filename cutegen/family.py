@@ -78,6 +78,12 @@ class Family(ABC, Generic[S, P]):
         unusable, what depends on it is left unchecked.
         """
 
+    def unmeant(self, schedule: S, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        """Why a schedule that names no mma atom, and has the words of this family, is not meant for it; None where it
+        may be. It is asked of families that share their op.
+        """
+        return None
+
     # --------------------------------------------------------------------------------------------------- planning
 
     def cases(self, spec: KernelSpec[S]) -> tuple[Case, ...]:

@@ -62,6 +62,13 @@ def family_of_cases() -> Family[Any, Any]:
     return FAMILY
 
 
+def family_of_choices() -> Family[Any, Any]:
+    """The family of a schedule that may be of several: it takes one of them."""
+    from cutegen.choosing import FAMILY
+
+    return FAMILY
+
+
 @contextmanager
 def added(family: Family[Any, Any]) -> Iterator[None]:
     """While this is entered, `family` is one of the families: for one that lives outside of cutegen."""

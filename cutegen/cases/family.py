@@ -34,7 +34,10 @@ class CasesFamily(Family[Cases, CasesPlan]):
     schedule = Cases
 
     def op_of(self, spec: Spec) -> Op:
-        return spec.schedule.cases[0].schedule.family.op
+        first = spec.schedule.cases[0].schedule
+        whole: KernelSpec = spec
+        op: Op = first.family.op_of(replace(whole, schedule=first))
+        return op
 
     # --------------------------------------------------------------------------------------------------- planning
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import lcm
 
 from cutegen.cases.splitting import Spec, inside, of_case
+from cutegen.choosing.resolving import chosen_cases
 from cutegen.language.cases import Case, Cases, calls, taken
 from cutegen.language.model import KernelSpec, Source
 from cutegen.planning.report import Report
@@ -23,6 +24,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     calls, since which case is taken is not what a caller should have to know.
     """
     spec = _known_targets(infer_targets(_only_targets(spec, report), report)) if not spec.targets else spec
+    spec = chosen_cases(spec, [of_case(spec, number) for number in range(len(spec.schedule.cases))], report)
     check_cases(spec, report)
     if report.failed:
         return spec

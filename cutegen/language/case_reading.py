@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cutegen.choosing.reading import read_choices
 from cutegen.expressions.tree import Compute
 from cutegen.language.cases import MAX_CASES, MAX_DIVISOR, Case, Cases, Conditions, Relation, SizeIs
 from cutegen.language.context import Context
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
 from cutegen.language.names import shown
-from cutegen.language.tuning import at_path, read_schedule
-from cutegen.registry import family_of, family_of_cases
+from cutegen.language.tuning import at_path
+from cutegen.registry import family_of_cases
 
 if TYPE_CHECKING:
     from cutegen.ops.op import Op
@@ -53,7 +54,7 @@ def _case(
     item = dict(ctx.data["schedule"][number])
     conditions = _conditions(ctx, item.pop("for", {}), modes, number)
     own = Context(at_path(ctx.variant, ("schedule", number), ("schedule",), item))
-    schedule = read_schedule(own, family_of(op.name, item), tensors, compute)
+    schedule, _ = read_choices(own, op.name, tensors, compute)
     ctx.found += own.found
     return Case(conditions, schedule)
 

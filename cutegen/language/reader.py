@@ -7,6 +7,7 @@ import pathlib
 import re
 from dataclasses import replace
 
+from cutegen.choosing.reading import read_choices
 from cutegen.language import schema
 from cutegen.language.case_reading import read_cases
 from cutegen.language.computing import compute
@@ -20,7 +21,7 @@ from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
 from cutegen.language.torch_ops import torch_op
-from cutegen.language.tuning import read_schedule, tune
+from cutegen.language.tuning import tune
 from cutegen.registry import family_of, op_named
 
 _CHARACTERS = re.compile(r"\[(?:!.|[^!])[^\]]*\]")  # of a glob, as fnmatch reads it
@@ -124,7 +125,6 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     ctx = Context(variant)
     op = op_named(ctx.data["op"])
     written = ctx.data.get("schedule", {})
-    family = family_of(op.name, written)
     check_kernel_name(ctx)
     declared, numbers = tensors(ctx), scalars(ctx)
     known = {tensor.name: tensor for tensor in declared}
@@ -135,8 +135,9 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     schedule: Schedule
     if isinstance(written, list):
         schedule = read_cases(ctx, op, known, modes, statements)
+        candidates = tune(ctx, family_of(op.name, written), known, statements)
     else:
-        schedule = read_schedule(ctx, family, known, statements)
+        schedule, candidates = read_choices(ctx, op.name, known, statements, tuned=True)
     derived = op.modes_that_follow(statements, known)
     may_be_empty = op.modes_that_may_be_empty(statements, known) if statements else ()
     promises_kept = Promises(modes, static, divisible, derived, declared)
@@ -144,7 +145,6 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     measured = bench(ctx, promises_kept)
     expect = _expect(ctx)
     op_of_torch = torch_op(ctx, declared, numbers)
-    candidates = tune(ctx, family, known, statements)
     if has_errors(ctx.found) or statements is None:
         return None, ctx.found
     spec: KernelSpec = KernelSpec(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutegen.language.kinds import Choice, Items, keys_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
     """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too.
 
-    The op's first family has those that name no atom, too.
+    Those that name no atom stand with the op's first family, and have the words of any.
     """
     condition: dict[str, Any] = {"properties": {"op": {"const": family.op.name}}, "required": ["op"]}
     others = [other for other in of if other.op is family.op and other is not family]
@@ -32,7 +32,7 @@ def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dic
                 "description": "How the kernel does it: the keys of one schedule, or a list of cases with `for`.",
                 "if": {"type": "array"},
                 "then": {"items": _case_of(family, of)},
-                "else": {"$ref": f"#/definitions/{definition_name(family)}"},
+                "else": _words_of(family, others if family is first else [], definition_name),
             }
         }
     }
@@ -53,12 +53,23 @@ def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict
     if len(own) == 1:
         return refs[family.name]
     atoms = {other.name: {"atom": {"enum": list(other.atoms)}} for other in own[1:]}
-    found: dict[str, Any] = refs[own[0].name]
+    found: dict[str, Any] = _words_of(own[0], own[1:], case_name)
     for other in own[1:]:
         mma = {"properties": atoms[other.name], "required": ["atom"]}
         condition = {"properties": {"mma": mma}, "required": ["mma"]}
         found = {"if": condition, "then": refs[other.name], "else": found}
     return found
+
+
+def _words_of(
+    first: Family[Any, Any], others: Sequence[Family[Any, Any]], name: Callable[[Family[Any, Any]], str]
+) -> dict[str, Any]:
+    """The words of a family's schedule, or, where no mma atom is named, of one of several families'."""
+    refs = [{"$ref": f"#/definitions/{name(family)}"} for family in (first, *others)]
+    if not others:
+        return refs[0]
+    named = {"properties": {"mma": {"required": ["atom"]}}, "required": ["mma"]}
+    return {"if": named, "then": refs[0], "else": {"anyOf": refs}}
 
 
 def case_name(family: Family[Any, Any]) -> str:

@@ -11,15 +11,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cutegen.atoms.targets import TARGETS
+from cutegen.choosing.meant import families_meant, with_known_atoms
 from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
-from cutegen.language.meant import with_known_atoms
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
-from cutegen.registry import families, family_of, ops
+from cutegen.registry import families, ops
 
 if TYPE_CHECKING:
     from cutegen.family import Family
@@ -96,7 +96,7 @@ def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:
 
 def _family(op: Any, schedule: Any) -> Family[Any, Any] | None:
     try:
-        return family_of(op, schedule if isinstance(schedule, Mapping) else {})
+        return families_meant(op, schedule if isinstance(schedule, Mapping) else {})[0]
     except (KeyError, TypeError):  # an op that there is not
         return None
 
@@ -199,10 +199,10 @@ def _without_placeholders(node: Any) -> Any:
         return [_without_placeholders(item) for item in node]
     if not isinstance(node, Mapping):
         return node
-    plain = {key: _without_placeholders(value) for key, value in node.items() if key != "anyOf"}
-    for choice in node.get("anyOf", ()):
-        if choice != PLACEHOLDER:
-            plain |= _without_placeholders(choice)
+    typed = PLACEHOLDER in (choices := node.get("anyOf", ()))
+    plain = {key: _without_placeholders(value) for key, value in node.items() if key != "anyOf" or not typed}
+    for choice in (choice for choice in choices if typed and choice != PLACEHOLDER):
+        plain |= _without_placeholders(choice)
     return plain
 
 

@@ -98,7 +98,7 @@ def _problems(
     others = {other: there for other, there in paths.items() if other != name}
     inner = ctx.data["tune"][name][number]
     for depth in range(len(path) - 1, 0, -1):
-        written, missing = _required(ctx.data, path[:depth], path[depth])
+        written, missing = _required(ctx.data, family, path[:depth], path[depth])
         beside: dict[str, Any] = {}
         for key in missing:
             named = next((other for other, there in others.items() if there == (*path[:depth], key)), None)
@@ -112,7 +112,7 @@ def _problems(
             beside[key] = values[first]
         inner = {**written, **beside, path[depth]: inner}
     source, texts = _moved(ctx.variant, ("tune", name, number), path)
-    data = {**ctx.data, "schedule": _with_atom(ctx.data, path, inner)}
+    data = {**ctx.data, "schedule": _with_atom(ctx.data, family, path, inner)}
     wrong = schema.check(data, source)
     if not wrong:
         tried = Context(Variant(data, source, texts))
@@ -121,22 +121,27 @@ def _problems(
     return wrong
 
 
-def _with_atom(data: Mapping[str, Any], path: Path, schedule: Any) -> Any:
-    """A schedule with the mma atom that is written, unless `path` of it says another."""
+def _with_atom(data: Mapping[str, Any], family: Family[Any, Any], path: Path, schedule: Any) -> Any:
+    """A schedule with the mma atom that is written, or else the family's if there are others, unless `path` of it says
+    another.
+    """
     written = data.get("schedule")
     mma = written.get("mma") if isinstance(written, Mapping) else None
     atom = mma.get("atom") if isinstance(mma, Mapping) else None
+    atom = atom or next(iter(family.atoms), None)
     own = schedule.get("mma", {}) if isinstance(schedule, Mapping) else None
     if atom is None or path == ("schedule", "mma") or not isinstance(own, Mapping) or "atom" in own:
         return schedule
     return {**schedule, "mma": {**own, "atom": atom}}
 
 
-def _required(data: Mapping[str, Any], path: Path, given: object) -> tuple[dict[str, Any], list[str]]:
+def _required(
+    data: Mapping[str, Any], family: Family[Any, Any], path: Path, given: object
+) -> tuple[dict[str, Any], list[str]]:
     """What the schema wants at `path` besides `given`, whatever else stands there: what is written there of it, and the
     keys that are not.
     """
-    node, found = schema.schedule_schema(data["op"], data.get("schedule")), data
+    node, found = Record(family.schedule).schema(""), data
     for step in path[1:]:
         node = node.get("properties", {}).get(str(step), node.get("additionalProperties")) or {}
     for step in path:

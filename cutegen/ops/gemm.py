@@ -57,16 +57,15 @@ class Gemm(Op):
     has_product = True
     rate = "TFLOP/s"
     starter = """\
-summary: Single-precision GEMM on the CUDA cores.
+summary: GEMM of bf16 on tensor cores.
 op: gemm
 tensors:
-  A: {shape: [M, K], dtype: f32, major: K, align: 16}
-  B: {shape: [N, K], dtype: f32, major: K, align: 16}
-  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
 compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
-schedule:
-  tiler: {M: 128, N: 64, K: 8}
-targets: [sm_80, sm_90a]
+divisible: {N: 8, K: 8}             # and `align: 16`: without them any size and address is taken, by a slower case
+targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explain` prints the schedules
 """
 
     def check_compute(

@@ -81,7 +81,7 @@ def starter_text(kernel: str, op: str, atom: str | None = None) -> str:
     """The starter spec of an op that has one, or of its family with that mma atom. Raises KeyError for an op that there
     is not.
     """
-    own = family_of(op, {"mma": {"atom": atom}}).starter
+    own = "" if atom is None else family_of(op, {"mma": {"atom": atom}}).starter
     return f"{HEADER}cutegen: 1\nkernel: {kernel}\n{own or op_named(op).starter}"
 
 

@@ -334,7 +334,7 @@ def specs(draw: st.DrawFn) -> KernelSpec:
                            st.none() | LAYOUTS, st.none() | LAYOUTS)  # fmt: skip
         schedule: object = GemmSchedule(
             tiler=draw(st.none() | maps(modes, SIZES, 1)),
-            mma=Mma(draw(st.sampled_from([None, "fma"])), draw(st.none() | LAYOUTS), draw(maps(modes, LAYOUTS)),
+            mma=Mma("fma", draw(st.none() | LAYOUTS), draw(maps(modes, LAYOUTS)),
                     draw(st.sampled_from([None, Dtype.f32, Dtype.f64]))),
             copies=draw(maps(["A", "B", "C"], copies)),
             workspace=draw(maps(["A", "B"], st.builds(Workspace, st.just("K"), st.none() | LAYOUTS))),

@@ -140,7 +140,8 @@ def test_what_a_field_cannot_do_without_may_be_named_beside_it(names: str) -> No
     lists = ("[N]", '["(4,32)"]') if names.startswith(MAJOR) else ('["(4,32)"]', "[N]")
     (spec,) = read_specs(K_MAJOR + names.format(*lists))
     assert spec.tune == {"schedule.workspace.B.major": ("N",), "schedule.workspace.B.thread_layout": ("(4,32)",)}
-    assert not read_specs(K_MAJOR + MAJOR.format("[N]"))[0].schedule.workspace  # type: ignore[attr-defined]
+    (option,) = read_specs(K_MAJOR + MAJOR.format("[N]"))[0].schedule.options
+    assert not option.workspace
 
 
 @pytest.mark.parametrize(

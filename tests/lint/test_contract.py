@@ -37,8 +37,8 @@ def notes_of(text: str) -> list[Diagnostic]:
 
 
 def refusing(op: str, **copy: object) -> dict[str, Any]:
-    """A schedule with which a kernel demands what its accesses need: a gemm always does."""
-    return {} if op == "gemm" else {"copy": {"fallback": "refuse", **copy}}
+    """A schedule with which a kernel demands what its accesses need, as a gemm does that names its atom."""
+    return {"mma": {"atom": "fma"}} if op == "gemm" else {"copy": {"fallback": "refuse", **copy}}
 
 
 @pytest.mark.parametrize("op", ["gemm", "elementwise"])
@@ -83,7 +83,7 @@ def test_a_written_width_is_named_where_it_is_what_narrows() -> None:
 
 
 def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
-    (note,) = notes_of(spec("gemm", align=None, divisible={"N": 4}))
+    (note,) = notes_of(spec("gemm", align=None, divisible={"N": 4}, schedule=refusing("gemm")))
     assert note.code == "CG226" and note.message.startswith("A, B, C: only addresses and strides in steps of 16 bytes")
     assert note.help == "write `align: 4` for A, B, C to take any; one access then moves 4 bytes of C, not 16"
     assert not notes_of(spec("gemm", align=4))

@@ -40,6 +40,19 @@ class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
     op = GEMM
     schedule = GemmSchedule
     atoms = OWN_ATOMS
+    starter = """\
+summary: Single-precision GEMM on the CUDA cores.
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f32, major: K, align: 16}
+  B: {shape: [N, K], dtype: f32, major: K, align: 16}
+  C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
+compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
+schedule:
+  tiler: {M: 128, N: 64, K: 8}
+  mma: {atom: fma}
+targets: [sm_80, sm_90a]
+"""
 
     def check_schedule(
         self, ctx: Context, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute | None

@@ -63,6 +63,13 @@ divisible: {N: 8}
 
         check_schedule(ctx, schedule, tensors, compute)
 
+    def unmeant(self, schedule: WarpspecializedSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        product = compute.matmul
+        factor = tensors.get(product.a) if product else None
+        if factor is None or factor.dtype.is_f8 or factor.dtype.bits == 16:
+            return None
+        return f"wgmma multiplies no {factor.dtype.value}"
+
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.gemm_warpspecialized.inference import resolve
 

@@ -67,6 +67,11 @@ targets: [sm_80, sm_90a]
 
         check_schedule(ctx, schedule, tensors, compute)
 
+    def unmeant(self, schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        from cutegen.families.gemm_multistage.mma_sync.reading import unmeant
+
+        return unmeant(schedule, tensors, compute)
+
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.gemm_multistage.mma_sync.inference import resolve
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Compute
 from cutegen.families.gemm_multistage.mma_sync.schedule import MmaSyncSchedule
 from cutegen.families.gemm_multistage.reading import check_names
@@ -21,6 +22,17 @@ MODULE = "warp"  # that the generated one imports
 def own_names(tensors: Iterable[str]) -> set[str]:
     """What the kernel calls its own, with tensors of these names, besides what every gemm does."""
     return {*LOCALS, *(pattern.format(tensor) for tensor in tensors for pattern in DERIVED)}
+
+
+def unmeant(schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+    """Why a schedule that names no atom is not meant for tensor cores of single warps; None where it may be."""
+    product = compute.matmul
+    factor = tensors.get(product.a) if product else None
+    if factor is None or factor.dtype.is_f8 or factor.dtype.bits == 16:
+        return None
+    if factor.dtype is Dtype.f32:
+        return None if schedule.mma.operands else "tensor cores take 11 bits of f32, if `operands: tf32` asks for it"
+    return f"no tensor core multiplies {factor.dtype.value} here"
 
 
 def check_schedule(

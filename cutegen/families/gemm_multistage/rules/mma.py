@@ -12,7 +12,7 @@ from cutegen.families.gemm_multistage.rules.dealing import MMA_THREADS, along_m_
 from cutegen.families.gemm_multistage.schedule import Spec
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Say
-from cutegen.lint.trial import changed, first_that_works, say_layout
+from cutegen.lint.trial import changed, first_that_works, is_written, say_layout
 
 MMA = ("schedule", "mma")
 
@@ -112,16 +112,31 @@ def multiplied(spec: Spec, say: Say) -> None:
 
 
 def tensor_cores(spec: Spec, say: Say) -> None:
-    """Products of 16-bit types are what tensor cores are for, which another atom uses."""
+    """Tensor cores multiply 16-bit types, and f32 where fewer bits of it do; nobody who names `fma` is told of f32."""
     a, b, *_ = gemm.product_of(spec)
+    where = ("tensors", a.name, "dtype")
     if {a.dtype, b.dtype} <= {Dtype.f16, Dtype.bf16}:
         names = " and ".join(dict.fromkeys((a.dtype.value, b.dtype.value)))
         say(
             f"{names} on the CUDA cores: tensor cores are 15 times faster",
-            *("tensors", a.name, "dtype"),
+            *where,
             notes=(
                 "an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 989 in f16 or bf16 on its tensor cores",
                 "cutegen's atoms for tensor cores are mma_sync, from sm_80 on, and wgmma, of sm_90a",
             ),
-            help="write `mma: {atom: mma_sync}`, and nothing else in the schedule; or `wgmma` for `targets: [sm_90a]`",
+            help="leave the schedule out: each target then has the fastest of them that takes the spec",
+        )
+    elif not is_written(spec, *MMA, "atom") and a.dtype is Dtype.f32:
+        say(
+            "f32 on the CUDA cores, with all of its bits: tensor cores are 7 times faster with 11 of them",
+            *where,
+            notes=("an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 494 in tf32 on its tensor cores",),
+            help="write `mma: {operands: tf32}`, and nothing else in the schedule, where those bits are enough",
+        )
+    elif not is_written(spec, *MMA, "atom") and a.dtype is Dtype.f64:
+        say(
+            "f64 on the CUDA cores: cutegen has no atom of tensor cores for it",
+            *where,
+            notes=("an H200 does 34 TFLOP/s in f64 on its CUDA cores, and 494 in tf32 on its tensor cores",),
+            help="write `dtype: f32` and `mma: {operands: tf32}`, or `dtype: bf16`, where so few bits are enough",
         )

@@ -1,0 +1,157 @@
+"""Which atom a gemm gets whose schedule names none: by types, majornesses, targets and words, and for which calls."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from cutegen.language.cases import Cases
+from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
+from cutegen.lint import check
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
+
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+
+
+def text(
+    a: str = "bf16",
+    b: str | None = None,
+    *,
+    majors: tuple[str, str, str] = ("K", "K", "N"),
+    more: str = "",
+    compute: str = "C = A @ B.T",
+    tensors: str = "",
+    batch: str = "",
+) -> str:
+    lines = [
+        f"  A: {{shape: [{batch}M, K], dtype: {a}, major: {majors[0]}}}",
+        f"  B: {{shape: [{batch}N, K], dtype: {b or a}, major: {majors[1]}}}",
+        f"  C: {{shape: [{batch}M, N], dtype: {'f64' if a == 'f64' else 'bf16'}, major: {majors[2]}, role: out}}",
+    ]
+    declared = "\n".join([*lines, *([tensors] if tensors else [])])
+    return f"cutegen: 1\nkernel: mm\nop: gemm\ntensors:\n{declared}\ncompute: {compute}\n{more}\n"
+
+
+def resolved(spec: str) -> tuple[KernelSpec, Report]:
+    """A spec as planning completes it, and what is said of it: no error and no warning."""
+    (read,) = read_specs(spec)
+    report = Report(read.source)
+    found = resolve(read, report)
+    if not report.failed:
+        check(found, report)
+    assert not [d.message for d in report.diagnostics]
+    return found, report
+
+
+def atoms(spec: KernelSpec) -> dict[str, list[str]]:
+    """The atoms of each target, in the order of the cases that calls have there."""
+    cases = [(case.conditions.targets, case.schedule) for case in spec.schedule.cases] if is_cases(spec) else []
+    cases = cases or [((), spec.schedule)]
+    return {
+        target: [schedule.mma.atom for targets, schedule in cases if not targets or target in targets]
+        for target in spec.targets
+    }
+
+
+def is_cases(spec: KernelSpec) -> bool:
+    return isinstance(spec.schedule, Cases)
+
+
+def narrowed(spec: KernelSpec) -> bool:
+    """Whether the host refuses some sizes or addresses."""
+    return any(step > 1 for step in spec.divisible.values()) or any(t.align != t.dtype.bytes for t in spec.tensors)
+
+
+MAJORS = tuple(product("MK", "NK", "MN"))
+
+
+@pytest.mark.parametrize("majors", MAJORS, ids="".join)
+@pytest.mark.parametrize("kind", ["bf16", "f8e4m3"])
+def test_the_fastest_atom_of_the_types_is_taken_on_each_target(kind: str, majors: tuple[str, str, str]) -> None:
+    targets = TARGETS if kind == "bf16" else TARGETS[2:]
+    spec, _ = resolved(text(kind, majors=majors, more=f"targets: [{', '.join(targets)}]"))
+    mapped = kind == "bf16" or majors[:2] == ("K", "K")  # wgmma of 8 bits takes what is contiguous along k
+    for target, found in atoms(spec).items():
+        wanted = "wgmma" if target == "sm_90a" and mapped else "mma_sync"
+        assert set(found) == {wanted}, target
+    assert not narrowed(spec)
+    (again,) = read_specs(write_spec(spec))
+    assert resolve(again, Report(again.source)) == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted", "why"),
+    [
+        (text("f64"), "fma", "f64"),
+        (text("f32"), "fma", "operands: tf32"),
+        (text("f32", more="schedule: {mma: {operands: tf32}}"), "mma_sync", "fastest"),
+        (text("f16"), "wgmma", "fastest"),
+        (text("f8e4m3", "f8e5m2"), "wgmma", "fastest"),
+        (text("f8e4m3", majors=("M", "K", "N")), "mma_sync", "contiguous along M"),
+        (text(more="static: {M: 1}"), "mma_sync", "M is fixed at 1"),
+        (text(batch="L, "), "wgmma", "fastest"),
+        (text(tensors="  U: {shape: [N, K], dtype: bf16}", compute="C = A @ B.T * (A @ U.T)"), "wgmma", "fastest"),
+    ],
+    ids=["f64", "f32", "tf32", "f16", "two kinds", "f8 along m", "one row", "batch", "two products"],
+)
+def test_what_wgmma_does_not_take_falls_to_the_next_atom_with_the_reason(spec: str, wanted: str, why: str) -> None:
+    found, report = resolved(f"{spec}targets: [sm_90a]\n")
+    assert {atom for one in atoms(found).values() for atom in one} == {wanted}
+    assert not narrowed(found)
+    reasons = [reason for path, reason in report.inferred.items() if path[-2:] == ("mma", "atom")]
+    assert reasons and any(why in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("cluster: {M: 2}", "wgmma"),
+        ("mma: {rows: N}", "wgmma"),
+        ("copies: {C: {atom: tma}}", "wgmma"),
+        ("smem: {A: {swizzle: 64}}", "wgmma"),
+        ('mma: {atom_layout: "(2,2,1)"}', "mma_sync"),
+        ("copies: {A: {atom: cp_async}}", "mma_sync"),
+        ("predication: {M: mask, N: mask, K: residue_first}", "mma_sync"),
+        ("mma: {accumulator: f32}", "fma"),
+        ("tiler: {M: 128, N: 64, K: 8}", "fma"),
+        ("tiler: {M: 128, N: 128, K: 64}", "wgmma"),
+        ("pipeline: {stages: 3}", "wgmma"),
+    ],
+)
+def test_words_that_are_written_leave_the_fastest_atom_that_takes_them(words: str, wanted: str) -> None:
+    found, _ = resolved(text(more=f"schedule: {{{words}}}\ntargets: [sm_90a]"))
+    assert {atom for one in atoms(found).values() for atom in one} == {wanted}
+
+
+def test_words_of_wgmma_alone_are_for_its_target() -> None:
+    assert resolved(text(more="schedule: {cluster: {M: 2}}"))[0].targets == ("sm_90a",)
+
+
+def test_a_case_that_names_no_atom_is_one_for_each_target() -> None:
+    more = 'schedule:\n  - for: {M: "<= 64"}\n    pipeline: {stages: 3}\n  - {}\ndivisible: {N: 8, K: 8}'
+    found, _ = resolved(text(more=more))
+    assert atoms(found) == {"sm_80": ["mma_sync"] * 2, "sm_90a": ["wgmma"] * 2}
+
+
+def test_what_tune_has_values_for_stays_one_schedule() -> None:
+    found, _ = resolved(text(more="tune: {schedule.pipeline.stages: [2, 3]}"))
+    assert not is_cases(found) and found.schedule.mma.atom == "mma_sync"
+    found, _ = resolved(text(more="tune: {schedule.cluster: [{M: 1, N: 2}]}\ntargets: [sm_90a]"))
+    assert not is_cases(found) and found.schedule.mma.atom == "wgmma"
+
+
+def test_promises_leave_one_case_for_a_target() -> None:
+    more = "divisible: {N: 8, K: 8}"
+    spec = text(more=more).replace(", major", ", align: 16, major")
+    assert atoms(resolved(spec)[0]) == {"sm_80": ["mma_sync"], "sm_90a": ["wgmma"]}
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f32", "f64"])
+def test_a_schedule_that_names_its_atom_is_one(kind: str) -> None:
+    atom = {"bf16": "mma_sync"}.get(kind, "fma")
+    found, _ = resolved(text(kind, more=f"schedule: {{mma: {{atom: {atom}}}}}"))
+    assert not is_cases(found) and narrowed(found)
