@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from cutegen.emulator.checks.faults import Fault, FaultError
     from cutegen.emulator.host.capture import CaptureError, HostCode, Launch
     from cutegen.emulator.host.device_tensors import on_device
-    from cutegen.emulator.host.emulated import Emulated
+    from cutegen.emulator.host.emulated import Emulated, FixedGrid
     from cutegen.emulator.host.launching import Report, launch
     from cutegen.emulator.host.modules import install, run
     from cutegen.emulator.host.packing import TensorArgument
@@ -79,6 +79,7 @@ _HOMES = {
     "bind": "memory.bound_tensors",
     "place": "memory.bound_tensors",
     "Emulated": "host.emulated",
+    "FixedGrid": "host.emulated",
     "install": "host.modules",
     "on_device": "host.device_tensors",
     "run": "host.modules",
@@ -95,6 +96,7 @@ __all__ = [
     "Emulation",
     "Fault",
     "FaultError",
+    "FixedGrid",
     "HostCode",
     "Launch",
     "PtxSyntaxError",

@@ -13,6 +13,7 @@ from cutegen.verification.wishes import Data
 if TYPE_CHECKING:
     import torch
 
+SMALL = 4  # whole numbers whose products are exact in every type, and sums of a few
 _INTEGERS = {
     Dtype.i64: (-100, 400),
     Dtype.i32: (-1000, 1000),
@@ -42,12 +43,13 @@ _THRESHOLDS = (
 
 
 def data_for(
-    tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int, summed: tuple[int, ...] = ()
+    tensor: Tensor, shape: tuple[int, ...], kind: Data, seed: int, summed: tuple[int, ...] = (), most: int = SMALL
 ) -> torch.Tensor:
     """Test data for a tensor, on the CPU.
 
     `summed` are the positions of the modes that are summed over. There a NaN or an infinity fills a whole result, so
-    that of `special` data some rows along them have one such value and others none.
+    that of `special` data some rows along them have one such value and others none. Floats of `integers` are whole
+    numbers up to `most`.
     """
     import torch
 
@@ -64,7 +66,8 @@ def data_for(
             values = _telling_rows(values, kept, summed, generator)
         return values.to(dtype)
     if kind == "integers":
-        return whole(0 if kept.is_unsigned else -4, 4).to(dtype)
+        largest = most if kept.is_float else SMALL
+        return whole(0 if kept.is_unsigned else -largest, largest).to(dtype)
     if kept.is_integer:
         values = whole(*_INTEGERS[kept])
         if kind == "rows" and not summed:  # few, so that scalars which they are compared with are among them
@@ -81,14 +84,33 @@ def data_for(
         table = torch.tensor(_special(kept), dtype=torch.float64).to(values.dtype)
         table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
         table = torch.cat([table, _nans(kept).to(values.dtype)])
+    if kind == "magnitudes" and values.numel() and kept.is_float:
+        values = _swept(values, kept, summed)
     if kind in ("special", "rows") and values.numel():
         if kind == "rows":
             values = _telling_rows(values, kept, summed, generator)
         elif not summed:
+            values = values if kept.is_integer else torch.where(whole(0, 1) == 0, _swept(values, kept, ()), values)
             values = torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
         else:
             values = _rows(values, kept, table, summed, generator)
     return _with_other_nans(values, dtype) if kept.is_f8 else values.to(dtype)
+
+
+def _swept(values: torch.Tensor, kept: Dtype, summed: tuple[int, ...]) -> torch.Tensor:
+    """`values` with each row along `summed` multiplied by a power of two of its own: neighbours far apart, and in all
+    from where numbers of the type are subnormal to where they overflow. Without modes that are summed over it is each
+    element that has its own.
+    """
+    import torch
+
+    rows, back = _as_rows(values, summed) if summed else (values.flatten()[:, None], lambda x: x.reshape(values.shape))
+    info = torch.finfo(getattr(torch, kept.torch))
+    low, high = math.frexp(info.smallest_normal)[1] - 1, math.frexp(info.max)[1] - 3  # normal numbers are below 2^3
+    place = torch.arange(len(rows)) * _APART % MAGNITUDES
+    powers = (low + place * (high - low) / (MAGNITUDES - 1)).round()
+    swept = rows.to(torch.float64) * torch.exp2(powers.to(torch.float64))[:, None]
+    return back(swept.clamp(-info.max, info.max).to(rows.dtype))
 
 
 def _special(kept: Dtype) -> list[float]:
@@ -197,6 +219,12 @@ def _telling_rows(
                 row.mul_(10.0 ** -(10 + 12 * (number // len(_ROWS) % 3)))
             case "cancelling":
                 row[1::2] = 0 if kept.is_unsigned else -row[: len(row) // 2 * 2 : 2]
+            case "whole numbers" if kept.is_float:  # whose sums need more bits than half a float has
+                row.copy_((row * largest_whole(kept, len(row), 20) / 4).round())
+            case "cancelling at the end" if kept.is_float:  # so that what was rounded on the way is left
+                half = len(row) // 2
+                row.copy_((row * min(largest_whole(kept, len(row), 20), 2 ** (precision(kept) - 2)) / 4).round())
+                row[len(row) - half :] = 1 - row[:half].flip(0)
             case "zero but one":
                 saved = row[place].item()
                 row.zero_()
@@ -229,8 +257,27 @@ _ROWS = (
     "lowest from there on",
     "far below zero",
     "tiny",
+    "whole numbers",
+    "cancelling at the end",
 )
 KINDS_OF_ROWS = len(_ROWS)
+MAGNITUDES = 37
+"""Rows of which each is of another magnitude."""
+_APART = 10  # numbers of magnitudes between those of neighbours, which has no divisor in common with that
+
+
+def precision(kept: Dtype) -> int:
+    """Bits of a number of a float type, with the leading one."""
+    import torch
+
+    return 1 - round(math.log2(torch.finfo(getattr(torch, kept.torch)).eps))
+
+
+def largest_whole(kept: Dtype, terms: int, bits: int) -> int:
+    """The largest whole number of a float type so that the products of two of each of so many terms, all together,
+    have no more bits.
+    """
+    return max(1, min(1 << precision(kept), math.isqrt(2**bits // max(1, terms))))
 
 
 def _rows(
@@ -239,10 +286,11 @@ def _rows(
     """`values` with every other row along `summed` made special.
 
     Of eight rows two have one number of the table each, one is all zeros of both signs, one is all so large that sums
-    of products overflow, and four stay.
+    of products overflow, two are of all magnitudes, from row to row, and two stay.
     """
     import torch
 
+    swept, back = _as_rows(_swept(values, kept, summed) if kept.is_float else values, summed)
     rows, back = _as_rows(values, summed)
     start = int(torch.randint(8, (), generator=generator))
     places = torch.randint(rows.shape[1], (len(rows),), generator=generator).tolist()
@@ -255,6 +303,8 @@ def _rows(
             row.copy_(torch.copysign(torch.zeros_like(row), row) if row.is_floating_point() else torch.zeros_like(row))
         elif kind == 6:
             row.fill_(_large(kept))
+        elif kind % 4 == 1:
+            row.copy_(swept[number])
     return back(rows)
 
 

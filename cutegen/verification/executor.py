@@ -81,6 +81,7 @@ class Executor(Protocol):
         orders: int,
         judge: Judge = no_judge,
         blocks: Sequence[int] | None = None,
+        grid: int | None = None,
     ) -> Ran:
         """Calls the module's function of the kernel's name, host-side checks included; what it raises passes through.
 
@@ -92,7 +93,8 @@ class Executor(Protocol):
         `judge` is called once the arguments hold a result, and once more for each other one, where the code for several
         targets ran: with what the result is of, if there are several. Raises CannotRun, WrongReturn for other results
         than the outputs, and what `judge` raises. Of each launch all blocks run, or those with the numbers `blocks`,
-        x fastest, which only some executors can.
+        x fastest, which only some executors can. A persistent kernel has `grid` blocks instead of its own number, of
+        which there may be more than a device takes where only some run.
         """
 
     def known(self, module: ModuleType, spec: KernelSpec) -> AbstractContextManager[None]:
@@ -159,11 +161,30 @@ class EmulatorExecutor:
         orders: int,
         judge: Judge = no_judge,
         blocks: Sequence[int] | None = None,
+        grid: int | None = None,
+    ) -> Ran:
+        from cutegen.emulator import FixedGrid
+
+        try:
+            return self._run(module, spec, args, orders, judge, blocks, grid)
+        except FixedGrid:
+            assert grid is not None
+            return self._run(with_blocks(module, grid), spec, args, orders, judge, blocks, None)
+
+    def _run(
+        self,
+        module: ModuleType,
+        spec: KernelSpec,
+        args: Sequence[object],
+        orders: int,
+        judge: Judge,
+        blocks: Sequence[int] | None,
+        grid: int | None,
     ) -> Ran:
         from cutegen.emulator import on_device
 
         with self._emulating(module, spec) as emulated:
-            emulated.orders, emulated.blocks = orders, blocks
+            emulated.orders, emulated.blocks, emulated.grid = orders, blocks, grid
             given = [on_device(argument) for argument in args]
             emulated.given = frozenset(x.untyped_storage().data_ptr() for x in given if hasattr(x, "untyped_storage"))
             outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*given))
@@ -281,7 +302,7 @@ class EmulatorExecutor:
                 with made_on_device() if makes else nullcontext():
                     yield emulated
             finally:
-                emulated.blocks = emulated.targets = emulated.given = None
+                emulated.blocks = emulated.grid = emulated.targets = emulated.given = None
                 if emulated.faults:
                     raise emulated.faults[0]
         except (UnsupportedInstruction, UnlikeRounds, PtxSyntaxError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.contract import make_known
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of
+from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of, with_blocks
 from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ class GpuExecutor:
         orders: int,
         judge: Judge = no_judge,
         blocks: Sequence[int] | None = None,
+        grid: int | None = None,
     ) -> Ran:
         import torch
 
         if blocks is not None:
             raise CannotRun("a GPU runs all blocks of a launch")
+        module = module if grid is None else with_blocks(module, grid)
         # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
         storages = {
             s.data_ptr(): s for a in args if isinstance(a, torch.Tensor) and a.is_cuda and (s := a.untyped_storage())

@@ -19,7 +19,7 @@ from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
-from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module, with_blocks
+from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
@@ -177,8 +177,7 @@ def _run(
         bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
 
     try:
-        running = module if case.blocks is None else with_blocks(module, case.blocks)
-        ran = executor.run(running, spec, args, orders, judge).orders
+        ran = executor.run(module, spec, args, orders, judge, None, case.blocks).orders
     except (CannotRun, _Failure):
         raise
     except WrongReturn as error:

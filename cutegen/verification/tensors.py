@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Coord, Name, walk
+from cutegen.expressions.tree import Binary, Coord, MatMul, Name, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
-from cutegen.verification.data import data_for
+from cutegen.verification.data import SMALL, data_for, largest_whole
 from cutegen.verification.wishes import Layout
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 GUARD = 4096  # bytes, at least, on both sides
 _PERIOD = 125
+_BITS = 20  # of sums of whole numbers: a few less than f32 has, for what is added to them or multiplied with them
 # An element that still holds this after the run was not written. Floats: all ones but the lowest bit, a NaN that
 # neither arithmetic nor a conversion makes (those give the canonical NaN, of either sign) and that no input holds.
 # Integers have no value to spare, nor has f8e4m3, so they run twice with two poisons: an element that was not written
@@ -131,7 +132,8 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
         data = None
         if tensor.reads:
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
-            data = data_for(tensor, shape, case.data, case.seed * 97 + index, along)
+            most = largest_factor(spec, tensor, case.sizes)
+            data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
             if case.data in ("random", "rows"):
                 data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
         made.append(
@@ -148,6 +150,31 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             ),
         )
     return tuple(made)
+
+
+def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -> int:
+    """The largest whole number of a tensor of a case with exact results.
+
+    Of the factors of a matrix product they are as large as may be, so that its sums need many more bits than the
+    factors have, and whatever is rounded on the way shows; but not so large that the sums are not exact, or overflow.
+    """
+    import torch
+
+    products = [node for value in spec.compute.values for node in walk(value) if isinstance(node, MatMul)]
+    along = [mode for mode in spec.operation.contracted(spec) if mode in tensor.shape]
+    if not along or not any(tensor.name in (node.a, node.b) for node in products):
+        return SMALL
+    factors = [spec.tensor(name) for node in products for name in (node.a, node.b)]
+    if not all(factor.dtype.is_float for factor in factors):
+        return SMALL
+    bits = min([_BITS, *(order.fused.bits for order in spec.family.sum_orders(spec))])
+    terms = math.prod(sizes[mode] for mode in along)
+    most = min(largest_whole(factor.dtype, terms, bits) for factor in factors)
+    most = min(most, 1 << (spec.family.factor_bits(spec) or _BITS))
+    # Sums of random signs are about as far from 0 as the root of the number of terms; five times that is seldom
+    narrow = [torch.finfo(getattr(torch, out.dtype.torch)).max for out in spec.outputs if out.dtype.is_float]
+    room = min([2.0**_BITS, *narrow])
+    return max(min(most, SMALL), min(most, math.isqrt(int(room / (10 * math.sqrt(terms or 1))))))
 
 
 def compared_with(spec: KernelSpec, name: str) -> list[str]:

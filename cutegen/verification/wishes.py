@@ -14,11 +14,16 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.scalars import Values, telling_scalars
 
 Layout = Literal["compact", "padded", "offset"]
-Data = Literal["random", "integers", "special", "rows"]
+Data = Literal["random", "integers", "special", "rows", "magnitudes"]
 
+
+ROUNDS = 3
+"""How often whatever a block carries from round to round goes round, and then once more in part: a stage, a phase, a
+turn, a buffer. What is carried wrongly from the second or from the third round on shows then."""
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
 _CHEAP, _NEEDED = 0.06, 0.6
+_LONG = 17  # tiles of a sum
 _DEEP = 140  # tiles of what is summed, all of which are there
 _BANDS = {
     19: 0.1,
@@ -180,7 +185,8 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         yield from [wish for wish, most in many if takes(wish) <= most][:1]
     for mode in summed:
         sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: _DEEP * tile[mode] + 1}
-        wish = Wish(f"{_DEEP} tiles of {mode}", f"so much of {mode} that no 7 bits count its tiles", sizes)
+        why = f"so much of {mode} that no 7 bits count its tiles"
+        wish = Wish(f"{_DEEP} tiles of {mode}", why, sizes, data="integers")
         if takes(wish) <= 2 * _NEEDED:
             yield wish
 
@@ -209,13 +215,22 @@ def _contraction(plan: Plan, tile: Mapping[str, int], inner: Iterable[str], oute
             yield Wish(f"{mode} = 0", "an empty sum is zero", {**part, mode: 0})
         yield Wish(f"{mode} below a tile", f"{mode} below one tile", {**part, mode: max(1, k // 2 + 1)})
         deepest = stages or 1
-        for count in sorted({1, deepest - 1, deepest, deepest + 1, 2 * deepest + 1} - {0}):
+        for count in sorted({1, deepest - 1, deepest, deepest + 1, longest(plan)} - {0}):
             of = f"{count} tile{'s'[: count > 1]} of {mode}, {stages} stages" if stages else f"{count} tiles of {mode}"
-            yield Wish(f"{mode} {count} tiles", of, {**part, mode: count * k}, data="integers")
-            yield Wish(f"{mode} {count} tiles and 1", of + " and a residue", {**part, mode: count * k + 1})
+            data: Data = "integers" if count == longest(plan) else "random"
+            if count != longest(plan):
+                yield Wish(f"{mode} {count} tiles", of, {**part, mode: count * k}, data="integers")
+            yield Wish(f"{mode} {count} tiles and 1", of + " and a residue", {**part, mode: count * k + 1}, data=data)
         why = f"two blocks in every other mode, and so much of {mode} that every stage is used again"
         sizes = {**{m: tile[m] + 1 for m in outer}, mode: (deepest + 1) * k + 1}
         yield Wish("blocks and stages", why, sizes, data="integers")
+
+
+def longest(plan: Plan) -> int:
+    """Tiles of the longest sum that a block takes in a case: so many that all stages are used again and again, and that
+    what is rounded on the way, every few tiles, shows in sums that are exact.
+    """
+    return max(ROUNDS * (plan.stages or 1) + 1, _LONG)
 
 
 def _is_prime(n: int) -> bool:

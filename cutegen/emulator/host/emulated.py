@@ -22,6 +22,7 @@ from cutegen.emulator.host.packing import TensorArgument
 from cutegen.emulator.host.same_code import Work, code_of
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
+from cutegen.errors import CutegenError
 
 _NUMBER = re.compile(r"_\d+\Z")  # at the end of the name that the compiler makes of a kernel's
 WORKSPACE = "workspace"
@@ -47,6 +48,10 @@ class Outcome:
             tensor.bytes()[:] = np.frombuffer(data, np.uint8)
 
 
+class FixedGrid(CutegenError):
+    """Raised for a call whose kernel cannot be launched with another number of blocks; the message says why."""
+
+
 class Emulated:
     """Stands in for a module's compiled function: call it with that function's arguments, tensors `on_device`.
 
@@ -67,7 +72,9 @@ class Emulated:
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
     be changed between calls. `reports` collects what ran, `launches` those of the last call, of each build; with
     `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
-    grid, x fastest, and with `targets` only the builds for those, if there are some. `given` has the addresses of the
+    grid, x fastest, and with `targets` only the builds for those, if there are some. With `grid` the one kernel of a
+    call, which is launched on more than a cluster, has that many blocks instead of its own number, which may be more
+    than a device takes; a call that cannot be changed so raises FixedGrid. `given` has the addresses of the
     memory that the caller's tensors have: tensors in other memory were made by host code for the call, and what lies
     between their elements is nobody's; None: all are the caller's. A call raises FaultError for a fault, of which a
     launch on another stream than the current one is one, and what the host code raises for arguments that it refuses.
@@ -92,6 +99,7 @@ class Emulated:
         self.targets: Sequence[str] | None = None
         self.only_launches = False
         self.blocks: Sequence[int] | None = None
+        self.grid: int | None = None
         self.given: frozenset[int] | None = None
         if strange := set(self.roles) - set(self.names):
             raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
@@ -133,11 +141,21 @@ class Emulated:
         done: dict[Work, Outcome] = {}
         for made in builds:
             launches = _asked(made, passed)
+            if self.grid is not None:
+                launches = [_resized(launches, self.grid)]
             work = tuple((code_of(made.ptx, asked.kernel), replace(asked, kernel="")) for asked in launches)
             if work in done:
                 for asked in launches:  # which one target may refuse
                     with _refusals_as_faults(made, asked):
-                        check_launch(made.ptx, asked.kernel, asked.grid, asked.block, asked.shared, asked.cluster)
+                        check_launch(
+                            made.ptx,
+                            asked.kernel,
+                            asked.grid,
+                            asked.block,
+                            asked.shared,
+                            asked.cluster,
+                            any_grid=self.grid is not None,
+                        )
                 done[work].restore()
                 continue
             before.restore()
@@ -153,7 +171,15 @@ class Emulated:
         exact = True
         given, shared = self._given(launches, bound)
         for asked, tensors in zip(launches, given, strict=True):
-            report = launched(made, asked, tensors, seed=self.seed, orders=self.orders, blocks=self.blocks)
+            report = launched(
+                made,
+                asked,
+                tensors,
+                seed=self.seed,
+                orders=self.orders,
+                blocks=self.blocks,
+                any_grid=self.grid is not None,
+            )
             self.reports.append(report)
             report.check()
             exact &= report.exact
@@ -184,6 +210,7 @@ def launched(
     seed: int = 0,
     orders: int = 1,
     blocks: Sequence[int] | None = None,
+    any_grid: bool = False,
 ) -> Report:
     """Runs a launch that a build's host code asked for, as `launch` does; a single warp has one order.
 
@@ -204,6 +231,7 @@ def launched(
             blocks=blocks,
             cluster=asked.cluster,
             early=asked.early,
+            any_grid=any_grid,
         )
 
 
@@ -214,6 +242,24 @@ def _refusals_as_faults(made: Build, asked: Launch) -> Iterator[None]:
         yield
     except RefusedLaunch as refused:
         raise FaultError(Fault("launch", str(refused), asked.kernel, target=made.target)) from refused
+
+
+def _resized(launches: Sequence[Launch], blocks: int) -> Launch:
+    """The only one of these launches, with so many blocks along the axis along which there are several clusters.
+
+    Raises FixedGrid where there are several launches, or no such axis.
+    """
+    if len(launches) != 1:
+        raise FixedGrid(f"{len(launches)} kernels are launched")
+    (asked,) = launches
+    if prod(asked.grid) == blocks:
+        return asked
+    along = [i for i in range(3) if asked.grid[i] > asked.cluster[i]]
+    if len(along) != 1 or blocks % prod(asked.cluster):
+        raise FixedGrid(f"a grid {asked.grid} of clusters {asked.cluster} does not tell along what it grows")
+    grid = list(asked.cluster)
+    grid[along[0]] *= blocks // prod(asked.cluster)
+    return replace(asked, grid=(grid[0], grid[1], grid[2]))
 
 
 def _named(asked: Launch, bound: Sequence[BoundTensor]) -> list[BoundTensor]:

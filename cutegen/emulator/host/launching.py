@@ -116,6 +116,7 @@ def launch(
     blocks: Chosen = None,
     cluster: Triple | int = 1,
     early: bool = False,
+    any_grid: bool = False,
     limit: int | None = None,
     source_file: str | None = None,
 ) -> Report:
@@ -141,7 +142,8 @@ def launch(
     `limit` bounds the instructions of a thread; by default it follows from the tensors' sizes. Of the grid's blocks all
     run, or those with the numbers `blocks`, x fastest, of which there must be whole clusters. `early` says that the
     launch may start before what is ahead of it in its stream has ended (programmatic stream serialization). Then a
-    thread must not touch any tensor before griddepcontrol.wait. `source_file` is where PTX line information points (by
+    thread must not touch any tensor before griddepcontrol.wait. With `any_grid` the grid may have more blocks than a
+    device takes, of which only some can run here. `source_file` is where PTX line information points (by
     default the file that the PTX names).
 
     `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
@@ -161,7 +163,7 @@ def launch(
     program = program_of(ptx, kernel)
     module = module_of(ptx)
     grid, block, cluster = _triple("grid", grid), _triple("block", block), _triple("cluster", cluster)
-    check_launch(ptx, kernel, grid, block, shared, cluster, blocks)
+    check_launch(ptx, kernel, grid, block, shared, cluster, blocks, any_grid)
     _check_arguments(program, parameters, tensors)
     extra = _variables(program)
     if limit is None:
@@ -242,15 +244,23 @@ def _triple(name: str, sizes: Triple | int) -> Triple:
 
 
 def check_launch(
-    ptx: str, name: str | None, grid: Triple, block: Triple, shared: int, cluster: Triple, blocks: Chosen = None
+    ptx: str,
+    name: str | None,
+    grid: Triple,
+    block: Triple,
+    shared: int,
+    cluster: Triple,
+    blocks: Chosen = None,
+    any_grid: bool = False,
 ) -> None:
-    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for.
+    """Raises RefusedLaunch for a launch that no device takes, or that the kernel is not compiled for; with `any_grid`
+    not for a grid of too many blocks.
 
     Raises ValueError where `blocks` has a part of a cluster, and what `program_of` raises.
     """
     program, target = program_of(ptx, name), module_of(ptx).target
     _check_clusters(target, grid, cluster, blocks)
-    if refusal := refused_sizes(grid, block):
+    if refusal := refused_sizes((1, 1, 1) if any_grid else grid, block):
         raise RefusedLaunch(refusal)
     kernel, total = program.kernel, program.placement.static + shared
     if kernel.required_threads not in (None, block):
@@ -270,10 +280,8 @@ def _check_clusters(target: str, grid: Triple, cluster: Triple, blocks: Chosen) 
         raise RefusedLaunch(f"cluster {cluster}: {target} has no clusters")
     if refusal := refused_cluster(grid, cluster, LARGEST_CLUSTER):
         raise RefusedLaunch(refusal)
-    if blocks is not None:
-        chosen = np.isin(clusters_of(grid, cluster), np.asarray(blocks))
-        if (chosen.any(axis=1) & ~chosen.all(axis=1)).any():
-            raise ValueError(f"blocks: expected whole clusters {cluster}, got a part of one")
+    if blocks is not None and clusters_of(grid, cluster, blocks).size != len(set(blocks)):
+        raise ValueError(f"blocks: expected whole clusters {cluster}, got a part of one")
 
 
 def _check_arguments(program: Program, parameters: bytes, tensors: Sequence[BoundTensor]) -> None:

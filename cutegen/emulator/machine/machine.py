@@ -88,9 +88,7 @@ class Machine:
             for numbers in self.order.groups(chosen, self.at_once):
                 self._run_batch(numbers)
             return
-        clusters = clusters_of(self.grid, self.cluster)
-        if self.chosen is not None:
-            clusters = clusters[np.isin(clusters[:, 0], np.asarray(self.chosen))]
+        clusters = clusters_of(self.grid, self.cluster, self.chosen)
         for some in self.order.groups(np.arange(len(clusters)), self.at_once):
             self._run_batch(clusters[some].reshape(-1))
 
@@ -138,11 +136,18 @@ class Machine:
         shared.barrier()
 
 
-def clusters_of(grid: Triple, cluster: Triple) -> Array:
-    """The numbers of the blocks of each cluster of a grid, in the order of their ranks: one row a cluster."""
-    (gx, gy, gz), (cx, cy, cz) = grid, cluster
-    numbers = np.arange(gx * gy * gz).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
-    return numbers.transpose(0, 2, 4, 1, 3, 5).reshape(-1, cx * cy * cz)
+def clusters_of(grid: Triple, cluster: Triple, chosen: Sequence[int] | None = None) -> Array:
+    """The numbers of the blocks of each cluster of a grid, in the order of their ranks: one row a cluster.
+
+    They are all clusters, or those that the blocks `chosen` belong to.
+    """
+    (gx, gy, _), (cx, cy, cz) = grid, cluster
+    numbers = np.arange(prod(grid)) if chosen is None else np.asarray(chosen, np.int64)
+    x, y, z = numbers % gx // cx * cx, numbers // gx % gy // cy * cy, numbers // (gx * gy) // cz * cz
+    first = np.unique(x + gx * (y + gy * z))
+    rank = np.arange(cx * cy * cz)
+    members: Array = first[:, None] + (rank % cx + gx * (rank // cx % cy + gy * (rank // (cx * cy))))
+    return members
 
 
 def counts_some(program: Program, threads: int) -> bool:

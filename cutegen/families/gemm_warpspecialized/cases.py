@@ -7,7 +7,7 @@ from math import prod
 
 from cutegen.analysis.roofline import Tiles
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.verification.wishes import Wish, derived
+from cutegen.verification.wishes import ROUNDS, Wish, derived, longest
 
 REPEATED = (
     *("tile", "primes integers", "small primes", "several tiles", "several and a residue"),
@@ -23,7 +23,7 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
 
     Tensor maps bring zeros from beyond every end alike, and leave out what is stored there: sizes one by one around the
     tile's tell of predicates, which only a kernel with accesses from registers has. How many tiles of the sum there are
-    tells of barriers, once for fewer than stages, once for more.
+    tells of barriers, once for fewer than stages, once for three rounds of them.
     """
     left_out = set(REPEATED)
     if not plan.pointwise.masked:
@@ -32,7 +32,7 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
         left_out.add("offset residue")
     if plan.blocks is not None:  # tiles in turn use every stage again
         left_out.add("blocks and stages")
-    told = {f"{plan.k} 1 tiles", f"{plan.k} {(plan.stages or 1) + 1} tiles and 1"}
+    told = {f"{plan.k} 1 tiles", f"{plan.k} {longest(plan)} tiles and 1"}
     for wish in derived(plan, tiles):
         counts_tiles = wish.name.startswith(f"{plan.k} ") and " tiles" in wish.name
         if wish.name not in left_out and (wish.name in told or not counts_tiles):
@@ -54,26 +54,39 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
     if plan.blocks is None:
         if plan.split > 1:
             why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
-            depth = (plan.split * ((plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
+            depth = (plan.split * (ROUNDS * (plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
             yield Wish("stages of parts", why, {plan.k: depth}, "padded", "integers")
         return
+    yield from _in_turn(plan, {along: extent[along], across: tiles[across] // 2 + 1})
+
+
+def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[Wish]:
+    """Tiles that one cluster walks: of fewer tiles along the sum than stages, and of more.
+
+    `extent` is how far tiles lie apart along the one mode, and how much there is of the other.
+    """
+    (along, apart), (across, little) = extent.items()
     taking = 2 if plan.pingpong else 1  # warpgroups that have tiles in turn
-    stages, pieces = plan.stages or 1, max(1, plan.pieces)
-    # Tiles of a warpgroup, the last of which waits for a buffer
-    again = max(plan.buffers, plan.source_buffers) // pieces + 1 if plan.passing else 2
-    several = max(2, again) * taking - (taking - 1)
-    # Along the sum: the last stage of the first tile is used again, and tiles end in different stages
-    steps = max(2, -(-stages // (several - 1)))
-    steps += steps % stages == 0
-    sizes = {
-        along: (several - 1) * extent[along] + 1,
-        across: tiles[across] // 2 + 1,
-        plan.k: steps * plan.split * plan.tile[plan.k] - 1,
-    }
+    stages, pieces, buffers = plan.stages or 1, max(1, plan.pieces), max(plan.buffers, plan.source_buffers)
+    again = max(ROUNDS + 1, -(-(ROUNDS * buffers + 1) // pieces))  # tiles of a warpgroup
+    least = ROUNDS * stages + 1  # tiles along the sum, of all tiles of a cluster
+
+    def walked(name: str, why: str, several: int, steps: int) -> Wish:
+        """So many tiles of a cluster, each of so many along the sum, which end in different stages."""
+        steps += steps % stages == 0 and stages > 1
+        sizes = {across: little, plan.k: steps * plan.split * plan.tile[plan.k] - 1}
+        if plan.batch is None:
+            sizes[along] = (several - 1) * apart + 1
+        else:  # in two matrices
+            sizes |= {plan.batch: 2, along: (-(-several // 2) - 1) * apart + 1}
+        return Wish(name, why, sizes, "padded", "integers", blocks=plan.cluster_size)
+
+    several = again * taking - (taking - 1)
     why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"
-    if plan.batch is not None:  # in two matrices
-        sizes |= {plan.batch: 2, along: (-(-several // 2) - 1) * extent[along] + 1}
-    yield Wish("tiles in turn", why, sizes, "padded", "integers", blocks=plan.cluster_size)
+    yield walked("tiles in turn", why, several, max(2, -(-least // several)))
+    several = 2 * taking
+    why = "one cluster walks all tiles, each of which uses every stage again"
+    yield walked("long tiles in turn", why, several, max(stages + 1, 2 * stages - 1, -(-least // several)))
 
 
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:

@@ -9,9 +9,9 @@ from math import prod
 from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, longest
-from cutegen.verification.data import KINDS_OF_ROWS
+from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
 from cutegen.verification.scalars import telling_scalars
-from cutegen.verification.wishes import Data, Wish, between
+from cutegen.verification.wishes import ROUNDS, Data, Wish, between
 
 ROWS = 3 * KINDS_OF_ROWS + 1
 MANY_ELEMENTS, MOST_ELEMENTS = 1 << 20, 5 << 20
@@ -47,13 +47,14 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         yield Wish("rows of all blocks", how, many(most), data="rows", every_way=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
+    if plan.beside is not None:
+        how = "each row of other magnitudes, of all that its type has"
+        rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // 4 // max(1, many(part)[row])))
+        yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
     if plan.walked:
         yield Wish("rows of two pieces", why, many(held + part), "padded", data="rows", every_way=True)
     if plan.blocks is not None and plan.beside is not None:
         yield from _rows_of_blocks(plan, plan.spec.static.get(row, min(part, plan.vector + 1)))
-    if plan.row_stages > 1 and plan.beside is not None and plan.blocks is not None:
-        rows, why = 2 * plan.row_stages * (plan.blocks // plan.cluster) + 1, "each stage again, and once more"
-        yield Wish("rows in every stage", why, {plan.beside: rows, row: 1}, data="integers", every_way=True)
     if plan.kept and row not in plan.spec.static:
         why, whole = "as long as what shared memory has room for", held * plan.cluster
         yield Wish("the longest rows", why, {row: longest(plan.spec) or held}, data="integers", every_way=True)
@@ -62,18 +63,26 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
 
 
 def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
-    """Cases in which a block that stays walks several rows, each of another kind and `size` long: five, which is each
-    phase of a barrier twice and once more, or three, where so many have no more than `MOST_ELEMENTS`; and two.
+    """Cases in which blocks that stay walk several rows, each of another kind and `size` long: with one cluster, as
+    many as take each stage and each phase of its barriers three times and once more; and with as many as there are.
 
-    Where sums go over the rows as well, one that is not finite would hide all others, and they are ordinary.
+    Where sums go over the rows as well, one that is not finite would hide all others, and they are ordinary; and of so
+    many blocks each has a part of them.
     """
     assert plan.blocks is not None and plan.beside is not None
     at_once = plan.rows * (plan.blocks // plan.cluster)
     kind: Data = "random" if plan.program.columns else "rows"
-    turns = [4 * at_once + 1, 2 * at_once + KINDS_OF_ROWS, 2 * at_once + 1]
-    for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
-        why = f"blocks walk {-(-rows // at_once)} tiles of rows"
-        yield Wish("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+    tiles = ROUNDS * 2 * plan.row_stages + 1
+    if plan.program.columns:
+        turns = [tiles * at_once - plan.rows + 1, 4 * at_once + 1, 2 * at_once + 1]
+        for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
+            why = f"blocks walk {-(-rows // at_once)} tiles of rows"
+            yield Wish("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+    else:
+        rows = max((tiles - 1) * plan.rows + 1, KINDS_OF_ROWS)
+        why = f"one cluster walks {-(-rows // plan.rows)} tiles of rows"
+        sizes = {plan.beside: rows, plan.row: size}
+        yield Wish("several rows a block", why, sizes, data=kind, every_way=True, blocks=plan.cluster)
     few = [at_once + KINDS_OF_ROWS, at_once + 1]
     rows = next((count for count in few if count * size <= MOST_ELEMENTS), few[-1])
     why = "some blocks walk two tiles of rows"

@@ -367,8 +367,9 @@ def test_the_names_that_kernels_call_their_own_are_all_known() -> None:
 def test_each_case_that_a_kernel_is_verified_on_tells_something_of_it() -> None:
     plan, _ = planned(HEAD.replace("bf16", "bf16, align: 16"))
     assert [case.name for case in derive_cases(plan)] == [
-        *("tile integers", "all one less", "all one more", "all 1", "primes", "tiles in turn", "K = 0"),
-        *("K below a tile", "K 1 tiles", "K 5 tiles and 1", "offset primes", "special values", "M = 0", "N = 0"),
+        *("tile integers", "all one less", "all one more", "all 1", "primes", "tiles in turn", "long tiles in turn"),
+        *("K = 0", "K below a tile", "K 1 tiles", "K 17 tiles and 1", "offset primes", "special values"),
+        *("M = 0", "N = 0"),
     ]
     masked, _ = planned(HEAD + "  copies: {C: {atom: universal}}\n")
     assert {"M one less", "M = 1", "N one more", "offset residue"} <= {case.name for case in derive_cases(masked)}
@@ -393,17 +394,19 @@ def test_what_is_measured_beside_it_multiplies_operands_as_they_are() -> None:
         "  tiler: {N: 32}\n  pipeline: {stages: 7}\n  copies: {C: {columns: 32, stages: 9}}\n",
     ],
 )
-def test_tiles_in_turn_use_the_last_stage_of_the_first_and_each_buffer_again(schedule: str) -> None:
-    """Else nothing tells whether they wait until that is free."""
+def test_tiles_in_turn_use_each_stage_and_each_buffer_three_times_and_once_more(schedule: str) -> None:
+    """Else nothing tells whether they wait until that is free, each time."""
     head = HEAD.replace("  mma: {atom: wgmma}\n", "") if "mma" in schedule else HEAD
     plan, _ = planned(head.replace("bf16", "bf16, align: 16") + schedule)
-    case = next(case for case in derive_cases(plan) if case.name == "tiles in turn")
-    extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents.items())
-    steps = -(-case.sizes["K"] // plan.tile["K"])
-    assert plan.stages and (tiles - 1) * steps >= plan.stages and case.blocks == plan.cluster_size
-    assert -(-tiles // (2 if plan.pingpong else 1)) * plan.pieces > plan.buffers
-    assert plan.stages == 1 or steps % plan.stages
+    extents, found = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True)), {}
+    for case in (case for case in derive_cases(plan) if case.name.endswith("tiles in turn")):
+        tiles = prod(-(-case.sizes[mode] // extent) for mode, extent in extents.items())
+        steps = found[case.name] = -(-case.sizes["K"] // plan.tile["K"])
+        assert plan.stages and tiles * steps > 3 * plan.stages and case.blocks == plan.cluster_size
+        own = -(-tiles // (2 if plan.pingpong else 1))
+        assert case.name != "tiles in turn" or own > 3 and own * plan.pieces > 3 * plan.buffers
+        assert plan.stages == 1 or steps % plan.stages
+    assert found["long tiles in turn"] > plan.stages
 
 
 @pytest.mark.parametrize("name", ["X", "Step", "First", "Tile_M"])

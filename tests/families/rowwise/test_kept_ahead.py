@@ -60,8 +60,8 @@ targets: [sm_90a]
 """
 TEXTS = {"norm": NORM, "sums": SUMS}
 CASES = (
-    *("rows", "rows in every stage", "special values", "the longest rows", "N = 1", "all one more, narrow"),
-    "rows in every stage, narrow",
+    *("rows", "several rows a block", "special values", "the longest rows", "N = 1", "all one more, narrow"),
+    "several rows a block, narrow",
 )
 
 
