@@ -80,6 +80,15 @@ def make_known(module: ModuleType) -> None:
     vars(module)["_library"] = module._make_known()
 
 
+def forget(op: str) -> None:
+    """Makes torch forget an op that some generated module has told it of."""
+    import torch
+
+    found = vars(torch.library).get("_ops_of_generated_modules", {}).pop(op, None)
+    if found is not None:
+        found._destroy()
+
+
 def does_on_cpu(module: ModuleType, function: Callable[..., Any]) -> None:
     """Makes the module's op do on the CPU what `function` does, which is called with its arguments and `_op`."""
     module._library.impl(module.OP.partition("::")[2], partial(function, module._op), "CPU", allow_override=True)

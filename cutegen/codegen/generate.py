@@ -32,7 +32,11 @@ class Module:
     plan: Plan
     inferred: dict[Path, str]
     regions: tuple[Region, ...]  # of `text`: in its order, outer ones first
-    gradients: tuple[Gradient, ...] = ()  # the kernels that compute the gradient of its op
+
+    @property
+    def gradients(self) -> tuple[Gradient, ...]:
+        """The kernels that compute the gradient of its op."""
+        return self.plan.gradients
 
     def region_at(self, line: int) -> Region | None:
         """The innermost region that holds a line of `text`, from 1; None where the line is the same for every spec."""
@@ -80,12 +84,23 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
         raise SpecError(found)
     modules = []
     for (resolved, report), kernels in zip(planned, gradients, strict=True):
-        plan = make_plan(resolved)
-        module, regions = render(plan, path, kernels)
-        modules.append(
-            Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions, tuple(kernels))
-        )
+        plan = replace(make_plan(resolved), gradients=tuple(kernels))
+        module, regions = render(plan, path)
+        modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
     return Generated(tuple(modules), tuple(ordered(found)))
+
+
+def module_of(spec: KernelSpec) -> Module:
+    """The module of a kernel alone, whose op has no gradient. Raises `SpecError` if the spec has an error."""
+    report = Report(spec.source)
+    resolved = resolve(spec, report)
+    if not report.failed:
+        check(resolved, report)
+    if report.failed:
+        raise SpecError(report.diagnostics)
+    plan = make_plan(resolved)
+    text, regions = render(plan, spec.source.path)
+    return Module(f"{resolved.kernel}.py", text, resolved, plan, report.inferred, regions)
 
 
 def _said_of_some(planned: list[tuple[KernelSpec, Report]]) -> list[Diagnostic]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from cutegen.codegen.regions import Region, separate, shifted
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.writer import write_spec
-from cutegen.planning.gradients import Gradient
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
@@ -25,14 +23,16 @@ CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
 CODE_ENDS = "\n# Of each tensor: "
 
 
-def render(plan: Plan, spec_path: str, gradients: Sequence[Gradient] = ()) -> tuple[str, tuple[Region, ...]]:
+def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     """The standalone module of one kernel, and which of its lines come from which key of the spec.
 
-    `spec_path` is where its spec is, as the header names it, and `gradients` the kernels that compute that of its op.
+    `spec_path` is where its spec is, as the header names it.
     """
     spec = plan.spec
     parts = spec.family.kernel_parts(plan)
-    context = _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, gradients)
+    context = (
+        _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, plan.gradients)
+    )
     taken = sorted(set(context) & set(parts.context))
     if taken:
         raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")

@@ -8,7 +8,7 @@ from itertools import islice
 from types import ModuleType
 
 from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
-from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import Executor
@@ -40,7 +40,11 @@ def host_checks(
             yield HostCheck(check.argument, check.what, "not run", why, "device lost")
             continue
         started(f"{check.argument}: {check.what}")
-        problem = check.run()
+        try:
+            problem = check.run()
+        except NotRun as error:
+            yield HostCheck(check.argument, check.what, "not run", str(error), "cannot run")
+            continue
         yield HostCheck(check.argument, check.what, "failed" if problem else "passed", problem)
         lost = bool(problem) and not executor.alive()
 

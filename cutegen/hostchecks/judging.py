@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import evaluate
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.proof import Scratch
     from cutegen.verification.tensors import Guarded
+
+
+class NotRun(CutegenError):
+    """Raised by a check that cannot be made here; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.expressions.tree import Typed
 from cutegen.language.model import KernelSpec
+from cutegen.planning.gradients import Gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,7 @@ class Plan:
     way: str = ""  # of running, by name: of a kernel that has several, one but the first
     case: str = ""  # of several, in which the kernel is this one, in words
     stages: int | None = None  # tiles of the summed mode that shared memory holds; None without such a pipeline
+    gradients: tuple[Gradient, ...] = ()  # the kernels that compute the gradient of its op
 
     @property
     def kernels(self) -> tuple[Plan, ...]:

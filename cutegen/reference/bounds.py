@@ -297,7 +297,7 @@ class Evaluator:
             return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)
         a, b = a.to(torch.float64), b.to(torch.float64)
         value = product(a, b)
-        finite_a, finite_b = (x.masked_fill(~x.isfinite(), 0.0) for x in (a, b))
+        finite_a, finite_b = (x.detach().masked_fill(~x.isfinite(), 0.0) for x in (a, b))
         magnitude = product(finite_a.abs(), finite_b.abs())
         whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
         cut = factors.cut(finite_a, finite_b, self.spec.family.factor_bits(self.spec), product)

@@ -91,6 +91,9 @@ def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
 
     if dtype is Dtype.f64:
         return value
+    if value.requires_grad:  # by autograd the gradient would be rounded, too
+        given = value.detach()
+        return torch.where(value.isfinite(), value - given, 0.0) + rounded(given, dtype)
     single = value.to(torch.float32)
     return single.to(getattr(torch, dtype.torch)).to(torch.float64)
 

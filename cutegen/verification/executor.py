@@ -103,6 +103,9 @@ class Executor(Protocol):
         Raises CannotRun.
         """
 
+    def beside(self, spec: KernelSpec) -> Executor:
+        """The executor for a module that the op of another one calls: one that takes little time to set up."""
+
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         """Tensors like one that is on the device, on others: with the names of those."""
 
@@ -201,11 +204,16 @@ class EmulatorExecutor:
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
         from cutegen.emulator.host.modules import on_cpu
 
+        again = module in self._installed
         make_known(module)
         with self._emulating(module, spec, makes=False) as emulated:
-            on_cpu(module)
+            if again:
+                on_cpu(module)
             emulated.orders = 1
             yield
+
+    def beside(self, spec: KernelSpec) -> EmulatorExecutor:
+        return EmulatorExecutor(spec.targets[:1], lines=False)
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         import torch

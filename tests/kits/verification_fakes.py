@@ -50,6 +50,9 @@ class CpuExecutor:
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
         yield
 
+    def beside(self, spec: KernelSpec) -> CpuExecutor:
+        return self
+
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         return [("meta", torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device="meta"))]
 

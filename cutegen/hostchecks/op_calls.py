@@ -1,0 +1,144 @@
+"""Calls of the op that torch knows a kernel by: with which arguments, and what must come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import TYPE_CHECKING, Any
+
+from cutegen import contract
+from cutegen.codegen.host import can_be_made
+from cutegen.dtypes import Dtype
+from cutegen.hostchecks.judging import Host
+from cutegen.hostchecks.sizes import small
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.cases import Case, align_unit, compact_allowed
+from cutegen.verification.compare import compare
+from cutegen.verification.tensors import Guarded, make_tensors
+from cutegen.verification.wishes import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+    from cutegen.reference.bounds import Expected
+
+Numbers = Mapping[str, "int | float | bool"]
+
+
+@dataclass(frozen=True)
+class OpCall:
+    """The arguments of one call: `tensors` by name in the spec's order, outputs too, and `scalars` by name."""
+
+    what: str
+    spec: KernelSpec
+    tensors: Mapping[str, Guarded]
+    scalars: Numbers
+    compact: bool = False  # whether rows follow each other without gaps
+
+    @property
+    def values(self) -> dict[str, torch.Tensor]:
+        """The tensors that are read, as they are now, copied."""
+        import torch
+
+        views = {t.name: self.tensors[t.name].view for t in self.spec.tensors if t.reads}
+        return {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
+
+    def fresh(self) -> dict[str, torch.Tensor]:
+        """What the op takes of the tensors, by name: copies with the same strides, between which nothing is shared."""
+        import torch
+
+        found = {}
+        for tensor in taken(self.spec):
+            view = self.tensors[tensor.name].view
+            own = torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device)
+            found[tensor.name] = own.copy_(view)
+        return found
+
+
+def taken(spec: KernelSpec) -> list[Tensor]:
+    """The tensors that the op takes, in its order."""
+    return [t for t in spec.tensors if not can_be_made(spec, t)]
+
+
+def made(spec: KernelSpec) -> list[Tensor]:
+    """The outputs that the op returns, in its order."""
+    return [t for t in spec.outputs if can_be_made(spec, t)]
+
+
+def overload(host: Host) -> Any:
+    """The op of a module that torch knows now."""
+    import torch
+
+    namespace, _, name = str(contract.op(host.module)).partition("::")
+    return getattr(getattr(torch.ops, namespace), name).default
+
+
+def call(op: Any, spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Numbers) -> dict[str, torch.Tensor]:
+    """What the op returns, by the names of the outputs. Raises what it raises, and TypeError for other results."""
+    import torch
+
+    found = op(*(tensors[t.name] for t in taken(spec)), *(scalars[s.name] for s in spec.scalars))
+    names = [t.name for t in made(spec)]
+    results = found if isinstance(found, tuple) else () if found is None else (found,)
+    if len(results) != len(names) or not all(isinstance(x, torch.Tensor) for x in results):
+        raise TypeError(f"it returns {type(found).__name__}, not {len(names)} tensors")
+    return dict(zip(names, results, strict=True))
+
+
+def calls(host: Host) -> Iterator[OpCall]:
+    """Two calls that differ in sizes, strides and scalars; rows of the second have no gaps between them, if that may
+    be.
+    """
+    spec = host.spec
+    first = small(spec)
+    second = _larger(spec, first)
+    layouts: tuple[Layout, Layout] = ("padded", "compact" if compact_allowed(spec, second) else "offset")
+    for number, (layout, sizes) in enumerate(zip(layouts, (first, second), strict=True)):
+        case = Case("op", "calls of the op", sizes, layout, "integers", 61 + number)
+        tensors = {t.tensor.name: t for t in _with_floats(spec, case, host.executor.device)}
+        told = ", ".join(f"{mode} {size}" for mode, size in sizes.items())
+        yield OpCall(f"{layout} tensors, {told}", spec, tensors, _numbers(spec, number), layout == "compact")
+
+
+def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]:
+    """Small integers, so that those that are indices are within their modes, and floats that need all their bits."""
+    whole = make_tensors(spec, case, device)
+    floats = make_tensors(spec, replace(case, data="random"), device)
+    return [b if a.tensor.dtype.is_float else a for a, b in zip(whole, floats, strict=True)]
+
+
+def _larger(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Other sizes than these, of each mode of which there are others: such that rows need no padding, if there are."""
+    found = dict(sizes)
+    for mode in (m for m in sizes if m not in spec.static):
+        along = [align_unit(t) for t in spec.tensors if mode == (t.major or t.shape[-1])]
+        step = lcm(max(1, spec.divisible.get(mode, 1)), *along)
+        found[mode] = (sizes[mode] // step + 1) * step
+    return spec.family.accepted(spec, dict(found)) or dict(sizes)
+
+
+def _numbers(spec: KernelSpec, number: int) -> dict[str, int | float | bool]:
+    """A value for each scalar: no two are alike, and none is so small that it makes no difference."""
+    found: dict[str, int | float | bool] = {}
+    for index, scalar in enumerate(spec.scalars):
+        if scalar.dtype is Dtype.bool:
+            found[scalar.name] = (index + number) % 2 == 0
+        elif scalar.dtype.is_float:
+            found[scalar.name] = 0.375 + 0.125 * index if number else 0.75 + 0.5 * index
+        else:
+            found[scalar.name] = 2 + index + 3 * number
+    return found
+
+
+def wrong_values(expected: Mapping[str, Expected], found: Mapping[str, torch.Tensor]) -> str:
+    """What is wrong with results, by name, of which only some may be there."""
+    for name, result in found.items():
+        if name in expected:
+            wanted = expected[name]
+            if result.shape != wanted.value.shape:
+                return f"{name} has the sizes {list(result.shape)}, not {list(wanted.value.shape)}"
+            comparison = compare(result.detach(), *wanted)
+            if not comparison.ok:
+                return f"{name}{comparison.reason}"
+    return ""

@@ -1,0 +1,174 @@
+"""Specs with ops, and with the kernels of their gradients: small, of fixed rows and one target."""
+
+SOFTMAX = """\
+cutegen: 1
+kernel: op_softmax
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - Y = e / sum(e, N)
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::softmax", backward: op_softmax_bwd}
+---
+cutegen: 1
+kernel: op_softmax_bwd
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+compute: dX = Y * (dY - sum(dY * Y, N))
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::softmax_bwd"}
+"""
+NORM = """\
+cutegen: 1
+kernel: op_norm
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: f32}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+  rstd: {shape: [M], dtype: f32, role: out}
+scalars: {eps: f32}
+compute:
+  - rstd = rsqrt(mean(X * X, N) + eps)
+  - Y = X * rstd * W
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::norm", backward: op_norm_bwd}
+---
+cutegen: 1
+kernel: op_norm_bwd
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: f32}
+  rstd: {shape: [M], dtype: f32}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+  dW: {shape: [N], dtype: f32, role: out}
+compute:
+  - x = X * rstd
+  - g = dY * W
+  - dX = (g - x * mean(g * x, N)) * rstd
+  - dW = sum(dY * x, M)
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::norm_bwd"}
+"""
+PRODUCT = """\
+cutegen: 1
+kernel: op_product
+op: elementwise
+tensors:
+  A: {shape: [M, N], dtype: f32}
+  B: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+scalars: {rate: f32, more: f32}
+compute: Y = rate * A * B + more * B
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::product", backward: op_product_bwd}
+---
+cutegen: 1
+kernel: op_product_bwd
+op: elementwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  A: {shape: [M, N], dtype: f32}
+  B: {shape: [M, N], dtype: f32}
+  dA: {shape: [M, N], dtype: f32, role: out}
+  dB: {shape: [M, N], dtype: f32, role: out}
+scalars: {rate: f32, more: f32}
+compute:
+  - dA = rate * B * dY
+  - dB = (rate * A + more) * dY
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::product_bwd"}
+"""
+SEVERAL = """\
+cutegen: 1
+kernel: op_several
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  T: {shape: [M, N], dtype: i32}
+  W: {shape: [N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+  Z: {shape: [M, N], dtype: bf16, role: out}
+  S: {shape: [M, N], dtype: bool, role: out}
+scalars: {rate: f32, bias: f32}
+compute:
+  - Y = exp(rate * X) + bias * W
+  - Z = where(T > 0, X * W, bias * X)
+  - S = X > 0
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::several", backward: [op_several_dx, op_several_dw]}
+---
+cutegen: 1
+kernel: op_several_dx
+op: elementwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  dZ: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: f32}
+  T: {shape: [M, N], dtype: i32}
+  Y: {shape: [M, N], dtype: f32}
+  dX: {shape: [M, N], dtype: f32, role: out}
+scalars: {rate: f32, bias: f32}
+compute: dX = rate * (Y - bias * W) * dY + where(T > 0, W, bias) * dZ
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::several_dx"}
+---
+cutegen: 1
+kernel: op_several_dw
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  dZ: {shape: [M, N], dtype: bf16}
+  X: {shape: [M, N], dtype: f32}
+  T: {shape: [M, N], dtype: i32}
+  dW: {shape: [N], dtype: f32, role: out}
+scalars: {bias: f32}
+compute: dW = sum(bias * dY + where(T > 0, X, 0) * dZ, M)
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::several_dw"}
+"""
+STEP = """\
+cutegen: 1
+kernel: op_step
+op: elementwise
+tensors:
+  P: {shape: [M, N], dtype: f32, role: inout}
+  G: {shape: [M, N], dtype: bf16, align: 16}
+  Q: {shape: [M, N], dtype: bf16, align: 16, role: out}
+scalars: {rate: f32, steps: i32}
+compute:
+  - P = P - rate * cast(steps, f32) * G
+  - Q = P
+targets: [sm_90a]
+torch: {op: "op_tests::step"}
+"""
+SPREAD = """\
+cutegen: 1
+kernel: op_spread
+op: elementwise
+tensors:
+  X: {shape: [N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+scalars: {rate: f32}
+compute: Y = rate * X
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::spread"}
+"""

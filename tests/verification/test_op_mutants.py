@@ -1,0 +1,186 @@
+"""Everything that the op of a module does is broken once, in the text of the module, and a check of the op says so."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from op_specs import NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
+
+from cutegen.codegen import Module, generate
+from cutegen.hostchecks import op_gradients, ops, sizes
+from cutegen.hostchecks.judging import Check, Host
+from cutegen.language.model import KernelSpec
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
+
+pytest.importorskip("cutlass")
+
+TEXTS = {
+    "softmax": SOFTMAX,
+    "norm": NORM,
+    "product": PRODUCT,
+    "several": SEVERAL,
+    "step": STEP,
+    "spread": SPREAD,
+}
+RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
+DOES = r'("""What the op does on a GPU."""\n)'
+TELLS = r'(def _fake_op\(.*?""".*?"""\n)'
+CASTS = r'(def _autocast_op\(.*?""".*?"""\n)'
+SAVES = r'("""Keeps what the gradient reads."""\n)'
+RETURNS = r"(    return )(d[^\n]*\n)(?=\n\n(?:def|\Z))"
+MUTANTS = [
+    # op, what is broken, pattern, text, which check says so
+    ("norm", "a scalar is ignored", DOES, r"\1    eps = 1e-5\n", RESULTS),
+    ("product", "scalars are swapped", DOES, r"\1    rate, more = more, rate\n", RESULTS),
+    ("product", "inputs are swapped", DOES, r"\1    a, b = b, a\n", RESULTS),
+    ("step", "a whole number is ignored", DOES, r"\1    steps = 1\n", RESULTS),
+    ("step", "what is to be written is copied", DOES, r"\1    p = p.clone()\n", RESULTS),
+    ("step", "what is only read is written", DOES, r"\1    g.mul_(2)\n", RESULTS),
+    ("spread", "an output of the caller is copied", DOES, r"\1    y = y.clone()\n", RESULTS),
+    ("spread", "a scalar is ignored", DOES, r"\1    rate = 1.0\n", RESULTS),
+    ("norm", "an output is converted", r"(?<=return )op_norm\([^\n]*", "x.float(), x[:, 0]", RESULTS),
+    ("softmax", "fakes of more rows", r"(def _fake_op.*?)x.shape\[0\]", r"\1x.shape[0] + 1", FAKES),
+    ("softmax", "fakes of another type", r"(def _fake_op.*?)torch.bfloat16", r"\1torch.float32", FAKES),
+    (
+        "softmax",
+        "fakes of other strides",
+        r"(def _fake_op.*?)(    return y\n)",
+        r"\1    y = y.mT.contiguous().mT\n\2",
+        FAKES,
+    ),
+    ("step", "fakes without padding", r"(def _fake_op.*?)(    return q\n)", r"\1    q = q.contiguous()\n\2", FAKES),
+    ("norm", "fakes of fixed rows", r"(def _fake_op.*?)x.shape\[0\]", r"\g<1>3", FAKES),
+    ("softmax", "no cast", r"x.to\(torch.bfloat16\)", "x", AUTOCAST),
+    ("norm", "the cast of one is left out", r"w.to\(torch.float32\)", "w", AUTOCAST),
+    ("norm", "a scalar is lost under autocast", CASTS, r"\1    eps = 1e-5\n", AUTOCAST),
+    ("product", "inputs are swapped under autocast", CASTS, r"\1    a, b = b, a\n", AUTOCAST),
+    ("step", "what is written is copied under autocast", CASTS, r"\1    p = p.clone()\n", AUTOCAST),
+    ("softmax", "no autocast", r'    library.impl\(name, _autocast_op, "AutocastCUDA"\)\n', "", AUTOCAST),
+    ("softmax", "what is saved has no name", r"    y = output\n", "", GRADIENT),
+    ("softmax", "an input is saved for an output", r"save_for_backward\(y\)", "save_for_backward(inputs[0])", GRADIENT),
+    ("product", "inputs are saved in another order", r"save_for_backward\(a, b\)", "save_for_backward(b, a)", GRADIENT),
+    ("product", "gradients are swapped", RETURNS, r"\1db, da, None, None\n", GRADIENT),
+    ("product", "a gradient is scaled", RETURNS, r"\1da, 2 * db, None, None\n", GRADIENT),
+    ("product", "a gradient is left out", RETURNS, r"\1da, None, None, None\n", GRADIENT),
+    ("product", "a gradient is detached from its input", RETURNS, r"\1da, da * 0, None, None\n", GRADIENT),
+    ("product", "a scalar is not kept", r"ctx.numbers = rate, more", "ctx.numbers = rate, 1.0", GRADIENT),
+    ("product", "scalars are read in another order", r"rate, more = ctx.numbers", "more, rate = ctx.numbers", GRADIENT),
+    (
+        "softmax",
+        "what is saved is not looked after",
+        r"ctx.save_for_backward\(y\)(.*?)\(y,\) = ctx.saved_tensors",
+        r"ctx.y = y\1y = ctx.y",
+        GRADIENT,
+    ),
+    ("product", "what is saved is copied", r"backward\(a, b\)", "backward(a.clone(), b)", GRADIENT),
+    (
+        "product",
+        "what is saved is overwritten",
+        r"(    rate, more = ctx.numbers\n)",
+        r"\1    a.data.mul_(2)\n",
+        GRADIENT,
+    ),
+    ("product", "an input is overwritten", SAVES, r"\1    inputs[0].data.zero_()\n", GRADIENT),
+    ("softmax", "strides are not looked at", r"dy.contiguous\(\)", "dy", GRADIENT),
+    ("softmax", "strides are ignored", r"dy.contiguous\(\)", "dy.mT.contiguous().view(dy.shape)", GRADIENT),
+    (
+        "product",
+        "what is spread out is read as if it was not",
+        r"dy.contiguous\(\)",
+        "(dy if dy.is_contiguous() else torch.empty_like(dy, memory_format=torch.contiguous_format))",
+        GRADIENT,
+    ),
+    ("softmax", "the gradient is not told", r"    torch.library.register_autograd\(.*?\)\n", "", GRADIENT),
+    ("softmax", "the module of the gradient is not imported", r"    _import_gradient\(\)\n", "", GRADIENT),
+    ("norm", "what has no gradient seems to have one", r"    ctx.mark_non_differentiable\(rstd\)\n", "", GRADIENT),
+    ("several", "None for outputs that are not used", SAVES, r"\1    ctx.set_materialize_grads(False)\n", GRADIENT),
+    ("several", "None in another place", RETURNS, r"\1dx, dw, None, None, None\n", GRADIENT),
+    ("several", "what arrives for one is that for the other", r"dz.contiguous\(\)", "dy.bfloat16()", GRADIENT),
+    ("several", "an output alone counts", r"def _gradient\(ctx, dy, dz", "def _gradient(ctx, dz, dy", GRADIENT),
+    ("several", "results in another order", r"    y, _z, s = output\n", "    s, y, _z = output\n", GRADIENT),
+    ("step", "the schema does not say what is written", r"Tensor\(a!\) p", "Tensor p", "test_schema"),
+]
+
+
+@lru_cache(maxsize=8)
+def made(name: str) -> dict[str, Module]:
+    return {module.spec.kernel: module for module in generate(TEXTS[name], "specs/x.yaml").modules}
+
+
+class Kept(EmulatorExecutor):
+    """An emulator that compiles each module once, also those of gradients."""
+
+    def __init__(self) -> None:
+        super().__init__(lines=False)
+
+    def beside(self, spec: KernelSpec) -> Kept:
+        return self
+
+
+@pytest.fixture(scope="module")
+def executor() -> Kept:
+    return Kept()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All modules in one folder, as a build leaves them."""
+    found = tmp_path_factory.mktemp("ops")
+    for name in TEXTS:
+        for module in made(name).values():
+            (found / module.name).write_text(module.text, encoding="utf-8")
+    return found
+
+
+@lru_cache(maxsize=16)
+def loaded(path: Path) -> ModuleType:
+    return load_module(path)
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(op_gradients, "load_module", loaded)
+
+
+def host_of(name: str, folder: Path, executor: Kept) -> tuple[Host, str]:
+    """What checks of an op are made with, and the part of its module's text that is about the op."""
+    module = made(name)[f"op_{name}"]
+    case = Case("host checks", "", sizes.small(module.spec), "padded", "integers")
+    tensors = make_tensors(module.spec, case, executor.device)
+    host = Host(module.plan, loaded(folder / module.name), executor, case, tensors, scalar_values(module.spec, case))
+    text = module.text.partition("# ------------------------------ The op, as torch knows it")[2]
+    return host, text.partition("\n")[2].partition("\n\ndef main() -> int:")[0]
+
+
+def checks_of(host: Host, words: str) -> list[Check]:
+    return [check for check in ops.checks(host) if words in check.what]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_op_that_is_right_passes(name: str, folder: Path, executor: Kept) -> None:
+    host, _ = host_of(name, folder, executor)
+    found = [check.what for check in ops.checks(host)]
+    assert any(GRADIENT in what for what in found) is bool(host.spec.torch.backward)
+    assert {check.what: problem for check in ops.checks(host) if (problem := check.run())} == {}
+
+
+@pytest.mark.parametrize(("name", "what", "old", "new", "words"), MUTANTS, ids=[f"{m[0]}: {m[1]}" for m in MUTANTS])
+def test_an_op_that_is_wrong_is_told(
+    name: str, what: str, old: str, new: str, words: str, folder: Path, executor: Kept
+) -> None:
+    host, text = host_of(name, folder, executor)
+    broken, count = re.subn(old, new, text, count=1, flags=re.DOTALL)
+    assert count == 1 and broken != text, f"{what}: nothing is like {old}"
+    exec(compile(broken, f"{what}.py", "exec"), vars(host.module))
+    try:
+        (check,) = checks_of(host, words)
+        assert check.run(), f"{what}: nobody says so"
+    finally:
+        exec(compile(text, "right.py", "exec"), vars(host.module))
