@@ -117,6 +117,14 @@ class Family(ABC, Generic[S, P]):
         """
         return ((spec, report),)
 
+    def kernel_names(self, spec: KernelSpec[S]) -> tuple[str, ...]:
+        """What diagnostics call each of these kernels; empty for the only one."""
+        return ("",)
+
+    def with_kernel(self, spec: KernelSpec[S], number: int, changed: KernelSpec) -> KernelSpec:
+        """The whole spec with the kernel of that number changed as one of its own was."""
+        return changed
+
     @abstractmethod
     def plan(self, spec: KernelSpec[S]) -> P:
         """The plan of a resolved spec that passed its checks."""

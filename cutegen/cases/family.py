@@ -60,12 +60,20 @@ class CasesFamily(Family[Cases, CasesPlan]):
             found.append((one, Report(one.source, inferred=inferred)))
         return tuple(found)
 
+    def kernel_names(self, spec: Spec) -> tuple[str, ...]:
+        return tuple(f"case {number} ({case.conditions})" for number, case in enumerate(spec.schedule.cases, 1))
+
+    def with_kernel(self, spec: Spec, number: int, changed: KernelSpec) -> KernelSpec:
+        cases = list(spec.schedule.cases)
+        cases[number] = replace(cases[number], schedule=changed.schedule)
+        return replace(spec, schedule=Cases(tuple(cases)))
+
     def plan(self, spec: Spec) -> CasesPlan:
-        cases = []
-        for number, case in enumerate(spec.schedule.cases):
+        names, cases = self.kernel_names(spec), []
+        for number in range(len(spec.schedule.cases)):
             one = of_case(spec, number)
             own: Plan = one.family.plan(one)
-            cases.append(replace(own, case=f"case {number + 1} ({case.conditions})"))
+            cases.append(replace(own, case=names[number]))
         summed = self.accumulator(spec)
         first = next(plan for plan in cases if plan.spec.family.accumulator(plan.spec) is summed)
         return CasesPlan(

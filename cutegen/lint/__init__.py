@@ -5,7 +5,10 @@ Rules and their pages stand with the families; this room asks those of a spec's 
 
 from __future__ import annotations
 
-from cutegen.language.cases import Cases, is_for_the_rest
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.model import KernelSpec
 from cutegen.lint.advice import advise_on
 from cutegen.lint.numbering import require_numbering
@@ -34,18 +37,26 @@ def check(spec: KernelSpec, report: Report, *, advise: bool = True, performance:
     can hold.
     """
     kernels = spec.family.kernels(spec, report)
-    conditions = [case.conditions for case in spec.schedule.cases] if isinstance(spec.schedule, Cases) else []
     for number, (one, own) in enumerate(kernels):
-        narrow = bool(conditions) and is_for_the_rest(conditions, number)  # which is no fault of its accesses
-        _check(one, own, advise=advise, performance=performance and not narrow)
-        if own is not report:
-            report.diagnostics += [d for d in own.diagnostics if d not in report.diagnostics]
+        _check(one, own, advise=advise)
+        if performance and not own.failed and spec.family.is_finished(spec):
+            advise_on(spec, number, make_plan(one), own)
     if len(kernels) > 1:
+        report.diagnostics += _named(spec.family.kernel_names(spec), [own.diagnostics for _, own in kernels])
         for rule in rules_of_all(spec.operation):
             rule.check(spec, Say(report, rule.code, rule.severity, advise))
 
 
-def _check(spec: KernelSpec, report: Report, *, advise: bool, performance: bool) -> None:
+def _named(names: Sequence[str], said: Sequence[Sequence[Diagnostic]]) -> list[Diagnostic]:
+    """What is said of several kernels, each thing once, with the names of those of which it is said if not of all."""
+    of: dict[Diagnostic, list[str]] = {}
+    for name, diagnostics in zip(names, said, strict=True):
+        for diagnostic in dict.fromkeys(diagnostics):
+            of.setdefault(diagnostic, []).append(name)
+    return [d if len(of[d]) == len(names) else replace(d, notes=(*d.notes, f"in {', '.join(of[d])}")) for d in of]
+
+
+def _check(spec: KernelSpec, report: Report, *, advise: bool) -> None:
     """Reports every rule that one kernel breaks, which is the spec's or that of one of its cases."""
     require_numbering(spec)
     rules = rules_of(spec.family)
@@ -55,5 +66,3 @@ def _check(spec: KernelSpec, report: Report, *, advise: bool, performance: bool)
         for rule in rules:
             if rule.basic is basic:
                 rule.check(spec, Say(report, rule.code, rule.severity, advise))
-    if performance and not report.failed:
-        advise_on(spec, make_plan(spec), report)

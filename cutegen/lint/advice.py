@@ -13,7 +13,7 @@ from cutegen.analysis import accesses
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import KernelSpec
 from cutegen.lint.rule import Finding, PerformanceRule
-from cutegen.lint.trial import try_out
+from cutegen.lint.trial import as_written, try_out
 from cutegen.planning import make_plan
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
@@ -44,25 +44,41 @@ def standing(spec: KernelSpec, plan: Plan) -> Standing:
     return Standing(found, spec.family.unsaid_excess(plan, made))
 
 
-def advise_on(spec: KernelSpec, plan: Plan, report: Report) -> None:
-    """Report what costs speed and can be mended, with the change that mends most."""
-    now = standing(spec, plan)
+def advise_on(spec: KernelSpec, number: int, plan: Plan, report: Report) -> None:
+    """Reports what costs speed and can be mended, in the kernel of that number of a resolved spec and its plan.
+
+    Each change is tried on the whole spec. Where nothing of the kernel's schedule was written, no change of it is
+    suggested: it would take the place of all that is inferred, such as several cases.
+    """
+    now = standing(plan.spec, plan)
     for rule, finding in now.found:
-        help = _best(now, rule.code, finding)
+        help = _best(spec, number, plan.spec, now, rule.code, finding)
         if help is not None:
             report.say(
                 rule.code, finding.message, *finding.path, notes=finding.notes, help=help, severity=rule.severity
             )
 
 
-def _best(now: Standing, code: str, finding: Finding) -> str | None:
+def _best(spec: KernelSpec, number: int, kernel: KernelSpec, now: Standing, code: str, finding: Finding) -> str | None:
     """The words for the candidate that costs least of all and less of `code` too, if it lowers the cost by `WORTH`."""
     least, words = now.excess - WORTH, None
+    written, count = _has_schedule(kernel), len(spec.family.kernels(spec, Report(spec.source)))
     for text, other in finding.others:
-        resolved, diagnostics = try_out(other)
+        if not written and other.schedule != as_written(kernel).schedule:
+            continue
+        resolved, diagnostics = try_out(spec.family.with_kernel(spec, number, other))
         if has_errors(diagnostics):
             continue
-        then = standing(resolved, make_plan(resolved))
+        kernels = resolved.family.kernels(resolved, Report(resolved.source))
+        if len(kernels) != count:
+            continue
+        one = kernels[number][0]
+        then = standing(one, make_plan(one))
         if then.excess < least and then.of(code) < now.of(code):
-            least, words = then.excess, text(resolved)
+            least, words = then.excess, text(one)
     return words
+
+
+def _has_schedule(kernel: KernelSpec) -> bool:
+    """Whether anything of a kernel's schedule was written, apart from the conditions of a case."""
+    return any(path[:1] == ("schedule",) and len(path) > 1 and path[1] != "for" for path in kernel.source.values)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from lint_kit import advice
 from planning_specs import elementwise, gemm
 
+from cutegen import registry
 from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.language import read_specs
@@ -23,6 +24,7 @@ from cutegen.planning import make_plan, resolve
 from cutegen.planning.report import Report
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
+from cutegen.project.starter import starter_text
 
 IDLE = """\
 cutegen: 1
@@ -55,7 +57,7 @@ schedule:
         ("CG274", "write `stages: 3`", "stages: 6", "stages: 3"),
         ("CG275", "write `stages: 2`", "stages: 3", "stages: 2"),
         ("CG276", "write `N: none`, or leave it out", "N: mask", "N: none"),
-        ("CG277", "take M: 64, N: 64 in the tiler", "static:", "schedule: {tiler: {M: 64, N: 64}}\nstatic:"),
+        ("CG277", "take M: 64, N: 128 in the tiler", "M: 128, N: 128", "M: 64, N: 64"),
         ("CG278", "take M: 128, N: 128 in the tiler", "M: 32, N: 32", "M: 128, N: 128"),
         ("CG279", "write `pad: 0` for A", "pad: 4", "pad: 0"),
     ],
@@ -83,7 +85,7 @@ def test_every_change_that_is_suggested_costs_less(text: str) -> None:
         plan = make_plan(resolved)
         now = standing(resolved, plan)
         given = Report(resolved.source)
-        advise_on(resolved, plan, given)
+        advise_on(resolved, 0, plan, given)
         for said in given.diagnostics:
             assert said.help and said.notes and said.severity == "warning"
             better = []
@@ -93,6 +95,47 @@ def test_every_change_that_is_suggested_costs_less(text: str) -> None:
                     if not has_errors(errors) and words(changed) == said.help:
                         better.append(standing(changed, make_plan(changed)).excess)
             assert better and min(better) < now.excess
+
+
+NORM = """
+cutegen: 1
+kernel: add_layernorm
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  R: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: bf16}
+  S: {shape: [M, N], dtype: bf16, role: out}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+  rstd: {shape: [M], dtype: f32, role: out}
+scalars: {eps: f32}
+compute:
+  - S = X + R
+  - d = S - mean(S, N)
+  - rstd = rsqrt(mean(d * d, N) + eps)
+  - Y = d * rstd * W
+"""
+
+
+@pytest.mark.parametrize("op", [op.name for op in registry.ops() if op.starter])
+def test_the_starter_of_an_op_lints_clean(op: str) -> None:
+    assert not [d for d in advice(starter_text("fresh", op)) if d.severity != "note"]
+
+
+def test_what_was_inferred_gives_no_warning() -> None:
+    """Advice to write one field would take the place of all cases that were inferred."""
+    (spec,) = read_specs(NORM, "x.yaml")
+    assert len(resolve(spec, Report(spec.source)).schedule.cases) > 3
+    assert not [d for d in advice(NORM) if d.severity != "note"]
+
+
+def test_a_warning_names_the_case_that_it_is_about() -> None:
+    """Of two cases with idle stages of the three, of which the last one is inferred whole."""
+    idle = "tiler: {M: 64, N: 64, K: 8}\n    pipeline: {stages: 4}"
+    cases = f"schedule:\n  - for: {{M: '<= 64'}}\n    {idle}\n  - for: {{M: '<= 128'}}\n    {idle}\n  - {{}}\n"
+    found = [d for d in advice(IDLE.partition("schedule:")[0] + cases) if d.severity == "warning"]
+    assert [d.code for d in found] == ["CG275", "CG275"]
+    assert [d.notes[-1] for d in found] == ["in case 1 (M <= 64)", "in case 2 (M <= 128)"]
 
 
 def test_only_lint_gives_advice_on_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
