@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from cutegen.codegen import generate
+from cutegen.contract import argument_names
 from cutegen.verification.executor import load_module
 
 SPECS = Path(__file__).parents[1] / "specs"
@@ -52,11 +53,13 @@ def nothing(*arguments: Any) -> None:
     pass
 
 
-def nanoseconds(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[float, float]:
-    """Least and median of a call."""
-    names = [f"x{i}" for i in range(len(arguments))]
-    known = {"function": function, **dict(zip(names, arguments, strict=True))}
-    times = timeit.repeat(f"function({', '.join(names)})", globals=known, number=CALLS, repeat=RUNS)
+def nanoseconds(
+    function: Callable[..., Any], arguments: Mapping[str, Any], by_name: Collection[str]
+) -> tuple[float, float]:
+    """Least and median of a call, with those arguments by name that are in `by_name`."""
+    given = [f"{name}={name}" if name in by_name else name for name in arguments]
+    known = {"function": function, **arguments}
+    times = timeit.repeat(f"function({', '.join(given)})", globals=known, number=CALLS, repeat=RUNS)
     return min(times) / CALLS * 1e9, statistics.median(times) / CALLS * 1e9
 
 
@@ -90,10 +93,14 @@ CASES: list[tuple[str, str, Callable[[], Sequence[Any]]]] = [
 
 def python_part(folder: Path) -> None:
     for what, kernel, make in CASES:
-        module, arguments = loaded(kernel, folder), make()
-        module._compiled[arguments[0].get_device()] = nothing
-        base = nanoseconds(nothing, arguments)
-        least, median = (a - b for a, b in zip(nanoseconds(getattr(module, kernel), arguments), base, strict=True))
+        module = loaded(kernel, folder)
+        function = getattr(module, kernel)
+        given = dict(zip(argument_names(module, kernel), make(), strict=True))
+        by_name = [name for name in module.OUTPUTS if name not in module.INPUTS]
+        given = {name: given[name] for name in sorted(given, key=lambda name: name in by_name)}
+        module._compiled[-1] = nothing  # that of the CPU
+        base = nanoseconds(nothing, given, ())
+        least, median = (a - b for a, b in zip(nanoseconds(function, given, by_name), base, strict=True))
         print(f"{what:26} {kernel:16} {least:6.0f} ns, median {median:6.0f} ns", flush=True)
 
 
@@ -111,7 +118,7 @@ def whole_calls(folder: Path) -> None:
         torch.cuda.synchronize()
         return statistics.median(runs) * 1e6
 
-    ours = timed(lambda: module.add_vectorized(a, b, c))
+    ours = timed(lambda: module.add_vectorized(a, b, c=c))
     compiled = timed(lambda: module._compiled[c.get_device()](a, b, c))
     peer = timed(lambda: torch.add(a, b, out=c))
     print(f"whole call: {ours:.2f} us, of the compiled function {compiled:.2f} us; torch.add(out=) {peer:.2f} us")

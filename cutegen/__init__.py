@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cutegen.errors import CutegenError
     from cutegen.language.diagnostics import Diagnostic, SpecError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CutegenError",
     "Diagnostic",

@@ -2,30 +2,40 @@
 
 - `TARGETS`: the architectures it can be compiled for, such as `sm_90a`.
 - `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU.
-- The public function, named as the kernel: takes tensors, then scalars, in the spec's order, and returns the outputs.
-- `reference(*arguments)`: the same in torch, without changing an argument.
-- `expected(*arguments)`: for each output its value in float64, of i64 in int64, and how far rounding may take a right
-  kernel from it.
-- `make_inputs(**sizes)`: random arguments; `device` and `seed` may be given too.
+- The public function, named as the kernel: takes the tensors that are read and the scalars by place, each in the spec's
+  order, and the other outputs by name. It returns the outputs, in the order of the spec's tensors.
+- `reference`: the same call in torch, which changes no argument.
+- `expected`: the same call; for each output its value in float64, of i64 in int64, and how far rounding may take a
+  right kernel from it.
+- `make_inputs(**sizes)`: random arguments by place; `device` and `seed` may be given too.
+- `make_outputs(**sizes)`: outputs by name, with random values; `device` and `seed` may be given too.
+- `TENSORS`, `INPUTS` and `OUTPUTS`: the names of all tensors, of those that are taken by place, and of the results.
 - `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these; `_fitted(tensors)`
   has the copies, by the names in `TENSORS`.
-- `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op(*arguments)`: what it does on a
-  GPU; `_library`: the `torch.library.Library` that has it.
+- `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op`: what it does on a GPU;
+  `_library`: the `torch.library.Library` that has it.
 - `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
+
+The compiled function takes all tensors in the order of `TENSORS`, then the scalars. What runs kernels passes such lists
+of arguments around; `as_called` makes of one what the public functions take.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-OFFERED = ("compile_for", "expected", "make_inputs", "reference")
+if TYPE_CHECKING:
+    from cutegen.language.model import KernelSpec
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+OFFERED = ("compile_for", "expected", "make_inputs", "make_outputs", "reference")
 
 
 def missing(module: ModuleType, kernel: str) -> list[str]:
@@ -33,9 +43,33 @@ def missing(module: ModuleType, kernel: str) -> list[str]:
     return [name for name in (kernel, *OFFERED) if not callable(vars(module).get(name))]
 
 
-def parameters(module: ModuleType, kernel: str) -> inspect.Signature:
-    """The signature of the public function."""
-    return inspect.signature(getattr(module, kernel))
+def as_called(spec: KernelSpec, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What a public function takes by place and by name, where the compiled one takes these arguments."""
+    count = len(spec.tensors)
+    tensors = list(zip(spec.tensors, arguments[:count], strict=True))
+    places = [x for tensor, x in tensors if tensor.reads]
+    return [*places, *arguments[count:]], {tensor.argument: x for tensor, x in tensors if not tensor.reads}
+
+
+def argument_names(module: ModuleType, kernel: str) -> list[str]:
+    """The names of the compiled function's arguments, without workspaces."""
+    taken = [p.name for p in inspect.signature(getattr(module, kernel)).parameters.values() if p.kind in _NAMED]
+    return [*module.TENSORS, *(name for name in taken if name not in module.TENSORS)]
+
+
+def as_compiled(module: ModuleType, kernel: str, places: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a call of the public function in the order in which the compiled one takes them.
+
+    Raises TypeError where the public function would, and where an output is left out.
+    """
+    function = getattr(module, kernel)
+    given = inspect.signature(function).bind(*places, **named).arguments
+    if given.get("args"):
+        function(*places, **named)  # which says how to call
+    names = argument_names(module, kernel)
+    if missing := [name for name in names if given.get(name) is None]:
+        raise TypeError(f"{kernel}: expected {' and '.join(f'{name}=...' for name in missing)}, which was left out")
+    return [given[name] for name in names]
 
 
 def compiler(module: ModuleType) -> Callable[..., Any] | None:

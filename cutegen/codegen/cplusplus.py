@@ -91,12 +91,13 @@ def _render(template: str, module: Module, spec_path: str) -> str:
     parts = spec.family.kernel_parts(module.plan)
     spaces = parts.workspaces.each if parts.workspaces else ()
     arguments = [_name(t.argument) for t in spec.tensors] + [_name(s.argument) for s in spec.scalars]
-    parameters = [f"tvm::ffi::TensorView {_name(t.argument)}" for t in spec.tensors]
+    inputs, named = ([_name(t.argument) for t in tensors] for tensors in (spec.inputs, spec.named))
+    parameters = [f"tvm::ffi::TensorView {name}" for name in inputs]
     parameters += [f"{'double' if s.dtype.is_float else 'int64_t'} {_name(s.argument)}" for s in spec.scalars]
+    parameters += [f"tvm::ffi::TensorView {name}" for name in named]
     values = ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]
-    names = [_name(t.argument) for t in spec.tensors]
     workspaces = [_workspace(spec, x) for x in spaces]
-    named = [x["name"] for x in workspaces]
+    spare = [x["name"] for x in workspaces]
     context = {
         "mark": f"// {mark(spec_path)}",
         "kernel": spec.kernel,
@@ -104,9 +105,9 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "summary": summary(spec).split("\n")[0],
         "documentation": _documentation(spec, parts, workspaces),
         "output": _name(spec.output.argument),
-        "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in named)],
-        "arguments": [*arguments, *named],
-        "example_arguments": [*names, *values, *named],
+        "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in spare)],
+        "arguments": [*arguments, *spare],
+        "example_arguments": [*inputs, *values, *named, *spare],
         "workspaces": workspaces,
         "exact": [(_name(t.argument), _type(t.dtype), t.dtype.torch) for t in spec.tensors if not t.dtype.is_float],
         "sizes": [(_mode(spec, m), spec.static[m] if m in spec.static else default_size(spec, m)) for m in spec.modes],
@@ -122,7 +123,8 @@ def _name(name: str) -> str:
 
 
 def _documentation(spec: KernelSpec, parts: KernelParts, workspaces: Sequence[dict[str, Any]]) -> list[str]:
-    told = {t.argument: document_tensor(spec, t, parts, for_kernel=True) for t in spec.tensors}
+    tensors = (*spec.inputs, *spec.named)
+    told = {t.argument: document_tensor(spec, t, parts, for_kernel=True) for t in tensors}
     lines = [f"{_name(argument)}{line.removeprefix(argument)}" for argument, line in told.items()]
     function = _name(spec.kernel)
     whole = [_name(t.argument) for t in spec.outputs if t.name in parts.padded]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, python_tuple
+from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.language import torch_ops
@@ -36,11 +36,13 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "limits": parts.limits,
         "host_parameters": [*(f"{t.argument}: torch.Tensor" for t in spec.tensors), *_scalar_parameters(spec)],
         "scalar_parameters": _scalar_parameters(spec),
-        "call_parameters": _call_parameters(spec),
+        "call_parameters": _call_parameters(spec, "*args"),
+        "reference_parameters": _call_parameters(spec, "*"),
+        "by_place": _by_place(spec) if spec.named else "",
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
         "host_summary": summary(spec),
         "documentation": [
-            *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in spec.tensors),
+            *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
@@ -93,9 +95,10 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     defaults = {mode: str(default_size(spec, mode)) for mode in spec.modes if mode not in spec.static}
     divisible = {mode: str(1 if mode in spec.static else spec.divisible.get(mode, 1)) for mode in spec.modes}
     largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
-    outputs = [f'"{t.argument}"' for t in spec.outputs]
+    inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
     return [
-        ("", f"OUTPUTS = {python_tuple(tuple(outputs))}"),
+        ("", f"INPUTS = {python_tuple(inputs)}  # by place; outputs that are not read are given by name"),
+        ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
         ("divisible" if spec.divisible else "", _table("DIVISIBLE", divisible)),
         ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
@@ -116,16 +119,36 @@ def can_be_made(spec: KernelSpec, tensor: Tensor) -> bool:
     return torch_ops.can_be_made(spec.tensors, spec.static, tensor)
 
 
-def _call_parameters(spec: KernelSpec) -> list[str]:
-    """The parameters of the public function: what may be left out is None, by default where nothing else follows."""
-    found: list[str] = []
-    last = not spec.scalars
-    for tensor in reversed(spec.tensors):
-        made = can_be_made(spec, tensor)
-        last = last and made
-        kind = "torch.Tensor | None" if made else "torch.Tensor"
-        found.insert(0, f"{tensor.argument}: {kind}{' = None' if last else ''}")
-    return [*found, *_scalar_parameters(spec)]
+def _call_parameters(spec: KernelSpec, star: str) -> list[str]:
+    """The parameters of the function: inputs and scalars, then `star`, then outputs, None by default where one can be
+    made.
+    """
+    named = [
+        f"{t.argument}: torch.Tensor | None = None" if can_be_made(spec, t) else f"{t.argument}: torch.Tensor"
+        for t in spec.named
+    ]
+    places = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs), *_scalar_parameters(spec)]
+    return [*places, star, *named] if named else places
+
+
+def _by_place(spec: KernelSpec) -> str:
+    """The statement that refuses outputs by place, and says how to call instead."""
+    counts = [(len(spec.inputs), "tensor"), (len(spec.scalars), "scalar")]
+    counted = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
+    takes = f"{counted} by place ({', '.join(x.argument for x in spec.places)})" if spec.places else "nothing by place"
+    outputs = ", ".join(f"{t.argument}=..." for t in spec.named)
+    return literal(
+        "raise TypeError(", (f"{spec.kernel}() takes {takes}; ", f"outputs are given by name: {outputs}"), ")", 8
+    )
+
+
+def as_called(spec: KernelSpec, given: Mapping[str, str]) -> list[str]:
+    """The arguments of a call of the public function or of `reference`; those that `given` lacks are left out.
+
+    `given` has their texts, by the names of the function's parameters.
+    """
+    places = [given[x.argument] for x in spec.places]
+    return [*places, *(f"{t.argument}={given[t.argument]}" for t in spec.named if t.argument in given)]
 
 
 def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
@@ -282,7 +305,7 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     given = call("{", [f'"{m}": {m}' for m in defaults], "}", 12)
     flops = [f'sizes["{m}"]' for m in spec.operation.product_modes(spec)]
     return {
-        "input_parameters": [*(f"{m}: int = {defaults[m]}" for m in defaults), 'device="cuda"', "seed=0"],
+        "size_parameters": [f"{m}: int = {defaults[m]}" for m in defaults],
         "sizes_given": "STATIC" if not defaults else f"{given} | STATIC" if spec.static else given,
         "scalar_values": ["0.5" if s.dtype.is_float else "2" for s in spec.scalars],
         "product_modes": flops,

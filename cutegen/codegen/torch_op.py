@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
-from cutegen.codegen.host import PYTHON_TYPES, can_be_made, is_laid_out_by_torch, output_sizes, result_type
+from cutegen.codegen.host import PYTHON_TYPES, as_called, can_be_made, is_laid_out_by_torch, output_sizes, result_type
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.gradients import GRADIENT, Gradient, contiguous
 
@@ -23,36 +23,41 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
         return {"op": None, "gradient": None}
     taken = [t for t in spec.tensors if not can_be_made(spec, t)]
     made = [t for t in spec.outputs if can_be_made(spec, t)]
-    names = [*(t.argument for t in taken), *(s.argument for s in spec.scalars)]
-    parameters = [*(f"{t.argument}: torch.Tensor" for t in taken)]
+    named = [t for t in taken if not t.reads]
+    parameters = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs)]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
-    given = ["None" if t in made else t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
+    parameters += [*(["*"] if named else []), *(f"{t.argument}: torch.Tensor" for t in named)]
+    given = {x.argument: x.argument for x in (*spec.places, *named)}
+    casts = {t.argument: f"{t.argument}.to(torch.{t.dtype.torch})" for t in taken if t.dtype.is_float and not t.writes}
     returned = [t.argument for t in made]
     return {
         "op": spec.torch.op,
-        "op_schema": _text("schema", _schema(spec, taken, made)),
+        "op_schema": _text("schema", _schema(spec, named, made)),
         "op_parameters": parameters,
-        "op_names": names,
         "op_result": result_type(len(made)),
-        "op_call": call(f"{_target(spec, made)}{spec.kernel}(", given, ")", 4),
+        "op_call": call(f"{_target(spec, made)}{spec.kernel}(", as_called(spec, given), ")", 4),
         "op_returned": ", ".join(returned),
         "op_all_made": len(made) == len(spec.outputs),
         "op_fakes": [_fake(spec, t) for t in made],
         "op_fake_says": f"What the op returns, {TOLD}" if made else "Nothing, as the op does: it writes what it takes",
-        "op_casts": [
-            f"{t.argument}.to(torch.{t.dtype.torch})" if t.dtype.is_float and not t.writes else t.argument
-            for t in taken
-        ]
-        + [s.argument for s in spec.scalars],
+        "op_casts": as_called(spec, given | casts),
         "gradient": _gradient(spec, gradients, taken, made) if gradients else None,
     }
 
 
-def _schema(spec: KernelSpec, taken: Sequence[Tensor], made: Sequence[Tensor]) -> str:
-    """The op's schema as torch writes it; what is written among the arguments is marked, each by a letter."""
+def _schema(spec: KernelSpec, named: Sequence[Tensor], made: Sequence[Tensor]) -> str:
+    """The op's schema as torch writes it; what is written among the arguments is marked, each by a letter.
+
+    `named` are the outputs that it takes by name, `made` those that it returns.
+    """
     letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
-    arguments = [f"Tensor({next(letters)}!) {t.argument}" if t.writes else f"Tensor {t.argument}" for t in taken]
+
+    def argument(t: Tensor) -> str:
+        return f"Tensor({next(letters)}!) {t.argument}" if t.writes else f"Tensor {t.argument}"
+
+    arguments = [argument(t) for t in spec.inputs]
     arguments += [f"{SCHEMA_TYPES[PYTHON_TYPES[s.dtype.value]]} {s.argument}" for s in spec.scalars]
+    arguments += [*(["*"] if named else []), *(argument(t) for t in named)]
     results = "Tensor" if len(made) == 1 else f"({', '.join(['Tensor'] * len(made))})"
     return f"({', '.join(arguments)}) -> {results}"
 

@@ -74,11 +74,20 @@ def overload(host: Host) -> Any:
     return getattr(getattr(torch.ops, namespace), name).default
 
 
+def arranged(
+    spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Numbers
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the op takes by place, and by name."""
+    places = (*(tensors[t.name] for t in spec.inputs), *(scalars[s.name] for s in spec.scalars))
+    return places, {t.argument: tensors[t.name] for t in taken(spec) if not t.reads}
+
+
 def call(op: Any, spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Numbers) -> dict[str, torch.Tensor]:
     """What the op returns, by the names of the outputs. Raises what it raises, and TypeError for other results."""
     import torch
 
-    found = op(*(tensors[t.name] for t in taken(spec)), *(scalars[s.name] for s in spec.scalars))
+    places, named = arranged(spec, tensors, scalars)
+    found = op(*places, **named)
     names = [t.name for t in made(spec)]
     results = found if isinstance(found, tuple) else () if found is None else (found,)
     if len(results) != len(names) or not all(isinstance(x, torch.Tensor) for x in results):

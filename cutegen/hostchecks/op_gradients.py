@@ -55,11 +55,11 @@ def possible(utilities: Sequence[str], host: Host) -> Iterator[str]:
     yield from (utility for utility in utilities if last.compact or "aot_dispatch" not in utility)
 
 
-def opcheck(op: Any, arguments: tuple[Any, ...], utility: str) -> str:
+def opcheck(op: Any, places: tuple[Any, ...], named: dict[str, Any], utility: str) -> str:
     """What a utility of `torch.library.opcheck` says against a call of an op."""
     import torch
 
-    found = torch.library.opcheck(op, arguments, test_utils=utility, raise_exception=False)
+    found = torch.library.opcheck(op, places, named, test_utils=utility, raise_exception=False)
     problem = found[utility]
     return "" if problem == "SUCCESS" else f"{utility}: {type(problem).__name__}: {str(problem)[:500]}"
 
@@ -313,5 +313,5 @@ class _Trial:
             inputs[name].requires_grad_(not self.spec.tensor(name).dtype.is_f8)
         arguments = (*inputs.values(), *call.scalars.values())
         for utility in possible(UTILITIES, host):
-            if problem := opcheck(self.op, arguments, utility):
+            if problem := opcheck(self.op, arguments, {}, utility):
                 raise _Wrong(problem)

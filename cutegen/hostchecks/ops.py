@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks import op_gradients
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.op_calls import OpCall, call, calls, made, overload, taken, wrong_values
+from cutegen.hostchecks.op_calls import OpCall, arranged, call, calls, made, overload, taken, wrong_values
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.executor import CannotRun
@@ -143,4 +143,4 @@ def _opcheck(host: Host, utility: str) -> str:
     """What torch says against the op."""
     *_, one = calls(host)
     with host.executor.for_targets(host.spec.targets[:1]).known(host.module, host.spec):
-        return op_gradients.opcheck(overload(host), (*one.fresh().values(), *one.scalars.values()), utility)
+        return op_gradients.opcheck(overload(host), *arranged(host.spec, one.fresh(), one.scalars), utility)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import compiled_arguments, has_workspaces
+from cutegen.contract import as_called, compiled_arguments, has_workspaces
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.hostchecks.judging import Check, Host, unnamed
@@ -188,7 +188,9 @@ def _programs(host: Host) -> Iterator[Check]:
 def _judges(host: Host, sizes: Mapping[str, int]) -> bool:
     """Whether a module's program can say anything of its own inputs, as it cannot where all is infinitely uncertain."""
     try:
-        expected = host.module.expected(*host.module.make_inputs(**sizes, device=host.executor.device))
+        made = host.module.make_inputs(**sizes, device=host.executor.device)
+        outputs = host.module.make_outputs(**sizes, device=host.executor.device)
+        expected = host.module.expected(*made, **outputs)
     except Exception:
         return True  # the check shall say so
     open_from = [_open_from(tensor.dtype) for tensor in host.spec.outputs]
@@ -215,7 +217,8 @@ def _allowed_by(host: Host) -> str:
     evaluator = _Watching(host.spec, views, scalars)
     ours = evaluator.outputs()
     try:
-        theirs = host.module.expected(*views.values(), *host.scalars.values())
+        places, named = as_called(host.spec, host.arguments(views))
+        theirs = host.module.expected(*places, **named)
     except Exception as error:
         return f"raised {type(error).__name__}: {str(error)[:300]}"
     for (name, own), (_, bound) in zip(ours.items(), theirs, strict=True):
@@ -255,26 +258,31 @@ def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
     device, spec = host.executor.device, host.spec
 
     def make(seed: int) -> list[Any]:
-        return list(host.module.make_inputs(**sizes, device=device, seed=seed))
+        """The inputs, the outputs that are given by name, and the scalars."""
+        places = list(host.module.make_inputs(**sizes, device=device, seed=seed))
+        outputs = host.module.make_outputs(**sizes, device=device, seed=seed)
+        by_name = [outputs.pop(tensor.argument, None) for tensor in spec.named]
+        return [*places[: len(spec.inputs)], *by_name, *outputs.values(), *places[len(spec.inputs) :]]
 
+    tensors = (*spec.inputs, *spec.named)
     try:
         first, again, other = make(1), make(1), make(2)
     except Exception as error:
         return f"raised {type(error).__name__}: {str(error)[:300]}"
-    if len(first) != len(spec.tensors) + len(spec.scalars):
-        return f"makes {len(first)} arguments, not {len(spec.tensors) + len(spec.scalars)}"
+    if len(first) != len(tensors) + len(spec.scalars):
+        return f"makes {len(first)} arguments, not {len(tensors) + len(spec.scalars)}"
     whole = {mode: host.case.sizes[mode] for mode in spec.modes}
-    for tensor, x in zip(spec.tensors, first, strict=False):
+    for tensor, x in zip(tensors, first, strict=False):
         wanted = (f"torch.{tensor.dtype.torch}", tuple(whole[mode] for mode in tensor.shape))
         if not isinstance(x, torch.Tensor) or (str(x.dtype), tuple(x.shape)) != wanted:
             return (
                 f"makes {tensor.argument} as {x.dtype} {list(x.shape)}" if isinstance(x, torch.Tensor) else "no tensor"
             )
-    views = {tensor.name: x for tensor, x in zip(spec.tensors, first, strict=False)}
-    read = [i for i, tensor in enumerate(spec.tensors) if tensor.reads and first[i].numel() > 8]
+    views = {tensor.name: x for tensor, x in zip(tensors, first, strict=False)}
+    read = [i for i, x in enumerate(first[: len(spec.inputs)]) if x.numel() > 8]
     if not all(torch.equal(bits_of(first[i]), bits_of(again[i])) for i in read):
         return "makes other values from the same seed"
     if read and all(torch.equal(bits_of(first[i]), bits_of(other[i])) for i in read):
         return "makes the same values from another seed"
-    scalars = dict(zip((s.name for s in spec.scalars), first[len(spec.tensors) :], strict=True))
+    scalars = dict(zip((s.name for s in spec.scalars), first[len(tensors) :], strict=True))
     return host.with_scalars(scalars).takes("", "", views).run()

@@ -32,6 +32,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
+from cutegen.language.signature import Signature
 from cutegen.language.torch_key import TorchOp
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class OpName(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSpec(Generic[S]):
+class KernelSpec(Signature, Generic[S]):
     """One kernel: one combination of a spec's matrix."""
 
     kernel: str = key(
@@ -294,7 +295,8 @@ class KernelSpec(Generic[S]):
     op: str = key(OpName(), "Kind of kernel:", default=MISSING, required=True)
     tensors: tuple[Tensor, ...] = key(
         Named(Tensor, "tensor", least=1, most=32),
-        "The tensors by name, in the order of the generated function's parameters.",
+        "The tensors by name. The generated function takes those that are read by place, and returns those that are "
+        "written, in this order.",
         default=MISSING,
         required=True,
         block=True,
@@ -376,17 +378,6 @@ class KernelSpec(Generic[S]):
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """The tensors that `compute` assigns to, in the order of its statements."""
-        tensors = {t.name: t for t in self.tensors}
-        return tuple(tensors[target] for target in self.compute.targets if target in tensors)
-
-    @property
-    def output(self) -> Tensor:
-        """The first tensor that `compute` assigns to."""
-        return self.outputs[0]
 
     @property
     def lead(self) -> Tensor:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
@@ -67,9 +68,13 @@ class Arguments:
         places = {tensor.name: place for place, tensor in enumerate(self.spec.tensors)}
         return tuple(places[tensor.name] for tensor in self.spec.outputs)
 
-    def call(self, number: int) -> tuple[object, ...]:
-        """The arguments of the generated function, from one set."""
+    def compiled(self, number: int) -> tuple[object, ...]:
+        """What the compiled function takes: the tensors of one set, then the scalars."""
         return (*self.sets[number], *self.scalars.values())
+
+    def call(self, number: int) -> tuple[list[object], dict[str, object]]:
+        """What the generated function takes by place, and by name, from one set."""
+        return as_called(self.spec, self.compiled(number))
 
     def named(self, number: int) -> dict[str, torch.Tensor]:
         return {t.name: x for t, x in zip(self.spec.tensors, self.sets[number], strict=True)}

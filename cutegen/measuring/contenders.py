@@ -57,8 +57,11 @@ def function(name: str, called: Callable[..., Any], arguments: Arguments) -> Can
     It writes the outputs, or returns other tensors: one, or for several outputs a tuple.
     """
 
+    taken = [arguments.call(number) for number in range(len(arguments.sets))]
+
     def result(number: int) -> Results:
-        given = called(*arguments.call(number))
+        places, named = taken[number]
+        given = called(*places, **named)
         if given is None:
             return tuple(arguments.sets[number][place] for place in arguments.outputs)
         several = len(arguments.outputs) > 1 and isinstance(given, tuple | list)
@@ -107,7 +110,8 @@ def expression(
     import torch
 
     spec = plan.spec
-    tensors, scalars = [t.argument for t in spec.tensors], [s.argument for s in spec.scalars]
+    inputs, named = ([t.argument for t in tensors] for tensors in (spec.inputs, spec.named))
+    scalars = [s.argument for s in spec.scalars]
     reference = spec.operation.eager(plan)
     made = dict(reference.scalars)  # tensors that are made once, by the names that stand for them
     body = "\n".join(reference.statements)
@@ -117,18 +121,20 @@ def expression(
     outputs = [t.argument for t in spec.outputs]
     written = [f"{output}.copy_({result})" for output, result in zip(outputs, reference.results, strict=True)]
     lines = [device_of(spec), body, f"return ({', '.join(written if inplace else reference.results)},)"]
-    text = f"def expression({', '.join([*tensors, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
+    text = f"def expression({', '.join([*inputs, *named, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
     text += f"def constants({', '.join([*scalars, 'device'])}):\n    return [{', '.join(made.values())}]\n"
     space: dict[str, Any] = {"torch": torch}
     exec(compile(text, f"<torch expression of {spec.kernel}>", "exec"), space)
     inner, constants = through(space["expression"]), functools.lru_cache(space["constants"])
-    count = len(tensors)
+    count = len(inputs)
 
-    def called(*arguments: Any) -> torch.Tensor | Results:
-        found: Results = inner(*arguments[:count], *constants(*arguments[count:], arguments[0].device))
+    def called(*places: Any, **by_name: Any) -> torch.Tensor | Results:
+        tensors = [*places[:count], *(by_name[name] for name in named)]
+        found: Results = inner(*tensors, *constants(*places[count:], tensors[0].device))
         if not inplace:
-            likes = [arguments[tensors.index(output)] for output in outputs]
-            found = tuple(_fresh(result, like, arguments[:count]) for result, like in zip(found, likes, strict=True))
+            given = dict(zip((*inputs, *named), tensors, strict=True))
+            likes = [given[output] for output in outputs]
+            found = tuple(_fresh(result, like, tensors) for result, like in zip(found, likes, strict=True))
         return found if len(found) > 1 else found[0]
 
     return called

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from cutegen.contract import compiled_arguments, compiled_function
@@ -35,14 +35,14 @@ def host_times(
 
     case = derive_cases(plan)[0]
     arguments = make_arguments(plan.spec, case.sizes, 1, device)
-    called, given = getattr(module, plan.spec.kernel), arguments.call(0)
-    called(*given)  # compiles
+    call = _with_names(getattr(module, plan.spec.kernel), *arguments.call(0))
+    call()  # compiles
     compiled = compiled_function(module, arguments.sets[0][0].device.index)
-    with_workspaces = compiled_arguments(module, given)
+    with_workspaces = compiled_arguments(module, arguments.compiled(0))
     generator = torch.Generator(device).manual_seed(0)
     a, b, c = (torch.randn(_SMALL, device=device, generator=generator) for _ in range(3))
     calls: dict[str, Callable[[], object]] = {
-        "call": lambda: called(*given),
+        "call": call,
         "compiled": lambda: compiled(*with_workspaces),
         "torch.add": lambda: torch.add(a, b, out=c),
     }
@@ -64,3 +64,15 @@ def host_times(
             gc.enable()
     wait()
     return {name: summary(values) for name, values in times.items()}
+
+
+def _with_names(
+    function: Callable[..., object], places: Sequence[object], named: Mapping[str, object]
+) -> Callable[[], object]:
+    """The call of a function with these arguments as one writes it, without a dict that is unpacked."""
+    values = {f"x{number}": value for number, value in enumerate((*places, *named.values()))}
+    names = iter(values)
+    given = [*(next(names) for _ in places), *(f"{name}={next(names)}" for name in named)]
+    text = f"lambda function, {', '.join(values)}: lambda: function({', '.join(given)})"
+    made: Callable[..., Callable[[], object]] = eval(text)
+    return made(function, *values.values())

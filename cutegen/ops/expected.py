@@ -10,13 +10,23 @@ from types import MappingProxyType
 from cutegen.atoms.mma import FusedSum, SumOrder
 from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
 from cutegen.codegen.formatting import WIDTH, call, display
+from cutegen.codegen.host import as_called
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Typed, coords, walk
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.ops.reference import axes_of, broadcast_outputs, broadcasts, coordinate_lines, shaped_names, squeezed
+from cutegen.ops.reference import (
+    axes_of,
+    broadcast_outputs,
+    broadcasts,
+    coordinate_lines,
+    device_of,
+    in_order,
+    shaped_names,
+    squeezed,
+)
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
@@ -99,8 +109,8 @@ def expected_of(
         outputs = tuple(without_copy(output) for output in outputs)
     lines = [
         *_scalars(spec.scalars),
-        *(gathered[1] if gathered else broadcasts(spec, statements, names)),
         *coordinate_lines(spec, coordinates),
+        *(gathered[1] if gathered else broadcasts(spec, statements, names)),
     ]
     summed = None
     for node in dict.fromkeys(n for typed in statements for n in walk(typed.value) if isinstance(n, MatMul)):
@@ -110,18 +120,19 @@ def expected_of(
         lines.append(f"{products[node.b]} = {printer.object(f'*{text}', _of(node)).text}")
     lines += [*printer.raw_lines, *_lifts(printer)]
     lines += [line for output in outputs for line in output.statements]
+    returned = in_order(spec, outputs)
     lines += _returned(
-        [output.result for output in outputs],
-        [squeezed(spec, output, shaped_names(spec, statements)) for output in outputs],
-        ["value.double()" if near.integers and o.tensor.dtype is not Dtype.i64 else "value" for o in outputs],
+        [output.result for output in returned],
+        [squeezed(spec, output, shaped_names(spec, statements)) for output in returned],
+        ["value.double()" if near.integers and o.tensor.dtype is not Dtype.i64 else "value" for o in returned],
     )
     if any("device=device" in line for line in lines):
-        lines.insert(0, f"device = {spec.output.argument}.device")
+        lines.insert(0, device_of(spec))
     return Expected(tuple(lines), replace(near, used=frozenset(printer.used)), summed)
 
 
 def _of_reference(spec: KernelSpec) -> str:
-    arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
+    arguments = as_called(spec, {x.argument: x.argument for x in (*spec.places, *spec.named)})
     doubles = [".double()" if tensor.dtype is not Dtype.i64 else "" for tensor in spec.outputs]
     if len(doubles) == 1:
         return call("return [(reference(", arguments, f"){doubles[0]}, torch.zeros(()))]", 4)

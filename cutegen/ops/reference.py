@@ -42,8 +42,8 @@ class Reference:
 
 
 def device_of(spec: KernelSpec) -> str:
-    """The statement that names the device of the arguments."""
-    return f"device = {spec.output.argument}.device"
+    """The statement that names the device of the arguments: that of the first, as outputs may be left out."""
+    return f"device = {next(iter(spec.inputs), spec.output).argument}.device"
 
 
 def reference_of(
@@ -65,12 +65,17 @@ def reference_of(
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [*broadcasts(spec, statements, names), *coordinate_lines(spec, coordinates)]
+    lines = [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
     shaped = shaped_names(spec, statements)
-    results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in outputs]
+    results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in in_order(spec, outputs)]
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
+
+
+def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:
+    """The outputs in the order in which functions return them."""
+    return sorted(outputs, key=lambda stored: spec.outputs.index(stored.tensor))
 
 
 def axes_of(spec: KernelSpec) -> dict[str, int]:
@@ -136,7 +141,11 @@ def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[s
     """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for."""
     lines, lead = [], spec.lead
     for mode, variable in coordinates.items():
-        items = [f"{lead.argument}.shape[{lead.shape.index(mode)}]", "dtype=torch.int32", "device=device"]
+        having = next((t for t in spec.inputs if mode in t.shape), lead)  # an output may be left out
+        size = f"{having.argument}.shape[{having.shape.index(mode)}]"
+        if not having.reads and mode in spec.static:
+            size = str(spec.static[mode])
+        items = [size, "dtype=torch.int32", "device=device"]
         index = ", ".join(":" if other == mode else "None" for other in lead.shape)
         lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(lead.shape) > 1 else ")", 4))
     return lines

@@ -109,7 +109,7 @@ class Evaluator:
             self.signed[statement.target] = self._signed(statement.value)
             if statement.stored is not None:
                 found[statement.target] = self._stored(statement, statement.stored, computed)
-        return found
+        return {tensor.name: found[tensor.name] for tensor in self.spec.outputs}
 
     def _stored(self, statement: ex.Typed, stored: ex.Expr, computed: Bounded) -> Expected:
         """What the tensor holds that a statement assigns to: what was `computed`, in the tensor's type."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from unittest import mock
 
 from cutegen.compiling.loading import load
-from cutegen.contract import make_known
+from cutegen.contract import as_called, make_known
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
@@ -190,7 +190,8 @@ class EmulatorExecutor:
             emulated.orders, emulated.blocks, emulated.grid = orders, blocks, grid
             given = [on_device(argument) for argument in args]
             emulated.given = frozenset(x.untyped_storage().data_ptr() for x in given if hasattr(x, "untyped_storage"))
-            outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*given))
+            places, named = as_called(spec, given)
+            outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*places, **named))
             outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
         if len(outcomes) > 1:
             for outcome in outcomes:
@@ -260,7 +261,8 @@ class EmulatorExecutor:
         with self._emulating(module, spec) as emulated:
             emulated.only_launches = True
             try:
-                getattr(module, spec.kernel)(*map(on_device, args))
+                places, named = as_called(spec, list(map(on_device, args)))
+                getattr(module, spec.kernel)(*places, **named)
             finally:
                 emulated.only_launches = False
             return tuple(emulated.launches)
@@ -270,18 +272,25 @@ class EmulatorExecutor:
 
         from cutegen.emulator import on_device
 
-        make, expected = module.make_inputs, module.expected
+        make_inputs, make_outputs, expected = module.make_inputs, module.make_outputs, module.expected
 
-        def made(**sizes: int) -> tuple[Any, ...]:
-            return tuple(map(on_device, make(**sizes, device="cpu")))
+        def inputs(**sizes: int) -> tuple[Any, ...]:
+            return tuple(map(on_device, make_inputs(**sizes, device="cpu")))
 
-        def wanted(*arguments: Any) -> Any:  # which makes tensors where its arguments are
-            return expected(*(a.as_subclass(torch.Tensor) if isinstance(a, torch.Tensor) else a for a in arguments))
+        def outputs(**sizes: int) -> dict[str, Any]:
+            return {name: on_device(x) for name, x in make_outputs(**sizes, device="cpu").items()}
+
+        def plain(x: Any) -> Any:
+            return x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x
+
+        def wanted(*places: Any, **named: Any) -> Any:  # which makes tensors where its arguments are
+            return expected(*map(plain, places), **{name: plain(x) for name, x in named.items()})
 
         with (
             self._emulating(module, spec) as emulated,
             mock.patch.object(torch.cuda, "is_available", lambda: True),
-            mock.patch.object(module, "make_inputs", made),
+            mock.patch.object(module, "make_inputs", inputs),
+            mock.patch.object(module, "make_outputs", outputs),
             mock.patch.object(module, "expected", wanted),
         ):
             emulated.given = frozenset()  # `make_inputs` pads the rows of what it makes

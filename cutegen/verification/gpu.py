@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from cutegen.contract import make_known
+from cutegen.contract import as_called, make_known
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of, with_blocks
 from cutegen.verification.programs import Program, run_program
@@ -69,7 +69,8 @@ class GpuExecutor:
             for tensor, value in zip(tensors, values, strict=True):
                 tensor.copy_(value)
             try:
-                outputs = outputs_of(spec, args, getattr(module, spec.kernel)(*args))
+                places, named = as_called(spec, args)
+                outputs = outputs_of(spec, args, getattr(module, spec.kernel)(*places, **named))
             finally:
                 torch.cuda.synchronize()
         judge("")

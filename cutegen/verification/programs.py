@@ -27,8 +27,8 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
     """Runs a module's `main` in this process with these flags; with `broken` its function leaves wrong outputs."""
     function, said = getattr(module, spec.kernel), io.StringIO()
 
-    def spoiled(*arguments: Any) -> object:
-        result = function(*arguments)
+    def spoiled(*places: Any, **named: Any) -> object:
+        result = function(*places, **named)
         for x in result if isinstance(result, tuple) else (result,):
             _spoil(x)
         return result

@@ -242,7 +242,8 @@ def _check_reference(
     import torch
 
     try:
-        result = module.reference(*args)
+        places, named = contract.as_called(spec, args)
+        result = module.reference(*places, **named)
     except Exception as error:
         raise _Failure(f"reference raised {describe(error)}") from error
     names = [tensor.name for tensor in spec.outputs]

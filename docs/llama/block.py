@@ -33,7 +33,7 @@ def load_kernels(folder: Path = Path(__file__).parent / "kernels") -> dict[str, 
 def rms_norm(x: Tensor, weight: Tensor, generated: bool) -> Tensor:
     """Rows of x [T, N] divided by their root mean square, times the weight [N]."""
     if generated:
-        return torch.ops.llama.rms_norm(x, weight, EPS)[1]
+        return torch.ops.llama.rms_norm(x, weight, EPS)[0]
     return functional.rms_norm(x, weight.shape, weight, EPS)
 
 

@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import arguments_of  # noqa: E402
+
 from cutegen.analysis.claims import Claim  # noqa: E402
 from cutegen.codegen.parts import Constant, KernelParts, Limit  # noqa: E402
 from cutegen.codegen.render import render  # noqa: E402
@@ -133,9 +135,9 @@ def test_a_family_from_elsewhere_is_rendered_and_runs(folder: Path) -> None:
     path.write_text(text, encoding="utf-8")
     module = load_module(path)
     install(module, "reverse", roles={"x": "in", "y": "out"})
-    x, y = module.make_inputs(N=100, device="cpu")
-    module.reverse(*map(on_device, (x, y)))
-    assert torch.equal(y, x.flip(0)) and torch.equal(y, module.reference(x, y))
+    x, y = arguments_of(module, N=100)
+    module.reverse(on_device(x), y=on_device(y))
+    assert torch.equal(y, x.flip(0)) and torch.equal(y, module.reference(x, y=y))
     with pytest.raises(ValueError, match="y: expected at most as many elements as threads"):
         module.reverse(*map(on_device, module.make_inputs(N=1025, device="cpu")))
 

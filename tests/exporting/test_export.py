@@ -270,11 +270,11 @@ def test_the_loader_does_what_the_module_does(exported: Path, modules: dict[str,
         install(loader, name, ["sm_90a"], lines=False)
     x, w = torch.randn(3, 256, dtype=torch.bfloat16), torch.randn(256, dtype=torch.bfloat16)
     with made_on_device():
-        outputs = forward.rms_norm(on_device(x), on_device(w), None, None, eps=1e-5)
+        outputs = forward.rms_norm(on_device(x), on_device(w), eps=1e-5)
         with pytest.raises(ValueError, match="w: expected N = 256, as the kernel has it, got 128"):
-            forward.rms_norm(on_device(x), on_device(w[:128]), None, None, eps=1e-5)
+            forward.rms_norm(on_device(x), on_device(w[:128]), eps=1e-5)
         with pytest.raises(TypeError, match="eps: expected a float, got str"):
-            forward.rms_norm(on_device(x), on_device(w), None, None, eps="small")
+            forward.rms_norm(on_device(x), on_device(w), eps="small")
     wanted = torch.nn.functional.rms_norm(x.double(), (256,), w.double(), 1e-5)
     (y,) = (one for one in outputs if one.shape == x.shape)
     torch.testing.assert_close(y.as_subclass(torch.Tensor).double(), wanted, rtol=2**-7, atol=2**-7)
@@ -292,7 +292,7 @@ ctypes.CDLL({str(stub)!r}, mode=ctypes.RTLD_GLOBAL)
 from rms_norm import rms_norm as function
 x, w = torch.zeros(4, 256, dtype=torch.bfloat16), torch.zeros(256, dtype=torch.bfloat16)
 try:
-    function(x, w, None, None, 1e-5)
+    function(x, w, 1e-5)
 except Exception as problem:
     print(type(problem).__name__, problem)
 print([type(rms_norm._compiled[gpu]).__name__ for gpu in (1, 0)])

@@ -123,10 +123,10 @@ def test_tensors_that_want_a_gradient_are_refused_in_every_call(
     arguments = [on_device(t) for t in tensors.values()]
     for _ in range(2):
         with pytest.raises(ValueError, match=rf"^{name}: expected no gradient to be computed"):
-            module.add_one(*arguments)
+            module.add_one(arguments[0], y=arguments[1])
     assert not calls
     with torch.no_grad():
-        module.add_one(*arguments)
+        module.add_one(arguments[0], y=arguments[1])
     assert len(calls) == 1
 
 
@@ -143,7 +143,7 @@ def test_what_nobody_can_explain_is_raised_as_it_was(
 
     module._compiled[0] = fails
     with pytest.raises(type(error)) as raised:
-        module.add_one(on_device(torch.ones(4)), on_device(torch.zeros(4)))
+        module.add_one(on_device(torch.ones(4)), y=on_device(torch.zeros(4)))
     assert raised.value is error and calls == [1] and not compiled, "called once more, or compiled anew"
 
 
@@ -173,7 +173,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 
 def product_of(module: ModuleType, m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    a, b, _ = module.make_inputs(M=m, N=n, K=k, device="cpu")
+    a, b = module.make_inputs(M=m, N=n, K=k, device="cpu")
     return on_device(a), on_device(b)
 
 
@@ -188,7 +188,7 @@ def test_an_output_that_is_left_out_is_made(product: ModuleType, k: int) -> None
     assert (tuple(made.shape), made.stride()) == ((34, 8), (1, 36)), "rows of whole 16 bytes along M"
     assert torch.allclose(plain(made), plain(a) @ plain(b).T, atol=1e-5)
     given = torch.empty(8, 36)[:, :34].T
-    assert product.product(a, b, on_device(given)).data_ptr() == given.data_ptr()
+    assert product.product(a, b, c=on_device(given)).data_ptr() == given.data_ptr()
     assert torch.equal(plain(made), given)
 
 
@@ -205,16 +205,17 @@ def test_what_does_not_fit_is_told_with_what_was_given(product: ModuleType) -> N
         ((a, on_device(plain(b).contiguous())), "b: expected N contiguous, got a stride of 36 bytes"),
         ((a, on_device(torch.zeros(9, 9)[:, :8].T)), "b: expected K in steps of 16 bytes, got a stride of 36 bytes"),
         ((a, on_device(torch.zeros(9 * 8 + 1)[1:].view(9, 8).T)), "b: expected 16-byte alignment, unless the spec says `align: 4`, got 0x"),
-        ((a, b, on_device(torch.zeros(8, 35)[:, :35].T)), "c: expected M = 34, as a has it, got 35"),
     ):
         with pytest.raises(ValueError, match=says):
             product.product(*arguments)
+    with pytest.raises(ValueError, match="c: expected M = 34, as a has it, got 35"):
+        product.product(a, b, c=on_device(torch.zeros(8, 35)[:, :35].T))
     for wrong in (None, 3, [[1.0]], plain(a), a[:, 0], on_device(plain(a).double()), plain(a).to_sparse()):
         with pytest.raises(TypeError, match=r"^a: expected torch.float32 \[M, K\] on cuda:0, got "):
             product.product(wrong, b)
     square = on_device(torch.zeros(8, 8))
     with pytest.raises(ValueError, match="c: expected memory of its own, got some of a's"):
-        product.product(square, on_device(torch.zeros(8, 8).T), square.T)
+        product.product(square, on_device(torch.zeros(8, 8).T), c=square.T)
 
 
 def test_strides_of_a_mode_of_size_1_mean_nothing(product: ModuleType) -> None:
@@ -228,14 +229,15 @@ def test_main_judges_by_what_rounding_explains(
     product: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    make_inputs = product.make_inputs
+    make_inputs, make_outputs = product.make_inputs, product.make_outputs
     monkeypatch.setattr(product, "make_inputs", lambda **sizes: tuple(map(on_device, make_inputs(device="cpu", **sizes))))
+    monkeypatch.setattr(product, "make_outputs", lambda **sizes: {"c": on_device(make_outputs(device="cpu", **sizes)["c"])})
     monkeypatch.setattr(sys, "argv", ["product.py", "--M", "40", "--N", "12", "--K", "700"])
     assert product.main() == 0 and "as near to float64 as its roundings allow" in capsys.readouterr().out
     right = product.product
 
-    def slightly_wrong(*arguments: torch.Tensor) -> torch.Tensor:
-        result = right(*arguments)
+    def slightly_wrong(*arguments: torch.Tensor, **outputs: torch.Tensor) -> torch.Tensor:
+        result = right(*arguments, **outputs)
         plain(result)[3, 5] += 0.05  # of a sum of 700 products of about 1
         return result
 

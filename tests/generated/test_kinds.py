@@ -13,6 +13,7 @@ from planning_specs import document
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
 
+from calls_kit import arguments_of
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job, Resources
 from cutegen.families.gemm_multistage.plan import GemmPlan
@@ -334,7 +335,7 @@ def test_every_call_has_a_workspace_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / module.name
     path.write_text(module.text, encoding="utf-8")
     loaded = load_module(path)
-    arguments = loaded.make_inputs(M=8, N=13, K=20, device="cpu")
+    arguments = arguments_of(loaded, M=8, N=13, K=20)
     first, second = (loaded._arguments(*arguments)[-1] for _ in range(2))
     assert first.data_ptr() != second.data_ptr()
     assert first.shape == (16, 20) and first.stride() == (1, 16), (

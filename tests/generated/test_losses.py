@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 
+from calls_kit import arguments_of, call  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 
@@ -30,12 +31,12 @@ def loaded(name: str) -> ModuleType:
 @pytest.mark.parametrize("ignored", [-100, 2])
 def test_cross_entropy_and_its_gradient_are_torchs(smoothing: float, ignored: int) -> None:
     module = loaded("cross_entropy")
-    x, target, loss, dx = module.make_inputs(M=6, device="cpu")[:4]
+    x, target, loss, dx = arguments_of(module, M=6)[:4]
     x *= 3
     if not smoothing:
         x[:, 9] = -torch.inf  # a word that cannot be
     target[:] = torch.tensor([0, 4095, ignored, 17, 2, 8])
-    module.cross_entropy(*map(on_device, (x, target, loss, dx)), SCALE, smoothing, ignored)
+    call(module, "cross_entropy", [*map(on_device, (x, target, loss, dx)), SCALE, smoothing, ignored])
     wide = x.double().requires_grad_()
     wanted = torch.nn.functional.cross_entropy(
         wide, target, reduction="none", label_smoothing=smoothing, ignore_index=ignored
@@ -50,11 +51,11 @@ def test_cross_entropy_and_its_gradient_are_torchs(smoothing: float, ignored: in
 
 def test_rows_in_floats_of_8_bits_come_back_to_half_a_step() -> None:
     module = loaded("quantize_f8")
-    arguments: list[Any] = list(module.make_inputs(M=4, device="cpu"))
+    arguments: list[Any] = arguments_of(module, M=4)
     x, y, scale = arguments
     x[1] = 0
     x[2] *= 1e4
-    module.quantize_f8(*map(on_device, arguments))
+    call(module, "quantize_f8", list(map(on_device, arguments)))
     assert scale[1] == 1 and not y[1].float().any()
     torch.testing.assert_close(scale[[0, 2, 3]], x.float().abs().amax(1)[[0, 2, 3]] / 448)
     assert (y.float().abs().amax(1)[[0, 2, 3]] == 448).all()

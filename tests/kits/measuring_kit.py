@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 from cutegen.codegen import Module, generate
+from cutegen.measuring.arguments import Arguments
 from cutegen.measuring.clock import Contender
 
 TARGETS = "sm_80, sm_90a, sm_100a, sm_120a"
@@ -102,3 +104,9 @@ def module_of(function: Callable[..., object], name: str = "work") -> ModuleType
     module = ModuleType(name)
     vars(module).update({name: function, "_compiled": {None: function}})
     return module
+
+
+def called(function: Callable[..., Any], arguments: Arguments, number: int = 0) -> Any:
+    """What a function gives that takes what the generated one takes."""
+    places, named = arguments.call(number)
+    return function(*places, **named)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
@@ -42,7 +43,8 @@ class CpuExecutor:
         judge: Judge = no_judge,
         *more: object,
     ) -> Ran:
-        result = getattr(module, spec.kernel)(*args)
+        places, named = as_called(spec, args)
+        result = getattr(module, spec.kernel)(*places, **named)
         judge("")
         return Ran(1, result if isinstance(result, tuple) else (result,))
 
@@ -242,7 +244,7 @@ def store(d, result, tile):
 """
 
 ADD = """
-def kernel(x, b, d):
+def kernel(x, b, *, d=None):
     if d is None:
         d = x if BUG == "makes its input" else new("d", x.shape)
     tensors = {"x": x, "b": b, "d": d}
@@ -269,7 +271,7 @@ def kernel(x, b, d):
         x.copy_(torch.where(x == 0, -x, x))
     return d
 
-def reference(x, b, d):
+def reference(x, b, *, d=None):
     if BUG == "reference raises":
         raise KeyError("x")
     if BUG == "reference view":
@@ -317,7 +319,7 @@ def reference(a, b, c, alpha, beta):
 
 
 BOTH = """
-def kernel(x, b, d, e):
+def kernel(x, b, *, d=None, e=None):
     d = new("d", x.shape) if d is None else d
     e = new("e", x.shape) if e is None else e
     tensors = {"x": x, "b": b, "d": d, "e": e}
@@ -342,7 +344,7 @@ def results(x, b):
     t = x + b
     return 2 * t, (t > 2 * t).int() + torch.arange(t.shape[1], dtype=torch.int32)
 
-def reference(x, b, d, e):
+def reference(x, b, *, d=None, e=None):
     first, second = results(x, b)
     if BUG == "reference alone":
         return first
@@ -365,17 +367,23 @@ def reference(x, b, d, e):
 INPUTS = """
 def make_inputs(device, seed, **sizes):
     generator = torch.Generator().manual_seed(0 if BUG == "one seed" else seed)
-    made = []
-    for name, (shape, dtype, _, _) in WANTED.items():
-        x = new(name, [(sizes | STATIC)[mode] for mode in shape])
-        made.append(x.copy_(torch.randn(x.shape, generator=generator) * 4))
-    return (*made, *SCALARS)
+    return (*(filled(name, generator, sizes) for name in WANTED if name not in NAMED), *SCALARS)
+
+def make_outputs(device, seed, **sizes):
+    generator = torch.Generator().manual_seed(seed)
+    return {name: filled(name, generator, sizes) for name in NAMED}
+
+def filled(name, generator, sizes):
+    x = new(name, [(sizes | STATIC)[mode] for mode in WANTED[name][0]])
+    return x.copy_(torch.randn(x.shape, generator=generator) * 4)
 """
 
 
 def write_module(folder: Path, spec: KernelSpec, bug: str = "") -> Path:
     wanted = {t.argument: (t.shape, t.dtype.torch, t.major, t.align) for t in spec.tensors}
-    head = f"BUG = {bug!r}\nWANTED = {wanted!r}\nSTATIC = {dict(spec.static)!r}\nDIVISIBLE = {dict(spec.divisible)!r}\n"
+    named = [t.argument for t in spec.named]
+    head = f"BUG = {bug!r}\nWANTED = {wanted!r}\nNAMED = {named!r}\n"
+    head += f"STATIC = {dict(spec.static)!r}\nDIVISIBLE = {dict(spec.divisible)!r}\n"
     body = GEMM if spec.op == "gemm" else BOTH if spec.kernel == "both" else ADD
     operation = f"\nOP = torch.{'lt' if spec.kernel == 'less' else 'add'}\n"
     scalars = tuple(0.5 for _ in spec.scalars)

@@ -47,10 +47,10 @@ def call_of(module: Module, folder: Path, sizes: dict[str, int]) -> Callable[[],
     path.write_text(module.text)
     loaded = load_module(path)
     dynamic = {mode: size for mode, size in sizes.items() if mode not in module.spec.static}
-    arguments = loaded.make_inputs(**dynamic)
+    arguments, outputs = loaded.make_inputs(**dynamic), loaded.make_outputs(**dynamic)
     kernel = getattr(loaded, module.spec.kernel)
-    kernel(*arguments)
-    return lambda: kernel(*arguments)
+    kernel(*arguments, **outputs)
+    return lambda: kernel(*arguments, **outputs)
 
 
 @pytest.mark.parametrize("code", sorted({rule.code for rule in all_performance_rules()}))

@@ -150,7 +150,7 @@ def test_a_kernel_that_goes_wrong_while_it_is_timed_has_no_figure() -> None:
 
 
 def test_a_kernel_that_raises_is_named() -> None:
-    def broken(*args: object) -> None:
+    def broken(*args: object, **named: object) -> None:
         raise ValueError("a: expected strides")
 
     with pytest.raises(Refused, match="ValueError: a: expected strides") as refused:
@@ -262,7 +262,7 @@ def test_results_are_looked_at_where_their_recording_put_them() -> None:
 def test_a_peer_that_breaks_the_device_is_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "broken = []\ndef other(*given):\n    broken.append(1)\n    raise RuntimeError('illegal address')\n"
+        "broken = []\ndef other(*given, **named):\n    broken.append(1)\n    raise RuntimeError('illegal address')\n"
     )
     imported: dict[str, Callable[..., object]] = {}
 
@@ -487,6 +487,7 @@ def test_the_kernel_is_called_as_users_call_it() -> None:
     seen: list[tuple[object, ...]] = []
     module = gemm("C = alpha * (A @ B.T)", "scalars: {alpha: f32}\n")
     arguments = make_arguments(module.spec, GEMM_SHAPE, 1, "cpu")
-    contenders.kernel("work", module_of(lambda *args: seen.append(args)), arguments).contender.calls[0]()
-    a, b, c, alpha = seen[0]
+    work = module_of(lambda *places, c: seen.append((*places, c)))
+    contenders.kernel("work", work, arguments).contender.calls[0]()
+    a, b, alpha, c = seen[0]
     assert (a, b, c) == arguments.sets[0] and alpha == 0.75

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring_kit import FakeWatch, module_of, steady
+from measuring_kit import FakeWatch, called, module_of, steady
 from verification_fakes import ADD_TILE, HandPlan, both_spec, plan_of
 
 from cutegen.measuring import contenders
@@ -134,7 +134,7 @@ def test_what_is_compiled_writes_all_outputs() -> None:
     arguments = make_arguments(plan().spec, SHAPE, 1, "cpu")
     arguments.poison()
     outputs = tuple(arguments.sets[0][place] for place in arguments.outputs)
-    found = contenders.expression(plan(), inplace=True)(*arguments.call(0))
+    found = called(contenders.expression(plan(), inplace=True), arguments)
     assert isinstance(found, tuple) and all(x is y for x, y in zip(found, outputs, strict=True))
     judged(arguments, outputs)
 
@@ -144,6 +144,6 @@ def test_an_eager_result_is_no_argument(monkeypatch: pytest.MonkeyPatch) -> None
     made = Reference(("second = x.to(torch.int32)",), ("x", "second"))
     monkeypatch.setattr(Elementwise, "reference", lambda op, plan: made)
     arguments = make_arguments(plan().spec, SHAPE, 1, "cpu")
-    first, second = contenders.expression(plan(), inplace=False)(*arguments.call(0))
+    first, second = called(contenders.expression(plan(), inplace=False), arguments)
     assert first is not arguments.sets[0][0] and torch.equal(first, arguments.sets[0][0])
     assert second.dtype is torch.int32

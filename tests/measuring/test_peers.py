@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from measuring_kit import FakeWatch, elementwise, f8_gemm, gemm, steady
+from measuring_kit import FakeWatch, called, elementwise, f8_gemm, gemm, steady
 
 from cutegen.codegen import Module, generate
 from cutegen.measuring import contenders
@@ -108,7 +108,7 @@ def test_the_expression_that_is_compiled_writes_the_output(name: str) -> None:
     ((expected, bound, *_),) = evaluate(spec, arguments.named(0), arguments.scalars).values()
     arguments.poison()
     output = arguments.sets[0][arguments.output]
-    result = contenders.expression(module.plan, inplace=True)(*arguments.call(0))
+    result = called(contenders.expression(module.plan, inplace=True), arguments)
     assert result is output
     assert compare(output, expected, bound).ok
 
@@ -124,7 +124,7 @@ def test_the_expression_can_be_compiled_whole(name: str) -> None:
     function = contenders.expression(module.plan, inplace=True, through=tracer)
     arguments.poison()
     for number in range(2):
-        function(*arguments.call(number))
+        called(function, arguments, number)
         assert compare(arguments.sets[number][arguments.output], expected, bound).ok
 
 
@@ -143,13 +143,13 @@ def test_constants_are_made_once(inplace: bool, monkeypatch: pytest.MonkeyPatch)
         return noted
 
     function = contenders.expression(module.plan, inplace=inplace, through=through)
-    function(*arguments.call(0))
+    called(function, arguments)
 
     def copied(*given: object, **more: object) -> None:
         raise AssertionError("a constant is made again")
 
     monkeypatch.setattr(torch, "tensor", copied)
-    function(*arguments.call(0))
+    called(function, arguments)
     assert all(isinstance(x, torch.Tensor) for given in seen for x in given), "a compiler sees tensors only"
     assert [float(x) for x in seen[0][2:]] == [0.75, 1.0]
     assert all(x is y for x, y in zip(*seen, strict=True))
@@ -221,7 +221,7 @@ def test_operands_of_8_bits_are_multiplied_and_scaled_in_one_call(compute: str) 
     for results in candidate.results:
         assert results is not None and compare(results[0], expected, bound).ok
         assert results[0].dtype is getattr(torch, {"f32": "float32", "bf16": "bfloat16"}[c])
-    inplace = contenders.expression(module.plan, inplace=True)(*arguments.call(0))
+    inplace = called(contenders.expression(module.plan, inplace=True), arguments)
     assert isinstance(inplace, torch.Tensor) and compare(inplace, expected, bound).ok
 
 

@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 
 import pytest
+from calls_kit import arguments_of
 from specs_kit import modules_of_specs
 
 from cutegen.cases.plan import CasesPlan
@@ -136,7 +137,7 @@ def test_blocks_are_counted_as_they_are_launched(name: str, tmp_path: Path) -> N
     path.write_text(module.text, encoding="utf-8")
     loaded, case = load_module(path), chosen(module)
     free = {mode: size for mode, size in case.sizes.items() if mode not in module.spec.static}
-    arguments = [on_device(a) for a in loaded.make_inputs(**free, device="cpu")]
+    arguments = [on_device(a) for a in arguments_of(loaded, **free)]
     emulated = Emulated([build(loaded, module.spec.targets[0])], [t.argument for t in module.spec.tensors])
     emulated(*arguments)
     (report,) = emulated.reports

@@ -24,6 +24,7 @@ from verification_fakes import (
     write_module,
 )
 
+from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks import names_argument
 from cutegen.language.model import KernelSpec
@@ -303,7 +304,8 @@ class Twofold(CpuExecutor):
         judge: Judge = no_judge,
         *more: object,
     ) -> Ran:
-        output = getattr(module, spec.kernel)(*args)
+        places, named = as_called(spec, args)
+        output = getattr(module, spec.kernel)(*places, **named)
         judge("the code for sm_1")
         assert isinstance(output, torch.Tensor)
         output.sub_(1e-5)

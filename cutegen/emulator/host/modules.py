@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from cutegen.contract import compiled_arguments, does_on_cpu, op, parameters, replace_compiled, replace_memory
+from cutegen.contract import (
+    argument_names,
+    as_compiled,
+    compiled_arguments,
+    does_on_cpu,
+    op,
+    replace_compiled,
+    replace_memory,
+)
 from cutegen.emulator.host.builds import builds
 from cutegen.emulator.host.device_tensors import made_on_device, on_device, well_aligned
 from cutegen.emulator.host.emulated import Emulated
@@ -24,6 +32,7 @@ from cutegen.emulator.memory.bound_tensors import Role
 def run(
     module: ModuleType,
     *arguments: Any,
+    outputs: Mapping[str, Any] | None = None,
     kernel: str | None = None,
     target: str | None = None,
     roles: Mapping[str, Role] | None = None,
@@ -32,18 +41,17 @@ def run(
 ) -> list[Report]:
     """Runs a generated module's kernel on CPU tensors, without the checks of its Python function.
 
-    All arguments are given, outputs too. `kernel` is the name of the public function, by default that of the
-    module. `target` is one of the module's TARGETS; by default the code for all targets that differ runs, and the
-    tensors hold the results of the last one. `roles` maps arguments to `in` (must not be written), `out` (must be
-    written whole, and not be read before) or `inout`, which is what arguments without a role are. `seed` and
+    `arguments` are what that function takes by place, `outputs` all that it takes by name. `kernel` is its name, by
+    default that of the module. `target` is one of the module's TARGETS; by default the code for all targets that differ
+    runs, and the tensors hold the results of the last one. `roles` maps arguments to `in` (must not be written), `out`
+    (must be written whole, and not be read before) or `inout`, which is what arguments without a role are. `seed` and
     `orders` are as for `launch`. Raises FaultError for a fault.
     """
-    signature = parameters(module, kernel or module.__name__.rpartition(".")[2])
-    given = signature.bind(*arguments)
-    given.apply_defaults()
+    kernel = kernel or module.__name__.rpartition(".")[2]
+    given = as_compiled(module, kernel, arguments, outputs or {})
     made = builds(module, None if target is None else [target])
-    emulated = Emulated(made, list(signature.parameters), roles, seed=seed, orders=orders)
-    emulated(*compiled_arguments(module, tuple(map(on_device, given.args))))
+    emulated = Emulated(made, argument_names(module, kernel), roles, seed=seed, orders=orders)
+    emulated(*compiled_arguments(module, tuple(map(on_device, given))))
     return emulated.reports
 
 
@@ -61,7 +69,7 @@ def install(
     as for `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises TypeError for
     what is no generated module.
     """
-    emulated = Emulated(builds(module, targets, lines), list(parameters(module, kernel).parameters), roles)
+    emulated = Emulated(builds(module, targets, lines), argument_names(module, kernel), roles)
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
     if op(module) is not None:
@@ -74,12 +82,12 @@ def on_cpu(module: ModuleType) -> None:
     does_on_cpu(module, _as_on_device)
 
 
-def _as_on_device(do: Callable[..., Any], *arguments: Any) -> Any:
+def _as_on_device(do: Callable[..., Any], /, *arguments: Any, **outputs: Any) -> Any:
     """What an op does with tensors on the CPU: what it would with such on a GPU. What it returns is new memory."""
     import torch
 
     with made_on_device():
-        found = do(*map(on_device, arguments))
+        found = do(*map(on_device, arguments), **{name: on_device(x) for name, x in outputs.items()})
     if found is None:
         return None
     several = found if isinstance(found, tuple) else (found,)

@@ -56,7 +56,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
             return "it is the same for several elements of the output"
         if (tensor.align or ALIGN) % ALIGN and copy.misaligned != "workspace":
             return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
-        if all(obstacle_of(spec, output) for output in spec.outputs):
+        if all(obstacle_of(spec, output) for output in spec.assigned):
             return "no output passes shared memory"
     product, major, unit = product_of(spec), tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
     columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)

@@ -55,7 +55,7 @@ def _has_few_tiles(spec: Spec) -> bool:
         return False
     m, n, k = (-(-fixed[mode] // tile_of(spec.schedule, mode)) for mode in product.modes)
     own, copies = tile_of(spec.schedule, product.n) // 2, spec.schedule.copies
-    pieces = [copies[t.name].columns or GRANULE for t in spec.outputs if t.name in copies]
+    pieces = [copies[t.name].columns or GRANULE for t in spec.assigned if t.name in copies]
     parted = tile_of(spec.schedule, product.n) % (2 * GRANULE) == 0 and all(own % piece == 0 for piece in pieces)
     # What is written of stages and of blocks is of tiles that blocks have alone
     alone = spec.schedule.pipeline.stages is not None or spec.schedule.scheduler.blocks is not None

@@ -74,7 +74,7 @@ def infer_epilogue(spec: Spec, report: Report) -> Spec:
 
 def _infer_ways(spec: Spec, report: Report) -> tuple[Spec, int | None]:
     """Which tensors of the epilogue tensor maps move, and how many columns at a time; None where no number fits."""
-    stored = [t for t in spec.outputs if not obstacle_of(spec, t)]
+    stored = [t for t in spec.assigned if not obstacle_of(spec, t)]
     brought = [t for t in read_beside(spec) if not obstacle_of(spec, t)]
     columns, stages = _pieces(spec, stored, brought)
     # What nobody said the way of, and an output's own, which passes in any case
@@ -85,7 +85,7 @@ def _infer_ways(spec: Spec, report: Report) -> tuple[Spec, int | None]:
         spec = _loaded(spec, free, why, report)
         columns = others
     copies = dict(spec.schedule.copies)
-    for tensor in dict.fromkeys((*spec.outputs, *read_beside(spec))):
+    for tensor in dict.fromkeys((*spec.assigned, *read_beside(spec))):
         own, where = copies.get(tensor.name), ("schedule", "copies", tensor.name)
         if own is None and not tensor.writes and tensor not in brought:
             continue  # it has no copy of its own

@@ -133,7 +133,7 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
 
 def passing(spec: Spec) -> tuple[Tensor, ...]:
     """The outputs that pass shared memory and are stored by tensor maps."""
-    return tuple(t for t in spec.outputs if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
+    return tuple(t for t in spec.assigned if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
 
 
 def read_beside(spec: Spec) -> tuple[Tensor, ...]:

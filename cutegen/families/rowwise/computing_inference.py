@@ -37,7 +37,7 @@ def infer_math(spec: Spec, report: Report) -> Spec:
     if spec.schedule.math is not None or not has_exponentials(spec):
         return spec
     row = row_of(spec)
-    of_elements = [t for t in spec.outputs if row in t.shape] or spec.outputs
+    of_elements = [t for t in spec.assigned if row in t.shape] or spec.assigned
     wide = next((t for t in of_elements if t.dtype.bits > 16), None)
     why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
     report.infer(why, "schedule", "math")

@@ -148,7 +148,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
-        "stored": [texts.operands[t.name] for t in plan.spec.outputs if t.name in texts.operands],
+        "stored": [texts.operands[t.name] for t in plan.spec.assigned if t.name in texts.operands],
         "kernels": [
             _kernel(plan, texts, f"{plan.spec.kernel}_kernel"),
             *([_kernel(longer.plan, longer, _longer(plan))] if longer else []),

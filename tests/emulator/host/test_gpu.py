@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from calls_kit import call
 from specs_kit import modules_of_specs
 
 from cutegen.codegen import Module
@@ -46,9 +47,9 @@ def test_same_bits(module: Module, tmp_path: Path) -> None:
             continue
         scalars = list(scalar_values(spec, case).values())
         here, there = make_tensors(spec, case, "cpu"), make_tensors(spec, case, "cuda:0")
-        getattr(real, spec.kernel)(*(t.view for t in there), *scalars)
+        call(real, spec.kernel, [*(t.view for t in there), *scalars])
         torch.cuda.synchronize()
-        getattr(emulated, spec.kernel)(*(on_device(t.view) for t in here), *scalars)
+        call(emulated, spec.kernel, [*(on_device(t.view) for t in here), *scalars])
         left_open = inexact(runs.reports)
         for cpu, gpu in zip(here, there, strict=True):
             if cpu.tensor.writes and not left_open:

@@ -16,6 +16,8 @@ from specs_kit import modules_of_specs
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import arguments_of, call  # noqa: E402
+
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import (  # noqa: E402
     Emulated,
@@ -158,8 +160,8 @@ def test_the_compilers_files_are_removed(folder: Path) -> None:
 
 def test_run_a_module(folder: Path) -> None:
     module = loaded("add_tv", folder)
-    a, b, c = module.make_inputs(M=37, N=132, device="cpu")
-    reports = run(module, a, b, c, kernel="add_tv")
+    a, b, c = arguments_of(module, M=37, N=132)
+    reports = run(module, a, b, outputs={"c": c}, kernel="add_tv")
     assert torch.equal(c, a + b)
     assert [r.ok for r in reports] == [True] and reports[0].grid == (6, 1, 1) and reports[0].approximate == ()
 
@@ -167,15 +169,15 @@ def test_run_a_module(folder: Path) -> None:
 def test_roles_are_held_to(tmp_path: Path) -> None:
     """Without them any tensor may be written, and none must be."""
     module = changed("add_naive", *BLOCK_TOO_FEW, tmp_path)
-    tensors = module.make_inputs(M=30, N=50, device="cpu")
-    assert run(module, *tensors, kernel="add_naive")[0].ok
+    tensors = arguments_of(module, M=30, N=50)
+    assert run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive")[0].ok
     for roles, kind in (({"c": "out"}, "output-not-written"), ({"c": "in"}, "write-to-input")):
         for orders in (1, 3):
             with pytest.raises(FaultError) as caught:
-                run(module, *tensors, kernel="add_naive", roles=roles, orders=orders)
+                run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive", roles=roles, orders=orders)
             assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, "c")
     with pytest.raises(ValueError, match="roles of C; the arguments are a, b, c"):
-        run(module, *tensors, kernel="add_naive", roles={"C": "out"})
+        run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive", roles={"C": "out"})
 
 
 def test_the_executor_takes_roles_from_the_spec(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_targets_must_give_the_same(tmp_path: Path, folder: Path) -> None:
     made = loaded("add_naive", folder)
     other = changed("add_naive", r"result = a \+ b", "result = a - b", tmp_path)
     emulated = Emulated([build(made, "sm_80"), build(other, "sm_90a")], ["a", "b", "c"])
-    arguments = [on_device(t) for t in made.make_inputs(M=3, N=5, device="cpu")]
+    arguments = [on_device(t) for t in arguments_of(made, M=3, N=5)]
     with pytest.raises(FaultError, match="the code for sm_90a gives another c than that for sm_80") as caught:
         emulated(*arguments)
     assert caught.value.fault.kind == "target-dependent"
@@ -215,15 +217,15 @@ def test_what_is_not_emulated_says_nothing_about_the_kernel(folder: Path, monkey
 def test_the_public_function_checks_and_runs(folder: Path) -> None:
     module = loaded("add_naive", folder)
     emulated = install(module, "add_naive")
-    a, b, c = module.make_inputs(M=30, N=50, device="cpu")
-    result = module.add_naive(*map(on_device, (a, b, c)))
+    a, b, c = arguments_of(module, M=30, N=50)
+    result = call(module, "add_naive", list(map(on_device, (a, b, c))))
     assert torch.equal(c, a + b) and result.data_ptr() == c.data_ptr()
     with pytest.raises(TypeError, match="b: expected torch.float32 .* on cuda:0, got .* on cpu"):
-        module.add_naive(on_device(a), b, on_device(c))
+        module.add_naive(on_device(a), b, c=on_device(c))
     with pytest.raises(ValueError, match="c: expected memory of its own"):
-        module.add_naive(*map(on_device, (a, b, a)))
+        call(module, "add_naive", list(map(on_device, (a, b, a))))
     with pytest.raises(TypeError, match="a: expected torch.float32 .*, got torch.float64"):
-        module.add_naive(*map(on_device, (a.double(), b, c)))
+        call(module, "add_naive", list(map(on_device, (a.double(), b, c))))
     assert len(emulated.reports) == 1
 
 
@@ -233,9 +235,16 @@ def test_orders(folder: Path) -> None:
         emulated = install(module, name)
         for orders in (1, 4, 1):
             emulated.orders = orders
-            getattr(module, name)(*map(on_device, module.make_inputs(**sizes, device="cpu")))
+            call(module, name, list(map(on_device, arguments_of(module, **sizes))))
         assert [r.orders for r in emulated.reports] == wanted  # a single warp has but one
-        ran = run(module, *module.make_inputs(**sizes, device="cpu"), kernel=name, seed=5, orders=2)
+        ran = run(
+            module,
+            *module.make_inputs(**sizes, device="cpu"),
+            outputs=module.make_outputs(**sizes, device="cpu"),
+            kernel=name,
+            seed=5,
+            orders=2,
+        )
         assert [(r.seed, r.orders) for r in ran] == [(5, 2 if name == "add_naive" else 1)]
 
 
@@ -245,7 +254,7 @@ def test_a_fault_is_no_refusal(tmp_path: Path) -> None:
     install(module, "probe_tv")
     for _ in range(2):  # the first call loads, the second goes straight
         with pytest.raises(FaultError) as caught:
-            module.probe_tv(*map(on_device, module.make_inputs(device="cpu")))
+            call(module, "probe_tv", list(map(on_device, arguments_of(module))))
         assert caught.value.fault.kind == "out-of-bounds" and caught.value.fault.source_file == str(
             tmp_path / "probe_tv.py"
         )
@@ -266,8 +275,10 @@ def test_the_executor_verifies(folder: Path) -> None:
 
 def test_a_call_of_two_kernels(folder: Path) -> None:
     module = loaded("through_a_workspace", folder)
-    a, b, c = module.make_inputs(M=40, N=68, K=36, device="cpu")
-    first, second = run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
+    a, b, c = arguments_of(module, M=40, N=68, K=36)
+    first, second = run(
+        module, a, b, outputs={"c": c}, kernel="through_a_workspace", target="sm_80", roles={"c": "out"}
+    )
     assert "workspace_B" in first.kernel and first.grid == (5, 2, 1) and second.grid == (2, 3, 1)
     torch.testing.assert_close(c, a @ b.T)
 
@@ -305,9 +316,9 @@ FILLED = r"    _fill_workspace_B\(.*"
 def through_changed(pattern: str, text: str, folder: Path) -> Fault | None:
     """What is wrong with a product through a workspace, after a change of its module."""
     module = changed("through_a_workspace", pattern, text, folder)
-    a, b, c = module.make_inputs(M=8, N=68, K=68, device="cpu")
+    a, b, c = arguments_of(module, M=8, N=68, K=68)
     try:
-        run(module, a, b, c, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
+        run(module, a, b, outputs={"c": c}, kernel="through_a_workspace", target="sm_80", roles={"c": "out"})
     except FaultError as caught:
         return caught.fault
     torch.testing.assert_close(c, a @ b.T)

@@ -12,6 +12,8 @@ from emulator_kit import go, kernel, tensors
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 
+from calls_kit import arguments_of  # noqa: E402
+
 from cutegen.atoms.targets import TARGETS  # noqa: E402
 from cutegen.codegen import Module, generate  # noqa: E402
 from cutegen.emulator import Emulated, on_device, run  # noqa: E402
@@ -99,7 +101,7 @@ def test_an_approximate_result_is_not_exact() -> None:
 def test_contracted_and_not(tmp_path: Path) -> None:
     """The two differ, neither is a fault, and both can be had."""
     module = load_module(generated(MULTIPLY_ADD, tmp_path)[1])
-    x, z, y = module.make_inputs(M=40, N=52, device="cpu")
+    x, z, y = arguments_of(module, M=40, N=52)
     emulated = Emulated(builds(module), ["x", "z", "y"], {"x": "in", "z": "in", "y": "out"})
     emulated(*map(on_device, (x, z, y)))
     assert [(o.target, o.exact) for o in emulated.outcomes] == [("sm_80", True), ("sm_100a", False)]

@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import call  # noqa: E402
+
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
@@ -92,8 +94,8 @@ def test_out_of_range_is_the_nearest_number_and_nan_is_0(target: str, kinds: Seq
     results = {f"{n}{d}": torch.zeros(len(VALUES), dtype=KINDS[d]) for n in SOURCES for d in kinds}
     for alpha in (-2.5, 1e10, math.nan):
         arguments: list[Any] = [*inputs.values(), *results.values(), alpha]
-        python.casts(*map(on_device, arguments[:-1]), alpha)
-        reference, printed = python.reference(*arguments), python.expected(*arguments)
+        call(python, "casts", [*map(on_device, arguments[:-1]), alpha])
+        reference, printed = call(python, "reference", arguments), call(python, "expected", arguments)
         derived = evaluate(module.spec, inputs, {"alpha": alpha})
         computed = {
             **{name: tensor.double() for name, tensor in inputs.items() if name != "I"},

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import arguments_of, call  # noqa: E402
+
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
@@ -49,11 +51,11 @@ def test_constants(tmp_path: Path) -> None:
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
     install(python, "some_numbers", lines=False)
-    arguments = python.make_inputs(N=64, device="cpu")
+    arguments = arguments_of(python, N=64)
     x, z = arguments[-2:]
     x[:4] = torch.tensor([0.0, -0.5, 1.0, 70.25])
-    python.some_numbers(*map(on_device, arguments))
-    reference, printed = python.reference(*arguments), python.expected(*arguments)
+    call(python, "some_numbers", list(map(on_device, arguments)))
+    reference, printed = call(python, "reference", arguments), call(python, "expected", arguments)
     derived = evaluate(module.spec, {"X": x}, {})
     assert torch.equal(z, x)
     for number, (text, _, independent) in enumerate(VALUES):

@@ -9,6 +9,8 @@ import pytest
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import arguments_of, call  # noqa: E402
+
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
@@ -49,17 +51,17 @@ def test_functions(tmp_path: Path) -> None:
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
     install(python, "functions", lines=False)
-    arguments = python.make_inputs(N=200, device="cpu")
+    arguments = arguments_of(python, N=200)
     x, w, whole, *outputs = arguments
     x *= 4
     x[: len(ODD)] = torch.tensor(ODD)
     w.copy_(x.double() * 1.1)
     w[: len(ODD)] = torch.tensor(ODD)
-    python.functions(*map(on_device, arguments))
+    call(python, "functions", list(map(on_device, arguments)))
     right = (x.round(), x.floor(), x.ceil(), None, w.round(), None, whole + 2)
     derived = evaluate(module.spec, {"X": x, "W": w, "I": whole}, {}).values()
     for found, exactly, (value, bound, *_), reference in zip(
-        outputs, right, derived, python.reference(*arguments), strict=True
+        outputs, right, derived, call(python, "reference", arguments), strict=True
     ):
         assert bound.isfinite().all() and compare(found, value, bound).ok and compare(reference, value, bound).ok
         if exactly is None:

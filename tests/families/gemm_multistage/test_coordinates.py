@@ -9,6 +9,8 @@ import pytest
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")
 
+from calls_kit import arguments_of  # noqa: E402
+
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.language import SpecError  # noqa: E402
@@ -37,12 +39,12 @@ def test_a_causal_mask(major: str, mask: str, m: int, n: int, tmp_path: Path) ->
     path.write_text(module.text, encoding="utf-8")
     python = load_module(path)
     install(python, "scores", roles={"a": "in", "b": "in", "c": "out"}, lines=False)
-    a, b, c = python.make_inputs(M=m, N=n, K=11, device="cpu")
-    python.scores(*map(on_device, (a, b, c)))
+    a, b, c = arguments_of(python, M=m, N=n, K=11)
+    python.scores(on_device(a), on_device(b), c=on_device(c))
     below = torch.ones(m, n).tril() > 0
     right = torch.where(below, a @ b.T, torch.arange(m)[:, None].expand(m, n) - 1000.0)
     torch.testing.assert_close(c, right)
-    torch.testing.assert_close(c, python.reference(a, b, c))
+    torch.testing.assert_close(c, python.reference(a, b, c=c))
 
 
 def test_no_element_has_a_coordinate_along_what_is_summed() -> None:

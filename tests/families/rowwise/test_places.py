@@ -128,7 +128,7 @@ def test_the_compiled_kernel_compares_no_element_in_64_bits(tmp_path: Path) -> N
     install(loaded := load_module(path), "places", lines=False)
     t = torch.tensor([number if number != 7 else 63 for number in NUMBERS])
     y, count = torch.empty(len(t), 64, dtype=torch.int32), torch.empty(len(t), dtype=torch.int32)
-    loaded.places(*map(on_device, (t, y, count)))
+    loaded.places(on_device(t), y=on_device(y), count=on_device(count))
     places, rows = torch.arange(64)[None], t[:, None]
     relations = (places < rows, places <= rows, places == rows, rows < places, rows <= places, rows != places)
     assert torch.equal(y.long(), sum(relation.long() << bit for bit, relation in enumerate(relations)))
