@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cutegen.codegen.expressions import ATOM, NEGATE, Printer, Text, is_number
+from cutegen.codegen.expressions import Printer, is_number
+from cutegen.codegen.texts import ATOM, NEGATE, Text
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import nearest
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 # Functions without a rounding error: they give one of their arguments, its size or a whole number near it
 _SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
+_ON_INTEGERS = {
+    **{"&": "torch.bitwise_and", "|": "torch.bitwise_or", "^": "torch.bitwise_xor"},
+    **{"<<": "torch.bitwise_left_shift", ">>": "torch.bitwise_right_shift", "//": "_quotient", "%": "_remainder"},
+}
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _NARROW = (Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
 _SINGLE = (Dtype.f32, *_NARROW)  # types whose numbers f32 holds
@@ -175,6 +180,8 @@ class NearPrinter(Printer):
             return self.lift(node)
         if isinstance(node, Binary) and node.op in COMPARISONS:
             return self.method(node.left, "compare", f"torch.{_COMPARED[node.op]}", node.right)
+        if isinstance(node, Binary) and node.op in _ON_INTEGERS:
+            return self.print_whole(node)
         match node:
             case Cast():
                 return self.print_cast(node)
@@ -270,6 +277,13 @@ class NearPrinter(Printer):
                 return self.method(node.x, "to", torch)
             return self.method(node.x, "typed", torch) if self.near.mixed else self.print(node.x)
         return self.method(node.x, "to", torch)
+
+    def print_whole(self, node: Binary) -> Text:
+        function = _ON_INTEGERS[node.op]
+        if function.startswith("_"):
+            self.used |= {function, "_quotient"}
+        name = "between" if node.op in ("//", ">>") else "where_sure"
+        return self.wrapped(self.method(node.left, name, function, node.right), node)
 
     def print_call(self, node: Call) -> Text:
         name, x = node.function, node.arguments[0]

@@ -14,6 +14,8 @@ from itertools import count
 from typing import ClassVar
 
 from cutegen.codegen.casts import after, by_way_of_f32, ends, holds_ends, within
+from cutegen.codegen.texts import ATOM, COMPARE, NEGATE, PRODUCT, STRENGTH, SUM, XOR, Text
+from cutegen.codegen.whole_numbers import quotient, shift
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import (
     Binary,
@@ -29,28 +31,14 @@ from cutegen.expressions.parsing import (
     Unary,
     walk,
 )
+from cutegen.expressions.tree import QUOTIENTS, SHIFTS
 from cutegen.expressions.zeros import is_zero
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
 
-# Binding strength of Python's operators, weakest first.
-COMPARE, OR, XOR, AND, SUM, PRODUCT, NEGATE, ATOM = range(8)
 _SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they give a tensor whatever they are given
 _FLOAT = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
-_STRENGTH = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "and": AND, "or": OR}
-
-
-@dataclass(frozen=True)
-class Text:
-    """Printed Python with the strength of its outermost operator."""
-
-    text: str
-    strength: int = ATOM
-
-    def inside(self, strength: int) -> str:
-        """The text as an operand of an operator of that strength, in parentheses if it needs them."""
-        return self.text if self.strength >= strength else f"({self.text})"
 
 
 @dataclass
@@ -125,6 +113,7 @@ class Printer:
             or (isinstance(n, Local) and n.id in self.tensor_locals)
             or (isinstance(n, Call) and n.function in _SPREADING)
             or (isinstance(n, Cast) and n.saturates)
+            or (isinstance(n, Binary) and n.op in (*QUOTIENTS, *SHIFTS) and not isinstance(n.right, Literal_))
             for n in walk(node)
         )
 
@@ -195,9 +184,9 @@ class Printer:
     def binary(self, node: Binary) -> Text:
         left, right = self.operands(node)
         if node.op in ("and", "or"):
-            symbol, strength = {"and": "&", "or": "|"}[node.op], _STRENGTH[node.op]
+            symbol, strength = {"and": "&", "or": "|"}[node.op], STRENGTH[node.op]
         else:
-            symbol, strength = node.op, _STRENGTH.get(node.op, COMPARE)
+            symbol, strength = node.op, STRENGTH.get(node.op, COMPARE)
         # A comparison binds weaker than & and does not chain; the right side of - and / needs its parentheses.
         keep_left = strength + (strength == COMPARE)
         budget = self.width // 2
@@ -268,7 +257,17 @@ class KernelPrinter(Printer):
         return not is_number(node.right) and is_zero(node.left, self.held)
 
     def binary(self, node: Binary) -> Text:
-        return self.zero_quotient(node) if self.is_zero_quotient(node) else super().binary(node)
+        if self.is_zero_quotient(node):
+            return self.zero_quotient(node)
+        if is_number(node) or node.op not in (*QUOTIENTS, *SHIFTS):
+            return super().binary(node)
+        return quotient(self, node) if node.op in QUOTIENTS else shift(self, node)
+
+    def picked(self, condition: str, one: str, other: str) -> Text:
+        return self.wide_call("cute.where", [condition, one, other])
+
+    def alike(self, variable: str, number: int, dtype: Dtype) -> str:
+        return f"cute.full_like({variable}, {number})"
 
     def zero_quotient(self, node: Binary) -> Text:
         """The text of 0 divided by something, NaN where that is 0."""

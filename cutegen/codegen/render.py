@@ -19,6 +19,7 @@ from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
+OPERATORS = "operator"  # the module that kernels with shifts need
 CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
 CODE_ENDS = "\n# Of each tensor: "
 
@@ -37,7 +38,10 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     if taken:
         raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")
     template = environment(spec.family).get_template("module/module.py.j2")
-    body, regions = separate(template.render(context | dict(parts.context)))
+    printed = template.render(context | dict(parts.context))
+    if f"({OPERATORS}." not in printed:
+        printed = printed.replace(f"import {OPERATORS}\n", "", 1)
+    body, regions = separate(printed)
     return header(spec, spec_path, body) + body, shifted(regions, HEADER_LINES)
 
 

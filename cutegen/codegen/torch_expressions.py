@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, field
 
 from cutegen.codegen.casts import after, ends
-from cutegen.codegen.expressions import ATOM, NEGATE, PRODUCT, SQRT_HALF, Printer, Text, is_number
+from cutegen.codegen.expressions import SQRT_HALF, Printer, is_number
+from cutegen.codegen.texts import ATOM, NEGATE, PRODUCT, Text
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
+from cutegen.expressions.tree import QUOTIENTS
 
 
 @dataclass
@@ -55,6 +57,14 @@ class TorchPrinter(Printer):
         if is_number(node.right) and not _is_power_of_two(node.right):
             right = Text(self.tensor(node.right, right))
         return left, right
+
+    def binary(self, node: Binary) -> Text:
+        """Torch divides no integer by 0."""
+        if node.op not in QUOTIENTS or isinstance(node.right, Literal_):
+            return super().binary(node)
+        x, y = (self.name(Text(self.tensor(side, self.print(side)))).text for side in (node.left, node.right))
+        divided = self.fit(Text(f"{x} {node.op} torch.where({y} == 0, 1, {y})", PRODUCT), self.width // 2)
+        return Text(f"torch.where({y} == 0, 0, {divided.text})")
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
         return Text(self.made(f"torch.tensor({x.text}, dtype=torch.{dtype.torch}, device=device)"))

@@ -15,7 +15,10 @@ from cutegen.differentiation.algebra import Atom, Sum, Term, add, scaled
 from cutegen.differentiation.cost import common, without
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import (
+    BITWISE,
     MAX_POWER,
+    QUOTIENTS,
+    SHIFTS,
     Binary,
     BinaryOp,
     Call,
@@ -216,8 +219,10 @@ class Presenter:
         name, _, dtype = atom.name.partition(" ")
         if name == "cast":
             return Cast(arguments[0], True, dtype=Dtype(dtype))
-        if name == "not":
-            return Unary("not", arguments[0])
+        if name in ("not", "~"):
+            return Unary(name, arguments[0] if name == "not" else _whole(arguments[0]))  # type: ignore[arg-type]
+        if name in (*BITWISE, *SHIFTS, *QUOTIENTS):
+            return Binary(name, *map(_whole, arguments))  # type: ignore[arg-type]
         if name in get_args(BinaryOp):
             return Binary(name, *arguments)  # type: ignore[arg-type]
         return _where(*arguments) if name == "where" else Call(name, tuple(arguments))
@@ -238,6 +243,18 @@ def _where(condition: Expr, yes: Expr, no: Expr) -> Expr:
 def _is_number(x: Expr) -> bool:
     """Whether an expression is one of several numbers."""
     return isinstance(x, Call) and x.function == "where" and all(isinstance(n, Literal_) for n in x.arguments[1:])
+
+
+def _whole(x: Expr) -> Expr:
+    """An integer whose large numbers were written as floats."""
+    match x:
+        case Literal_(value=float(value)) if value.is_integer():
+            return Literal_(int(value))
+        case Unary(op="-"):
+            return Unary(x.op, _whole(x.x))
+        case Binary(op="+" | "-" | "*" | "**"):
+            return Binary(x.op, _whole(x.left), _whole(x.right))
+    return x
 
 
 def negated(negative: bool, x: Expr) -> Expr:

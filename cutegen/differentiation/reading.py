@@ -36,7 +36,7 @@ def sum_of(expr: Expr, values: Mapping[str, Sum], *, truths: bool = False) -> Su
             case Unary(op="-"):
                 return scaled(read(node.x), -1)
             case Unary():
-                return call("not", [read(node.x)])
+                return call(node.op, [read(node.x)])
             case Binary():
                 return _binary(node, read(node.left), read(node.right))
             case Call():

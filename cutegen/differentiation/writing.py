@@ -51,7 +51,12 @@ _NAMED = {
 """Function -> what its value is named where nothing else is known of it."""
 _SMALL = 4  # nodes of what is named only where it is there three times
 _OTHERS = ("u", "v", "p", "q", "h", "k", "b", "z")
-_OPERATORS: dict[str, ast.operator] = {"+": ast.Add(), "-": ast.Sub(), "*": ast.Mult(), "/": ast.Div(), "**": ast.Pow()}
+_OPERATORS: dict[str, ast.operator] = {
+    **{"+": ast.Add(), "-": ast.Sub(), "*": ast.Mult(), "/": ast.Div(), "//": ast.FloorDiv(), "%": ast.Mod()},
+    **{"**": ast.Pow(), "<<": ast.LShift(), ">>": ast.RShift()},
+    **{"&": ast.BitAnd(), "|": ast.BitOr(), "^": ast.BitXor()},
+}
+_SIGNS: dict[str, ast.unaryop] = {"-": ast.USub(), "not": ast.Not(), "~": ast.Invert()}
 _COMPARED: dict[str, ast.cmpop] = {
     "<": ast.Lt(), "<=": ast.LtE(), ">": ast.Gt(), ">=": ast.GtE(), "==": ast.Eq(), "!=": ast.NotEq(),
 }  # fmt: skip
@@ -217,7 +222,7 @@ def _syntax(x: Expr) -> ast.expr:
         case Coord():
             return ast.Call(ast.Name("coord"), [ast.Name(x.mode)], [])
         case Unary():
-            return ast.UnaryOp(ast.USub() if x.op == "-" else ast.Not(), _syntax(x.x))
+            return ast.UnaryOp(_SIGNS[x.op], _syntax(x.x))
         case Binary() if x.op in _OPERATORS:
             return ast.BinOp(_syntax(x.left), _OPERATORS[x.op], _syntax(x.right))
         case Binary() if x.op in _COMPARED:

@@ -47,9 +47,16 @@ INSTEAD = {
     "isinf": "abs(x) == inf",
     "isfinite": "abs(x) < inf",
     "nan_to_num": "where(x != x, 0, x)",
-    **dict.fromkeys(("logical_and", "bitwise_and"), "x > 0 and y > 0"),
-    **dict.fromkeys(("logical_or", "bitwise_or"), "x > 0 or y > 0"),
-    **dict.fromkeys(("logical_not", "bitwise_not"), "not (x > 0)"),
+    "logical_and": "x != 0 and y != 0",
+    "logical_or": "x != 0 or y != 0",
+    "logical_xor": "(x != 0) ^ (y != 0)",
+    "logical_not": "x == 0",
+    "bitwise_and": "x & y",
+    "bitwise_or": "x | y",
+    "bitwise_xor": "x ^ y",
+    **dict.fromkeys(("bitwise_not", "invert"), "~x"),
+    **dict.fromkeys(("bitwise_left_shift", "left_shift"), "x << y"),
+    **dict.fromkeys(("bitwise_right_shift", "right_shift"), "x >> y"),
     **dict.fromkeys(("eq", "equal"), "x == y"),
     **dict.fromkeys(("ne", "not_equal"), "x != y"),
     **dict.fromkeys(("lt", "less"), "x < y"),
@@ -168,14 +175,6 @@ ABSENT = {name: said for names, said in _SENTENCES.items() for name in names} | 
 """Name -> what is said of it, and what helps."""
 
 _SYNTAX: dict[type, str] = {
-    ast.FloorDiv: "write `floor(x / y)`",
-    ast.Mod: "write `x - y * floor(x / y)`",
-    ast.BitAnd: "write `and` between conditions",
-    ast.BitOr: "write `or` between conditions",
-    ast.BitXor: "write `!=` between conditions, or `x ** 2` for a power",
-    ast.Invert: "write `not` before a condition",
-    ast.LShift: "write `x * 2 ** 3`",
-    ast.RShift: "write `floor(x / 8)`",
     ast.IfExp: "write `where(condition, x, y)`",
     ast.Subscript: f"{_PER_ELEMENT}: name its modes in `shape`, and ask for coordinates with `coord(N)`",
     ast.Attribute: "write the name of a tensor or a scalar alone; only `@` takes `B.T`",
@@ -199,5 +198,4 @@ def of_syntax(node: ast.expr) -> str | None:
     """What to write in the place of a part of Python's syntax; None where nothing particular is known."""
     if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
         return _PARTS
-    inner = node.op if isinstance(node, ast.BinOp | ast.UnaryOp) else node
-    return _SYNTAX.get(type(inner))
+    return _SYNTAX.get(type(node))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import check_constants, folded
 from cutegen.expressions.tree import (
+    BITWISE,
     COMPARISONS,
+    FUNCTIONS,
+    QUOTIENTS,
+    SHIFTS,
     TO_WHOLE,
     TYPE_PRESERVING,
     Assignment,
     Binary,
+    BinaryOp,
     Call,
     Cast,
     Compute,
@@ -27,33 +32,38 @@ from cutegen.expressions.tree import (
     Typed,
     Unary,
 )
+from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, span, summed
+
+_ON_FLOATS = {"//": "floor_divide", "%": "remainder"}  # the functions that these operators are on floats
 
 
-def annotate(compute: Compute, types: Mapping[str, Dtype], accumulator: Dtype | None = None) -> tuple[Typed, ...]:
+def annotate(
+    compute: Compute, types: Mapping[str, Dtype], accumulator: Dtype | None = None, *, narrowed: bool = True
+) -> tuple[Typed, ...]:
     """The statements with a dtype on every node and every conversion spelled out, each stored in its tensor's dtype.
 
     `types` maps each tensor and scalar to its dtype; a target that is not there is a local value. `accumulator` is the
     dtype of the matrix product. What was assigned stands later for what was computed, in the type of the computation.
+    The types are those of a kernel: integers are `narrowed` to 32 bits where that gives what 64 would. A reference has
+    the types that the language gives them (see `widths`), so that it tells a kernel whose arithmetic is too narrow.
     Raises `ExpressionError` where the types do not fit, `NumberError` where a number does not fit its type.
     """
-    computed: dict[str, Dtype] = {}
+    annotator = _Annotator(types, accumulator, narrowed)
+    asked = asked_of(compute, types)
     found = []
     for number, statement in enumerate(compute.statements):
         try:
-            typed = _typed(statement, types, accumulator, computed)
+            typed = _typed(statement, types, annotator, asked[statement.target])
         except ExpressionError as error:
             error.statement = number
             raise
-        assert typed.value.dtype is not None
-        computed[statement.target] = typed.value.dtype
+        annotator.keep(statement.target, typed.value)
         found.append(typed)
     return tuple(found)
 
 
-def _typed(
-    assignment: Assignment, types: Mapping[str, Dtype], accumulator: Dtype | None, computed: Mapping[str, Dtype]
-) -> Typed:
-    value = _Annotator(types, accumulator, computed).expr(assignment.value)
+def _typed(assignment: Assignment, types: Mapping[str, Dtype], annotator: _Annotator, asked: Asked) -> Typed:
+    value = annotator.expr(assignment.value, asked)
     stored = _stored(assignment, value, types[assignment.target]) if assignment.target in types else None
     check_constants(value if stored is None else stored)
     return Typed(assignment.target, value, stored)
@@ -99,14 +109,26 @@ def _holds(dtype: Dtype, value: float | bool) -> bool:
 
 
 class _Annotator:
-    def __init__(self, types: Mapping[str, Dtype], accumulator: Dtype | None, computed: Mapping[str, Dtype]) -> None:
-        """`computed` has the types of what earlier statements computed."""
-        self.types, self.accumulator, self.computed = types, accumulator, computed
+    def __init__(self, types: Mapping[str, Dtype], accumulator: Dtype | None, narrowed: bool) -> None:
+        self.types, self.accumulator, self.narrowed = types, accumulator, narrowed
+        self.computed: dict[str, Dtype] = {}  # the types of what earlier statements computed
+        self.spans: dict[str, Span] = {}  # the integers that those can be
 
-    def expr(self, node: Expr) -> Expr:
-        return folded(self.typed(node))
+    def keep(self, target: str, value: Expr) -> None:
+        """Later statements may read this value by the name of its target."""
+        self.computed[target] = _of(value)
+        if not _of(value).is_float:
+            self.spans[target] = span(value, self.spans)
 
-    def typed(self, node: Expr) -> Expr:
+    def expr(self, node: Expr, asked: Asked) -> Expr:
+        return folded(self.typed(node, asked))
+
+    def children(self, node: Expr, asked: Asked) -> list[Expr]:
+        known = {name: not dtype.is_float for name, dtype in self.computed.items()}
+        wanted = asked_of_children(node, asked, lambda x: is_whole(x, self.types, known))
+        return [self.expr(child, below) for child, below in zip(node.children, wanted, strict=True)]
+
+    def typed(self, node: Expr, asked: Asked) -> Expr:
         match node:
             case Literal_():
                 return replace(node, dtype=_of_number(node.value))
@@ -117,42 +139,103 @@ class _Annotator:
             case Local():
                 return node
             case Coord():
-                return replace(node, dtype=Dtype.i32)
+                return replace(node, dtype=Dtype.i32 if self.narrowed else Dtype.i64)
             case MatMul():
                 return replace(node, dtype=self.accumulator or self.types[node.a].compute)
-            case Unary(op="-"):
-                x = self.expr(node.x)
-                if isinstance(x, Literal_):
-                    negated = _of(x) if _of(x).is_float else _of_number(-x.value)
-                    return replace(x, value=-x.value, dtype=negated, place=node.place)
-                return replace(node, x=convert(x, _of(x).compute), dtype=_of(x).compute)
             case Unary():
-                return replace(node, x=self.truth(self.expr(node.x)), dtype=Dtype.bool)
-            case Binary(op="and" | "or"):
-                left, right = self.truth(self.expr(node.left)), self.truth(self.expr(node.right))
-                return replace(node, left=left, right=right, dtype=Dtype.bool)
-            case Binary(op="**"):
-                base = self.expr(node.left)
-                common = _of(base).compute
-                exponent = replace(node.right, dtype=Dtype.i32)  # a count of factors, not an operand
-                return replace(node, left=convert(base, common), right=exponent, dtype=common)
+                return self.unary(node, self.children(node, asked)[0], asked)
             case Binary():
-                left, right, common = self.promote(self.expr(node.left), self.expr(node.right), node.op == "/")
-                return replace(node, left=left, right=right, dtype=Dtype.bool if node.op in COMPARISONS else common)
+                left, right = self.children(node, asked)
+                return self.binary(node, left, right, asked)
             case Call():
-                return self.call(node)
+                return self.call(node, self.children(node, asked), asked)
             case Reduce():
-                x = self.expr(node.x)
-                common = Dtype.f32 if node.function == "mean" and not _of(x).is_float else _of(x).compute
-                return replace(node, x=convert(x, common), dtype=common)
+                return self.reduction(node, self.children(node, asked)[0], asked)
             case Cast():
-                return replace(node, x=self.expr(node.x))
+                return replace(node, x=self.children(node, asked)[0])
 
-    def call(self, node: Call) -> Expr:
-        arguments = [self.expr(a) for a in node.arguments]
+    def unary(self, node: Unary, x: Expr, asked: Asked) -> Expr:
+        if node.op == "not" or (node.op == "~" and x.dtype is Dtype.bool):
+            return Unary("not", self.truth(x), dtype=Dtype.bool, place=node.place)
+        if node.op == "~":
+            self.refuse_floats(node.op, x)
+            ones = Literal_(-1, dtype=Dtype.i32, place=node.place)
+            return self.binary(Binary("^", node.x, ones, place=node.place), x, ones, asked)
+        if isinstance(x, Literal_):
+            negated = _of(x) if _of(x).is_float else _of_number(-x.value)
+            return replace(x, value=-x.value, dtype=negated, place=node.place)
+        whole = replace(node, x=x, dtype=_of(x).compute)
+        common = self.width(_of(x).compute, asked, lambda: span(whole, self.spans))
+        return replace(node, x=convert(x, common), dtype=common)
+
+    def binary(self, node: Binary, left: Expr, right: Expr, asked: Asked) -> Expr:
+        if node.op in ("and", "or"):
+            return replace(node, left=self.truth(left), right=self.truth(right), dtype=Dtype.bool)
+        if node.op in BITWISE and left.dtype is Dtype.bool and right.dtype is Dtype.bool:
+            return self.logical(node, left, right)
+        if node.op in (*BITWISE, *SHIFTS):
+            self.refuse_floats(node.op, left, right)
+        if node.op == "**":
+            common, exponent = _of(left).compute, replace(node.right, dtype=Dtype.i32)  # a count of factors
+            whole = replace(node, left=left, right=exponent, dtype=common)
+            common = self.width(common, asked, lambda: span(whole, self.spans))
+            return replace(node, left=convert(left, common), right=exponent, dtype=common)
+        first, second, common = self.promote(left, right, node.op == "/")
+        if node.op in COMPARISONS:
+            return replace(node, left=first, right=second, dtype=Dtype.bool)
+        if node.op in QUOTIENTS and common.is_float:
+            return self.quotient(node, left, right, asked)
+        whole = replace(node, left=left, right=right, dtype=common)
+        common = self.width(common, asked, lambda: span(whole, self.spans))
+        return replace(node, left=convert(first, common), right=convert(second, common), dtype=common)
+
+    def width(self, dtype: Dtype, asked: Asked, found: Callable[[], Span]) -> Dtype:
+        """The type that arithmetic happens in whose operands meet in `dtype`, and which gives what `found` says."""
+        if dtype is not Dtype.i32:
+            return dtype
+        if asked is Asked.WIDE:
+            return Dtype.i64
+        if asked is Asked.LOW_BITS and self.narrowed:
+            return Dtype.i32
+        return Dtype.i64 if found().needs_64_bits else Dtype.i32
+
+    def logical(self, node: Binary, left: Expr, right: Expr) -> Expr:
+        """An operator on bits between conditions."""
+        if node.op == "^":
+            left, right = convert(left, Dtype.i32), convert(right, Dtype.i32)
+            return replace(node, op="!=", left=left, right=right, dtype=Dtype.bool)
+        return replace(node, op="and" if node.op == "&" else "or", left=left, right=right, dtype=Dtype.bool)
+
+    def refuse_floats(self, op: str, *operands: Expr) -> None:
+        for x in operands:
+            if _of(x).is_float:
+                what = "integers" if op in SHIFTS else "integers and conditions"
+                binds = f"; comparisons bind weaker than `{op}`: write `(x > 0) {op} (y > 0)`" if op in BITWISE else ""
+                help = f"write `cast(x, i32)` for its whole part{binds}"
+                raise ExpressionError(f"`{op}` is for {what}, not {_of(x).value}", x.place, help)
+
+    def quotient(self, node: Binary, left: Expr, right: Expr, asked: Asked) -> Expr:
+        """`//` or `%` of floats: a function, where the language has that."""
+        function = _ON_FLOATS[node.op]
+        if function in FUNCTIONS:
+            return self.call(Call(function, (node.left, node.right), place=node.place), [left, right], asked)
+        text = {"//": "floor(x / y)", "%": "x - y * floor(x / y)"}[node.op]
+        raise ExpressionError(f"`{node.op}` is for integers", node.place, f"of floats `{text}` comes near it")
+
+    def reduction(self, node: Reduce, x: Expr, asked: Asked) -> Expr:
+        common = Dtype.f32 if node.function == "mean" and not _of(x).is_float else _of(x).compute
+        if node.function == "sum" and common is Dtype.i32:
+            common = self.width(common, asked, lambda: summed(span(x, self.spans)))
+            common = common if self.narrowed else Dtype.i64
+        return replace(node, x=convert(x, common), dtype=common)
+
+    def call(self, node: Call, arguments: list[Expr], asked: Asked) -> Expr:
         if node.function == "where":
             left, right, common = self.promote(arguments[1], arguments[2], False)
             return replace(node, arguments=(self.truth(arguments[0]), left, right), dtype=common)
+        if node.function in _ON_FLOATS.values() and not any(_of(x).is_float for x in arguments):
+            op: BinaryOp = "//" if node.function == _ON_FLOATS["//"] else "%"
+            return self.binary(Binary(op, *node.arguments, place=node.place), arguments[0], arguments[1], asked)
         if len(arguments) == 2:
             left, right, common = self.promote(arguments[0], arguments[1], False)
             return replace(node, arguments=(left, right), dtype=common)
@@ -161,6 +244,9 @@ class _Annotator:
         common = _of(x).compute if kept else Dtype.f32
         if node.function in TO_WHOLE and not common.is_float:
             return convert(x, common)
+        if node.function == "abs":
+            whole = replace(node, arguments=(x,), dtype=common)
+            common = self.width(common, asked, lambda: span(whole, self.spans))
         return replace(node, arguments=(convert(x, common),), dtype=common)
 
     def promote(self, left: Expr, right: Expr, divide: bool) -> tuple[Expr, Expr, Dtype]:

@@ -10,7 +10,18 @@ import math
 from fractions import Fraction
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import COMPARISONS, Binary, Cast, Expr, Literal_, NumberError, Place, Unary
+from cutegen.expressions.tree import (
+    COMPARISONS,
+    QUOTIENTS,
+    SHIFTS,
+    Binary,
+    Cast,
+    Expr,
+    Literal_,
+    NumberError,
+    Place,
+    Unary,
+)
 
 Number = int | float | bool
 # digits of the significand, exponents of the largest number and of the least one that is not subnormal
@@ -95,6 +106,8 @@ def _value(node: Expr) -> Number | None:
             return None if x is None else not x
         case Binary():
             left, right = _value(node.left), _value(node.right)
+            if left is None and right == 0 and node.op in QUOTIENTS:
+                raise _by_zero(node)
             return None if left is None or right is None else _binary(node, left, right)
         case Cast():
             x = _value(node.x)
@@ -119,9 +132,10 @@ def _binary(node: Binary, left: Number, right: Number) -> Number:
             "==": left == right,
             "!=": left != right,
         }[node.op]
-    if node.op == "/" and right == 0:
-        help = "write a divisor that is not 0; infinity is `inf`, and what is no number `nan`"
-        raise NumberError("division by zero", node.right.place, help)
+    if node.op in ("/", *QUOTIENTS) and right == 0:
+        raise _by_zero(node)
+    if node.op in SHIFTS and not 0 <= right < 64:
+        raise NumberError(f"{_shown(left)} is shifted by {_shown(right)} bits", node.right.place, "write 0 to 63")
     made = f"{_shown(left)} {node.op} {_shown(right)}"
     match node.op:
         case "+":
@@ -132,11 +146,32 @@ def _binary(node: Binary, left: Number, right: Number) -> Number:
             value = left * right
         case "/":
             value = left / right
+        case "//":
+            value = left // right
+        case "%":
+            value = left % right
+        case "<<":
+            value = int(left) << int(right)
+        case ">>":
+            value = int(left) >> int(right)
+        case "&":
+            value = int(left) & int(right)
+        case "|":
+            value = int(left) | int(right)
+        case "^":
+            value = int(left) ^ int(right)
         case _:
             value = left
             for _ in range(1, int(right)):
                 value = value * left
     return _checked(value, node.dtype, node.place, made, infinite=not (math.isfinite(left) and math.isfinite(right)))
+
+
+def _by_zero(node: Binary) -> NumberError:
+    help = "write a divisor that is not 0"
+    if node.op == "/":
+        help += "; infinity is `inf`, and what is no number `nan`"
+    return NumberError("division by zero", node.right.place, help)
 
 
 def _cast(node: Cast, x: Number) -> Number:

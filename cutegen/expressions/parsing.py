@@ -3,8 +3,9 @@
 `parse` gives the tree as written; `annotate` gives the same tree with a dtype on every node and a `Cast` wherever a
 value changes type, so that whoever prints or evaluates it decides nothing.
 
-Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32, on i64 with any integers in i64. A number
-written in the expression takes the type of what it meets; `/` and the transcendental functions turn integers into f32.
+Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32, on i64 with any integers in i64, and on
+coordinates and in statements stored as i64 in as many bits as `widths` says. A number written in the expression takes
+the type of what it meets; `/` and the transcendental functions turn integers into f32.
 What is stored is cast to the output's dtype; from float to integer or bool only through an explicit `cast`.
 """
 
@@ -198,12 +199,14 @@ class _Parser:
                 return sub(node.operand)
             case ast.UnaryOp(op=ast.Not()):
                 return Unary("not", sub(node.operand), place=place)
+            case ast.UnaryOp(op=ast.Invert()):
+                return Unary("~", sub(node.operand), place=place)
             case ast.BinOp(op=ast.MatMult()):
                 return self.matmul(node, place)
-            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
-                return Binary(_OPS[type(node.op)], sub(node.left), sub(node.right), place=place)
             case ast.BinOp(op=ast.Pow()):
                 return self.power(node, sub(node.left), place)
+            case ast.BinOp():
+                return Binary(_OPS[type(node.op)], sub(node.left), sub(node.right), place=place)
             case ast.BoolOp():
                 op: BinaryOp = "and" if isinstance(node.op, ast.And) else "or"
                 self.check_chain(len(node.values), depth, place)
@@ -316,6 +319,13 @@ _OPS: dict[type, BinaryOp] = {
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
     ast.Lt: "<",
     ast.LtE: "<=",
     ast.Gt: ">",
@@ -326,4 +336,6 @@ _OPS: dict[type, BinaryOp] = {
 
 
 def _available() -> str:
-    return "+ - * / **, comparisons, and, or, not, cast, coord, " + ", ".join((*FUNCTIONS, *REDUCTIONS))
+    return "+ - * / // % ** << >> & | ^ ~, comparisons, and, or, not, cast, coord, " + ", ".join(
+        (*FUNCTIONS, *REDUCTIONS)
+    )

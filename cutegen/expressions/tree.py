@@ -36,8 +36,15 @@ NO_NAMES = frozenset(FUNCTIONS) - {"gelu_tanh", "round", "floor", "ceil"}
 """Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
 TO_WHOLE = ("round", "floor", "ceil")  # to a whole number: the nearest (of two the even one), the one below, above
 TYPE_PRESERVING = ("minimum", "maximum", "relu", "abs", *TO_WHOLE)
-BinaryOp = Literal["+", "-", "*", "/", "**", "<", "<=", ">", ">=", "==", "!=", "and", "or"]
+BinaryOp = Literal[
+    "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or"
+]  # fmt: skip
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+QUOTIENTS = ("//", "%")
+"""The quotient rounded down and what it leaves; of integers they are 0 where the divisor is."""
+SHIFTS = ("<<", ">>")
+BITWISE = ("&", "|", "^")
+"""Operators on the bits of integers; between conditions `and`, `or` and `!=`."""
 MAX_DEPTH = 64
 MAX_POWER = 16
 
@@ -88,7 +95,9 @@ class Coord(Node):
 
 @dataclass(frozen=True)
 class Unary(Node):
-    op: Literal["-", "not"]
+    """A sign, `not` or `~`, of which `annotate` makes one of the others."""
+
+    op: Literal["-", "not", "~"]
     x: Expr
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cutegen.expressions.tree import TO_WHOLE, Binary, Call, Cast, Expr, Literal_, Unary
+from cutegen.expressions.tree import TO_WHOLE, Binary, Call, Cast, Expr, Literal_, Local, Unary, walk
+from cutegen.expressions.widths import Span, span
 
 _OF_ZERO = frozenset({"abs", "relu", "sqrt", "tanh", "gelu", "gelu_tanh", "silu", *TO_WHOLE})  # functions that leave 0
 
@@ -33,13 +34,31 @@ def is_zero(node: Expr, held: Callable[[Expr], Expr]) -> bool:
             return zero(node.left) and isinstance(node.right, Literal_) and node.right.value != 0
         case Binary(op="**"):
             return zero(node.left)
+        case Binary(op="^") if node.left == node.right:
+            return True
         case Call(function="where", arguments=(_, one, other)):
             return zero(one) and zero(other)
         case Call(function="minimum" | "maximum"):
             return all(map(zero, node.arguments))
         case Call(function=function) if function in _OF_ZERO:
             return zero(node.arguments[0])
-    return False
+    if node.dtype is None or not node.dtype.is_integer:
+        return False
+    number = span(node, _spans(node, held))
+    return number.low == number.high == 0
+
+
+def _spans(node: Expr, held: Callable[[Expr], Expr]) -> dict[str, Span]:
+    """What the local values in an integer can be."""
+    found: dict[str, Span] = {}
+    for part in walk(node):
+        if isinstance(part, Local) and (value := held(part)) is not part and not _is_float(value):
+            found[part.id] = span(value, _spans(value, held))
+    return found
+
+
+def _is_float(node: Expr) -> bool:
+    return node.dtype is None or node.dtype.is_float
 
 
 def _is_product_zero(node: Binary, zero: Callable[[Expr], bool]) -> bool:

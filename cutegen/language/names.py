@@ -18,7 +18,8 @@ _USED = (
     "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer",
     "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
     "cuda_dialect", "cute", "cutegen", "cutlass", "expected", "failure", "itertools", "launch", "main",
-    "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "predicates",
+    "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "operator",
+    "predicates",
     "reference", "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",

@@ -56,9 +56,9 @@ targets: [sm_80, sm_90a]
                 check_fits(ctx, tensors[name], outputs[0])
 
     def reference(self, plan: Plan) -> Reference:
-        from cutegen.ops.reference import reference_of
+        from cutegen.ops.reference import meant, reference_of
 
-        return reference_of(plan.spec, plan.statements)
+        return reference_of(plan.spec, meant(plan.spec))
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
         from cutegen.measuring.peers import arithmetic, copy

@@ -203,14 +203,14 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
 
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
         """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
-        from cutegen.ops.reference import Reference, reference_of
+        from cutegen.ops.reference import Reference, meant, reference_of
 
         products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
         constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
         if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
             return Reference((f"result = {texts[products[0].b]}",), constants=constants)
-        found = reference_of(plan.spec, plan.statements, texts)
+        found = reference_of(plan.spec, meant(plan.spec), texts)
         return replace(found, constants=(*found.constants, *constants))
 
     def _product_text(self, spec: KernelSpec, product: MatMul, widened: bool) -> str:
@@ -228,10 +228,11 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
 
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of
+        from cutegen.ops.reference import meant
 
         spec = plan.spec
         multiplied = {node.b: (spec.tensor(node.a), spec.tensor(node.b)) for node in spec.compute.products}
-        return expected_of(spec, plan.statements, multiplied=multiplied)
+        return expected_of(spec, meant(spec), multiplied=multiplied)
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul

@@ -83,8 +83,9 @@ class Op(ABC):
     def expected(self, plan: Plan) -> Expected:
         """The text of a torch function that says what a right kernel gives, and how far rounding may take it."""
         from cutegen.ops.expected import expected_of
+        from cutegen.ops.reference import meant
 
-        return expected_of(plan.spec, plan.statements)
+        return expected_of(plan.spec, meant(plan.spec))
 
     # --------------------------------------------------------------------------------------------------- reference
 

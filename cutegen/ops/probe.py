@@ -89,10 +89,11 @@ targets: [sm_80, sm_90a]
     def expected(self, plan: Plan) -> Expected:
         from cutegen.ops.expected import expected_of
         from cutegen.ops.probe_reference import gather_of_probe, source_of_probe
+        from cutegen.ops.reference import meant
 
         (statement,) = plan.statements
         gathered = (source_of_probe(statement), gather_of_probe(plan.spec, statement))
-        return expected_of(plan.spec, plan.statements, gathered=gathered)
+        return expected_of(plan.spec, meant(plan.spec), gathered=gathered)
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes that are computed away: none, as every mode of A is gathered from."""

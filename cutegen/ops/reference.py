@@ -10,7 +10,7 @@ from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
+from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, annotate, coords, walk
 from cutegen.language.model import KernelSpec, Tensor
 
 _DEVICE = "device=device"
@@ -44,6 +44,12 @@ class Reference:
 def device_of(spec: KernelSpec) -> str:
     """The statement that names the device of the arguments: that of the first, as outputs may be left out."""
     return f"device = {next(iter(spec.inputs), spec.output).argument}.device"
+
+
+def meant(spec: KernelSpec) -> tuple[Typed, ...]:
+    """The statements in the types that the language gives them, whatever a kernel computes them in."""
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    return annotate(spec.compute, types, spec.family.accumulator(spec), narrowed=False)
 
 
 def reference_of(
@@ -145,7 +151,7 @@ def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[s
         size = f"{having.argument}.shape[{having.shape.index(mode)}]"
         if not having.reads and mode in spec.static:
             size = str(spec.static[mode])
-        items = [size, "dtype=torch.int32", "device=device"]
+        items = [size, "device=device"]
         index = ", ".join(":" if other == mode else "None" for other in lead.shape)
         lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(lead.shape) > 1 else ")", 4))
     return lines

@@ -107,9 +107,9 @@ targets: [sm_80, sm_90a]
         return _of_extremes(spec.compute)
 
     def reference(self, plan: Plan) -> Reference:
-        from cutegen.ops.reference import reference_of
+        from cutegen.ops.reference import meant, reference_of
 
-        return reference_of(plan.spec, plan.statements)
+        return reference_of(plan.spec, meant(plan.spec))
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """Rows of several lengths, as many of each as come to about `ELEMENTS`; other modes than two are 1."""

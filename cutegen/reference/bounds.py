@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference import arithmetic, factors, fused_sums, sums
+from cutegen.reference import arithmetic, factors, fused_sums, sums, whole_numbers
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -104,7 +104,7 @@ class Evaluator:
         accumulator = self.spec.family.accumulator(self.spec)
         types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
         found = {}
-        for statement in ex.annotate(self.spec.compute, types, accumulator):
+        for statement in ex.annotate(self.spec.compute, types, accumulator, narrowed=False):
             self.computed[statement.target] = computed = self.expr(statement.value)
             self.signed[statement.target] = self._signed(statement.value)
             if statement.stored is not None:
@@ -204,6 +204,8 @@ class Evaluator:
                 return self._beside_pole(node.right, b, arithmetic.divide(a, b, dtype))
             case "and" | "or":
                 return arithmetic.logical(node.op, a, b)
+            case "//" | "%" | "<<" | ">>" | "&" | "|" | "^":
+                return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
 
     def _call(self, node: ex.Call, dtype: Dtype) -> Bounded:

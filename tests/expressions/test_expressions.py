@@ -108,7 +108,6 @@ def test_names_and_their_places() -> None:
         ("C = A[0]", "A[0]", "not supported"),
         ("C = 'x'", "'x'", "not supported"),
         ("C = 1j", "1j", "not supported"),
-        ("C = A // B", "A // B", "not supported"),
         ("C = A if B else C", "A if B else C", "not supported"),
         ("C = lambda: 1", "lambda: 1", "not supported"),
         ("C = (D := A)", "D := A", "not supported"),

@@ -30,7 +30,7 @@ def zero(*statements: str) -> bool:
     [
         *("0", "0.0", "-0.0", "cast(0, f16)", "cast(1 > 2, f32)", "cast(0.5, i32)", "0 * I", "I * 0", "I - I"),
         *("where(B, 0, 0.0)", "-(0 * U)", "0.0 / 2", "0.0 * 3 + 0", "minimum(0, 0 * I)", "sqrt(0.0)", "abs(I - I)"),
-        *("(I - I) ** 2", "(I - I) / 3"),
+        *("(I - I) ** 2", "(I - I) / 3", "I & 0", "I ^ I", "U >> 8", "U // 256", "(I & 1) // 2", "I % 1", "0 << I"),
     ],
 )
 def test_what_is_0(text: str) -> None:
@@ -42,7 +42,7 @@ def test_what_is_0(text: str) -> None:
     "text",
     [
         *("1", "X", "I", "coord(N)", "X - X", "0 * X", "0.0 * cast(X, f64)", "where(B, 0, 1)", "0 + I"),
-        *("0 / I", "I - U"),
+        *("0 / I", "I - U", "U >> 7", "I // I", "I & U", "I << 40"),
         *("exp(0 * I)", "cast(B, f32)", "0.0 * inf", "nan", "maximum(0, I)", "where(B, X, 0)"),
     ],
 )

@@ -10,6 +10,7 @@ from cutegen.expressions.tree import FUNCTIONS
 from tests.fuzz.chance import Chance
 
 OPERATORS = {"+": 5, "-": 3, "*": 5, "/": 2}
+BITWISE = ("//", "%", "<<", ">>", "&", "|", "^")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 ONE = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 1)
 TWO = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 2)
@@ -31,6 +32,7 @@ class Writer:
     types: dict[str, str]  # of tensors that are read, scalars and local values
     modes: Sequence[str]
     plain: bool = False  # without numbers at the ends of their types
+    whole: bool = False  # of integers and conditions alone
     used: set[str] = field(default_factory=set)
 
     def name(self, *types: str) -> str | None:
@@ -46,6 +48,8 @@ class Writer:
     def number(self, depth: int = 3) -> str:
         """An expression of any type that one can compute with."""
         chance = self.chance
+        if self.whole:
+            return self.integer(depth)
         if depth <= 0 or chance.odds(0.25):
             return self.leaf()
         match chance.weighted({"binary": 8, "one": 4, "two": 2, "where": 2, "cast": 1.5, "power": 1, "minus": 1}):
@@ -70,13 +74,17 @@ class Writer:
         if depth <= 0 or chance.odds(0.25):
             name = self.name(*INTEGERS) if chance.odds(0.7) else None
             return name or chance.choice([*WHOLE, f"coord({chance.choice(self.modes)})"])
-        match chance.randrange(5):
+        match chance.randrange(8):
             case 0:
                 return f"{chance.choice(['minimum', 'maximum'])}({self.integer(depth - 1)}, {self.integer(depth - 1)})"
             case 1:
                 return f"where({self.truth(depth - 1)}, {self.integer(depth - 1)}, {self.integer(depth - 1)})"
             case 2:
                 return f"cast({self.number(depth - 1)}, {chance.choice(['i32', *INTEGERS])})"
+            case 3:
+                return f"(~{self.integer(depth - 1)})"
+            case 4 | 5:
+                return f"({self.integer(depth - 1)} {chance.choice(BITWISE)} {self.integer(depth - 1)})"
             case _:
                 return f"({self.integer(depth - 1)} {chance.choice('+-*')} {self.integer(depth - 1)})"
 
@@ -86,7 +94,7 @@ class Writer:
         if depth > 0 and chance.odds(0.3):
             if chance.odds(0.3):
                 return f"(not {self.truth(depth - 1)})"
-            return f"({self.truth(depth - 1)} {chance.choice(['and', 'or'])} {self.truth(depth - 1)})"
+            return f"({self.truth(depth - 1)} {chance.choice(['and', 'or', '&', '|', '^'])} {self.truth(depth - 1)})"
         if chance.odds(0.5) and (flag := self.name("bool")) is not None:
             return flag
         if not self.plain and chance.odds(0.02):

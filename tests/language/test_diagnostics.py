@@ -199,7 +199,7 @@ CASES = [
     (ADD, "C = A + alpha * B", "C = where(«A, alpha, B)", "CG128", "a condition is needed"),
     (ADD, "C = A + alpha * B", "C = A + alpha * B + 1 / «0", "CG135", "division by zero"),
     (ADD, "C = A + alpha * B", "C = A + alpha * B + «1e39", "CG135", "1e+39 does not fit in f32"),
-    (ADD, "C = A + alpha * B", "C = A + alpha * B + «2000000000 * 4", "CG135", "is 8000000000"),
+    (ADD, "C = A + alpha * B", "C = A + alpha * B + «5000000000000000000 * 4", "CG135", "20000000000000000000"),
     (ADD, "C: {shape: [M, N], dtype: f32", "C: {shape: [M, N], dtype: i32", "CG128", "cast(..., i32)"),
     (ADD, "B: {shape: [N]", "B: {shape: [«K]", "CG129", "`C` lacks"),
     (ADD, "B: {shape: [N]", "B: {shape: «[N, M]", "CG129", "shape: [M, N]"),

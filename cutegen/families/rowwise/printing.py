@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from cutegen.codegen.casts import after, ends, holds_ends
-from cutegen.codegen.expressions import COMPARE, PRODUCT, KernelPrinter, Text, is_number
+from cutegen.codegen.expressions import KernelPrinter, is_number
+from cutegen.codegen.texts import COMPARE, PRODUCT, Text
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
 from cutegen.families.rowwise.walks import Function, Reduction
@@ -123,6 +124,12 @@ class RowPrinter(_Numbered):
 
     def chosen(self, condition: str, one: str, other: str) -> Text:
         return self.name(Text(f"{one} if {condition} else {other}", COMPARE - 1))
+
+    def picked(self, condition: str, one: str, other: str) -> Text:
+        return self.chosen(condition, one, other)
+
+    def alike(self, variable: str, number: int, dtype: Dtype) -> str:
+        return f"cutlass.{dtype.cutlass}({number})"
 
     def zero_quotient(self, node: Binary) -> Text:
         x = self.spread(node.right, self.print(node.right))
