@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -189,7 +189,6 @@ class EmulatorExecutor:
         with self._emulating(module, spec) as emulated:
             emulated.orders, emulated.blocks, emulated.grid = orders, blocks, grid
             given = [on_device(argument) for argument in args]
-            emulated.given = frozenset(x.untyped_storage().data_ptr() for x in given if hasattr(x, "untyped_storage"))
             places, named = as_called(spec, given)
             outputs = outputs_of(spec, given, getattr(module, spec.kernel)(*places, **named))
             outcomes, reports = tuple(emulated.outcomes), tuple(emulated.reports)
@@ -207,7 +206,7 @@ class EmulatorExecutor:
 
         again = module in self._installed
         make_known(module)
-        with self._emulating(module, spec, makes=False) as emulated:
+        with self._emulating(module, spec) as emulated:
             if again:
                 on_cpu(module)
             emulated.orders = 1
@@ -287,24 +286,21 @@ class EmulatorExecutor:
             return expected(*map(plain, places), **{name: plain(x) for name, x in named.items()})
 
         with (
-            self._emulating(module, spec) as emulated,
+            self._emulating(module, spec),
             mock.patch.object(torch.cuda, "is_available", lambda: True),
             mock.patch.object(module, "make_inputs", inputs),
             mock.patch.object(module, "make_outputs", outputs),
             mock.patch.object(module, "expected", wanted),
         ):
-            emulated.given = frozenset()  # `make_inputs` pads the rows of what it makes
             return run_program(module, spec, flags, broken)
 
     @contextmanager
-    def _emulating(self, module: ModuleType, spec: KernelSpec, makes: bool = True) -> Iterator[Emulated]:
-        """The module's function on the emulator, which has forgotten earlier calls; `makes` says that what torch makes
-        on a GPU is on the CPU.
+    def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
+        """The module's function on the emulator, which has forgotten earlier calls.
 
         Raises CannotRun, and FaultError for a fault that the module caught, whatever it raised or returned then.
         """
         from cutegen.emulator import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction, install
-        from cutegen.emulator.host.device_tensors import made_on_device
 
         try:
             if module not in self._installed:
@@ -316,10 +312,9 @@ class EmulatorExecutor:
             emulated.faults.clear()
             emulated.targets = self._running
             try:
-                with made_on_device() if makes else nullcontext():
-                    yield emulated
+                yield emulated
             finally:
-                emulated.blocks = emulated.grid = emulated.targets = emulated.given = None
+                emulated.blocks = emulated.grid = emulated.targets = None
                 if emulated.faults:
                     raise emulated.faults[0]
         except (UnsupportedInstruction, UnlikeRounds, PtxSyntaxError) as error:

@@ -74,10 +74,12 @@ class Emulated:
     `only_launches` a call runs none of them, and with `blocks` only those blocks of each run, by their numbers in the
     grid, x fastest, and with `targets` only the builds for those, if there are some. With `grid` the one kernel of a
     call, which is launched on more than a cluster, has that many blocks instead of its own number, which may be more
-    than a device takes; a call that cannot be changed so raises FixedGrid. `given` has the addresses of the
-    memory that the caller's tensors have: tensors in other memory were made by host code for the call, and what lies
-    between their elements is nobody's; None: all are the caller's. A call raises FaultError for a fault, of which a
-    launch on another stream than the current one is one, and what the host code raises for arguments that it refuses.
+    than a device takes; a call that cannot be changed so raises FixedGrid. `given` has the addresses of the memory that
+    the caller's tensors have, which `install` sets for each call: tensors in other memory were made by host code for
+    the call, and what lies between their elements is nobody's; None: all are the caller's.
+
+    A call raises FaultError for a fault, of which a launch on another stream than the current one is one, and what the
+    host code raises for arguments that it refuses.
     Code that catches a fault and calls again does not undo it: `faults` has all of them.
     """
 

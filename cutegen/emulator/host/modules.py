@@ -1,15 +1,15 @@
 """Runs generated modules on the emulator: the PTX that they compile to, launched as their compiled host code would.
 
-`run` takes the place of a module's compiled function only. After `install`, the module's public function itself can be
-called with tensors on the CPU: all that its Python does is done, up to the compiled function, whose host code runs too.
-For that the tensors say that they are on a CUDA device. If torch knows the kernel by an op, that takes tensors on the
-CPU then: models that call it run and train there, a kernel after the other. What a module offers is written in
-`cutegen.contract`.
+`run` takes the place of a module's compiled function only. After `install`, the module's public function can be called
+with tensors of the CPU: its Python runs, and so does the host code of the compiled function. In there the tensors say
+that they are on a CUDA device. An op of the module takes tensors of the CPU then, too: models that call it run and
+train there, a kernel after the other. What a module offers is written in `cutegen.contract`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,7 @@ from cutegen.contract import (
     does_on_cpu,
     op,
     replace_compiled,
+    replace_function,
     replace_memory,
 )
 from cutegen.emulator.host.builds import builds
@@ -63,15 +64,22 @@ def install(
     roles: Mapping[str, Role] | None = None,
     lines: bool = True,
 ) -> Emulated:
-    """Makes the module's public function run on the emulator from now on; its arguments must be `on_device`.
+    """Makes the module's public function and its op, where it has one, run on the emulator from now on.
 
-    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`, `lines`
-    as for `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises TypeError for
-    what is no generated module.
+        emulator.install(module, "rms_norm")
+        y = module.rms_norm(x, w)
+
+    Their tensors are of the CPU, and so are their results; outputs that are left out are made there. Where all tensors
+    of a call are `on_device` instead, its results are, too.
+
+    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`, `lines` as for
+    `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises TypeError for what is
+    no generated module.
     """
     emulated = Emulated(builds(module, targets, lines), argument_names(module, kernel), roles)
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
+    replace_function(module, kernel, lambda own: partial(_called, emulated, own))
     if op(module) is not None:
         on_cpu(module)
     return emulated
@@ -80,6 +88,42 @@ def install(
 def on_cpu(module: ModuleType) -> None:
     """Makes the op of a module that is installed take tensors on the CPU."""
     does_on_cpu(module, _as_on_device)
+
+
+def _called(emulated: Emulated, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    """What a module's own function returns; while it runs, `emulated` knows which memory is the caller's.
+
+    Where all tensors of the call are of the CPU, so are those that are returned: a tensor that was passed is the very
+    one.
+    """
+    import torch
+
+    tensors = [value for value in (*arguments, *named.values()) if isinstance(value, torch.Tensor)]
+    moves = all(tensor.device.type == "cpu" for tensor in tensors)
+    moved = {id(tensor): on_device(tensor) if moves else tensor for tensor in tensors}
+    own = {id(moved[id(tensor)]): tensor for tensor in tensors}
+    before = emulated.given
+    emulated.given = frozenset(tensor.untyped_storage().data_ptr() for tensor in tensors if _has_memory(tensor))
+    try:
+        with made_on_device():
+            found = function(
+                *(moved.get(id(value), value) for value in arguments),
+                **{name: moved.get(id(value), value) for name, value in named.items()},
+            )
+    finally:
+        emulated.given = before
+    if not moves:
+        return found
+    several = found if isinstance(found, tuple) else (found,)
+    plain = [own.get(id(x), x.as_subclass(torch.Tensor)) if isinstance(x, torch.Tensor) else x for x in several]
+    return tuple(plain) if isinstance(found, tuple) else plain[0]
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Whether a tensor has memory, which those of torch's device `meta` and sparse ones have not."""
+    import torch
+
+    return tensor.layout is torch.strided and tensor.as_subclass(torch.Tensor).device.type == "cpu"
 
 
 def _as_on_device(do: Callable[..., Any], /, *arguments: Any, **outputs: Any) -> Any:
