@@ -253,6 +253,15 @@ class Clocks:
         known = self._order[clusters[:, None], members[:, None], first[:, None] + span]
         return np.asarray((known > times[:, None]).all(axis=1))
 
+    def runs_known(self, blocks: Array) -> Array:
+        """Up to which time some thread of each warp knows each warp of its block to have run, in some blocks.
+
+        The shape is (warps that know, warps that have run, blocks).
+        """
+        ranks, warps = blocks % self.size, self.padded // WARP
+        known = self._after.reshape(self.clusters, self.size, warps, WARP, self.size, warps)
+        return np.asarray(known[blocks // self.size, ranks, :, :, ranks].max(axis=2).transpose(1, 2, 0))
+
     def has_run(self, lanes: Array, rank: Array) -> Array:
         """Whether each lane of a mask knows that the block of its cluster with that rank has started to run."""
         known = self._after[self.cluster[lanes], self.member[lanes]].reshape(len(rank), self.size, -1)

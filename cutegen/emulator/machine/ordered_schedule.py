@@ -22,7 +22,6 @@ from cutegen.emulator.operations.phase_waits import PhaseWait
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait, Wait
 from cutegen.emulator.ptx.errors import UnlikeRounds
-from cutegen.emulator.ptx.model import Instruction
 
 _TRIES = 64  # rounds in which tries give up and nothing else happens
 
@@ -49,17 +48,18 @@ class OrderedSchedule(Schedule):
         parts = (np.repeat(part.reshape(size, warps), WARP, axis=1)[:, :threads].T for part in dealt)
         return [np.tile(part, (1, blocks // size)) for part in parts]
 
-    def _exit(self, mask: Mask, instruction: Instruction | None) -> None:
-        """Lets the lanes of the mask exit. Raises Stop for a block that exits too early."""
+    def _exit(self, mask: Mask, number: int) -> None:
+        """Lets the lanes of the mask exit. Raises Stop as a `Schedule` does, and for a block that exits too early."""
         gone = whole(self.lanes.active(mask), self.lanes.shape)
-        super()._exit(mask, instruction)
-        self.lanes.team.leave(gone, instruction)
+        super()._exit(mask, number)
+        self.lanes.team.leave(gone, self.program.blocks[number].end.instruction)
 
     def _arrive(self, end: End, following: int, mask: Mask) -> None:
         """Brings the lanes of the mask to what they wait for, from which they go on at the basic block `following`."""
         assert end.instruction is not None
         wait: Wait = end.wait or BlockWait(end.barrier, end.threads, end.instruction)
         here = whole(self.lanes.active(mask), self.lanes.shape)
+        self._note_arrival(end, here)
         through = wait.come(self.lanes, here)
         if through.any():
             self._go(following, through)

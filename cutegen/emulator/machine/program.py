@@ -22,8 +22,8 @@ class End:
     `branch`: lanes in which the guard holds go to the block with the number `target`, the others to the next block.
     `exit` and `trap`: lanes in which the guard holds exit, or stop the launch with a fault; the others go on.
     `barrier`: lanes wait at the barrier with the number `barrier` until `threads` of their block are there (None: all
-    of them), then go on. `aligned` says that the threads of a warp must come together.
-    `wait`: lanes wait for what `wait` says, then go on.
+    of them), then go on.
+    `wait`: lanes wait for what `wait` says, then go on. `aligned` says that the threads of a warp must come together.
     `fall`: all lanes go on to the next block.
 
     `guard` is the slot of the predicate, or None where the instruction has none; `negated` inverts it. `label` is the

@@ -147,10 +147,11 @@ class _Builder:
         if modifiers[:2] == ("cluster", "wait"):
             del reader.left[:2]
             reader.flag("acquire")
-            reader.flag("aligned")
+            together = reader.flag("aligned")
             reader.operands(0)
             self.ordered = True
-            return End("wait", reader.instruction, guard, negated, wait=ClusterWait(reader.instruction))
+            wait = ClusterWait(reader.instruction)
+            return End("wait", reader.instruction, guard, negated, aligned=together, wait=wait)
         if modifiers[:2] == ("cluster", "arrive") or modifiers[:2] == ("warp", "sync") or "arrive" in modifiers[:2]:
             return None
         reader.leads("cta")
@@ -161,7 +162,7 @@ class _Builder:
         if _in_register(reader):
             slot, count = self._register_barrier(reader)
             self.ordered = True
-            return End("wait", reader.instruction, wait=NumberedWait(slot, count, reader.instruction))
+            return End("wait", reader.instruction, aligned=aligned, wait=NumberedWait(slot, count, reader.instruction))
         first, threads = self._which_barrier(reader, 1, 2)
         return End("barrier", reader.instruction, barrier=first, threads=threads, aligned=aligned)
 

@@ -18,6 +18,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
+from cutegen.emulator.machine.apart import ThreadsApart, warps_of
 from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
@@ -25,7 +26,6 @@ from cutegen.emulator.machine.rounds import Rounds
 from cutegen.emulator.machine.steps import Steps
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.errors import UnlikeRounds
-from cutegen.emulator.ptx.model import Instruction
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Schedule:
         self._steps = Steps(lanes.shape)
         self._either_way = EitherWay(program, lanes, limit)
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
+        self._apart = ThreadsApart(program.blocks, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def run(self) -> None:
@@ -147,7 +148,7 @@ class Schedule:
         if end.kind == "branch":
             self._go(end.target, chosen)
         elif end.kind == "exit":
-            self._exit(chosen, end.instruction)
+            self._exit(chosen, number)
         elif end.kind == "trap":
             here = lanes.active(chosen)
             lane = first_lane(np.ones((1, 1), np.bool_) if here is None else here, lanes.shape)
@@ -162,7 +163,7 @@ class Schedule:
         """
         join = self._either_way.try_both(number, lanes)
         if join == len(self.program.blocks):
-            self._exit(lanes, self.program.blocks[number].end.instruction)
+            self._exit(lanes, number)
         else:
             self._go(join, lanes)
 
@@ -195,12 +196,19 @@ class Schedule:
         alive = self.lanes.alive
         return bool(mask.all() if alive is None else (mask | ~alive).all())
 
-    def _exit(self, mask: Mask, instruction: Instruction | None) -> None:
-        """Lets the lanes of the mask exit, at that instruction; None is the end of the kernel."""
+    def _exit(self, mask: Mask, number: int) -> None:
+        """Lets the lanes of the mask exit, at the end of the basic block with that number.
+
+        Raises Stop for a lane that others of its warp wait for at an aligned barrier.
+        """
         lanes = self.lanes
         gone = lanes.active(mask)
         left = np.zeros(lanes.shape, np.bool_) if gone is None else spread(~gone, lanes.shape)
         lanes.alive = left if lanes.alive is None else lanes.alive & left
+        if gone is not None:
+            at = self.program.blocks[number].end.instruction
+            self._apart.exit(spread(gone, lanes.shape), lanes.alive, number, at)
+            lanes.left = self._apart.left
 
     def _arrive(self, end: End, following: int, mask: Mask) -> None:
         """Brings the lanes of the mask to a barrier, from which they go on at the basic block `following`."""
@@ -211,7 +219,16 @@ class Schedule:
             return
         here = lanes.active(mask)
         whole = np.ones(lanes.shape, np.bool_) if here is None else spread(here, lanes.shape)
+        self._note_arrival(end, whole)
         self._waiting.append(_Waiting(end.barrier, following, whole, end))
+
+    def _note_arrival(self, end: End, here: Array) -> None:
+        """Notes which lanes of a mask come to a barrier. Raises Stop for an aligned one, and a warp that has parted."""
+        if end.aligned:
+            assert end.instruction is not None
+            self._apart.come(here, self.lanes.alive, self._ready, end.instruction)
+        else:
+            self._apart.arrive(here)
 
     def _release(self) -> None:
         """Opens each barrier that all threads of a block have reached, but for those that have exited.
@@ -258,17 +275,8 @@ class Schedule:
             return np.asarray(arrived.all(axis=0, keepdims=True))
         gone = ~spread(self.lanes.alive, self.lanes.shape)
         if counted:
-            gone = gone & self._in_warps_of(arrived)
+            gone = gone & warps_of(arrived)
         return np.asarray((arrived | gone).all(axis=0, keepdims=True) & arrived.any(axis=0, keepdims=True))
-
-    def _in_warps_of(self, lanes: Array) -> Array:
-        """All lanes of those warps of which one is in the mask, which has the shape of the lanes."""
-        threads, blocks = self.lanes.shape
-        warps = -(-threads // WARP)
-        padded = np.zeros((warps * WARP, blocks), np.bool_)
-        padded[:threads] = lanes
-        some = np.asarray(padded.reshape(warps, WARP, blocks).any(axis=1, keepdims=True))
-        return spread(some, (warps, WARP, blocks)).reshape(warps * WARP, blocks)[:threads]
 
     def _passed(self, blocks: Mask) -> None:
         """Notes that the blocks in the mask, shape (1, blocks), have passed a barrier. Raises Stop for a race."""
@@ -289,7 +297,7 @@ class Schedule:
             if not waiting.end.aligned:
                 continue
             here = waiting.lanes & opened
-            absent = both(self.lanes.alive, self._in_warps_of(here) & ~here)
+            absent = both(self.lanes.alive, warps_of(here) & ~here)
             if absent is not None and absent.any():
                 lane = first_lane(absent, self.lanes.shape)
                 text = "this thread waits at another barrier than the other threads of its warp"

@@ -10,6 +10,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps, spread
+from cutegen.emulator.operations.cluster_operations import check_aligned, is_aligned
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait
@@ -64,6 +65,8 @@ def numbered_arrival(instruction: Instruction, slot: int, count: int) -> Operati
     def arrive(lanes: Lanes, mask: Mask) -> None:
         team = lanes.team
         here = whole(lanes.active(mask), lanes.shape)
+        if is_aligned(instruction):
+            check_aligned(lanes, here, instruction)
         for number in check_numbers(lanes, slot, here, instruction):
             part = here & (lanes.get(slot) == number)
             team.block_barriers.arrive(number, count, part, team.alive, instruction, waits=False)

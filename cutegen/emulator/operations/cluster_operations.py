@@ -34,16 +34,25 @@ def cluster_arrival(reader: InstructionReader) -> Operation:
 
 
 def check_aligned(lanes: Lanes, here: Array, instruction: Instruction) -> None:
-    """Raises Stop unless all threads of each warp that have not exited are in the mask `here`, or none is."""
+    """Raises Stop unless all threads of each warp that have not exited are in the mask `here`, or none is.
+
+    Those that have exited after work of their own are not excused (`Lanes.left`).
+    """
     threads, blocks = lanes.shape
     rows = -(-threads // WARP) * WARP
     present = np.zeros((rows, blocks), np.bool_)
     present[:threads] = here
     some = present.reshape(-1, WARP, blocks).any(axis=1)
-    missing = np.repeat(some, WARP, axis=0)[:threads] & lanes.team.alive & ~here
+    there = lanes.team.alive if lanes.left is None else lanes.team.alive | lanes.left
+    missing = np.repeat(some, WARP, axis=0)[:threads] & there & ~here
     if missing.any():
         text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
         raise Stop("barrier", text, instruction, first_lane(missing, lanes.shape))
+
+
+def is_aligned(instruction: Instruction) -> bool:
+    """Whether the threads of a warp must come together to a barrier of a block: `bar` is `barrier` with `.aligned`."""
+    return instruction.opcode == "bar" or "aligned" in instruction.modifiers
 
 
 def block_arrival(instruction: Instruction, number: int, count: int) -> Operation:
@@ -52,6 +61,8 @@ def block_arrival(instruction: Instruction, number: int, count: int) -> Operatio
     def arrive(lanes: Lanes, mask: Mask) -> None:
         team = lanes.team
         here = whole(lanes.active(mask), lanes.shape)
+        if is_aligned(instruction):
+            check_aligned(lanes, here, instruction)
         team.block_barriers.arrive(number, count, here, team.alive, instruction, waits=False)
 
     return arrive

@@ -37,7 +37,8 @@ class Lanes:
     missing where there is none.
 
     `alive` is the mask of the lanes that have not exited; where an operation gets None as its mask, all of those are
-    meant. `parameters` are the bytes of the parameter space, and `specials` the values of the special registers.
+    meant. `left` are those that have exited after work of their own, while others of their warp went on; None: no lane.
+    `parameters` are the bytes of the parameter space, and `specials` the values of the special registers.
     `underflow` is set by numpy's arithmetic when it underflows. `products` has what several registers got in `wide` at
     once, as one array and as its parts, by their slots. `open` is the last instruction whose result PTX left open for
     the operands that it had. `origins`, where there are any, say where poison comes from; then a fault is noted there.
@@ -59,6 +60,7 @@ class Lanes:
         self.wide: list[Array | None] = [None] * len(widths)
         self.poison: dict[int, Array] = {}
         self.alive: Mask = None
+        self.left: Mask = None
         self.shared, self.local, self.access = shared, local, access
         self.parameters, self.specials = parameters, specials
         self.underflow = False

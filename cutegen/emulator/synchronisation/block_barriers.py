@@ -1,4 +1,11 @@
-"""The 16 barriers of a block where some of its warps may meet at one: bar.sync with a count, and bar.arrive."""
+"""The 16 barriers of a block where some of its warps may meet at one: bar.sync with a count, and bar.arrive.
+
+A barrier opens with the threads that come next, whoever they are. So it must be known who these are: each warp that
+comes must come after all those that the barrier has opened with last, as barriers and waits order them. A warp for
+which that does not hold might have come before one of them, and opened the barrier in its place: as where one number
+serves for two purposes, or for two groups of warps. Where it holds for all, the threads that a barrier opens with are
+the same ones in every order in which warps may run, each time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks, Told
-from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import WARP, first_lane, in_warps
 from cutegen.emulator.ptx.model import Instruction
 
@@ -20,12 +27,20 @@ class _Barrier:
     `expected` is how many threads open it in each block: 0 for all that have not exited, -1 where none has come.
     `arrived` says how often each lane has come since it opened last, `waiting` which lanes wait for it, and `line` is
     the PTX line at which they came. `told` has, for each block to which any have come, what they knew then.
+
+    `came` has the time at which each warp has come since it opened last, shape (warps, blocks), 0 for one that has not;
+    `last` has those with which it has opened last, `last_line` their PTX lines, and `last_twice` says which of them
+    had come twice.
     """
 
     expected: Array
     arrived: Array
     waiting: Array
     line: Array
+    came: Array
+    last: Array
+    last_line: Array
+    last_twice: Array
     told: dict[int, Told] = field(default_factory=dict)
 
 
@@ -42,13 +57,22 @@ class BlockBarriers:
         """Lets the lanes of a mask come to the barrier with that number, to wait there where it `waits`.
 
         `count` is how many threads it expects, None for all; `alive` are the lanes that have not exited. A lane that
-        waits may have come before, and counts twice then. Raises Stop for a lane that it does not expect.
+        waits may have come before, and counts twice then. Raises Stop for a lane that it does not expect, and for one
+        that might have come in the place of another.
         """
         shape = self.clocks.shape
         if number not in self._barriers:
             none = np.zeros(shape, np.int32)
+            warps = np.zeros((self.clocks.padded // WARP, shape[1]), np.int32)
             self._barriers[number] = _Barrier(
-                np.full(shape[1], -1, np.int64), none, np.zeros(shape, np.bool_), none.copy()
+                np.full(shape[1], -1, np.int64),
+                none,
+                np.zeros(shape, np.bool_),
+                none.copy(),
+                warps,
+                warps.copy(),
+                warps.copy(),
+                warps.astype(np.bool_),
             )
         barrier, wanted = self._barriers[number], count or 0
         twice = lanes & (barrier.arrived > 0)
@@ -64,7 +88,9 @@ class BlockBarriers:
             raise Stop("barrier", text, instruction, lane)
         barrier.expected[blocks] = wanted
         barrier.arrived = barrier.arrived + lanes
+        self._check_turn(number, lanes, alive, instruction)
         self._note_told(barrier, lanes)
+        barrier.came = np.where(in_warps(lanes).any(axis=1), self.clocks.now, barrier.came)
         barrier.line[lanes] = instruction.line
         if waits:
             barrier.waiting = barrier.waiting | lanes
@@ -106,9 +132,38 @@ class BlockBarriers:
             here = np.zeros(shape, np.bool_)
             here[:, block] = barrier.waiting[:, block]
             self.clocks.learn(here, barrier.told.pop(block))
+        barrier.last = np.where(opened, barrier.came, barrier.last)
+        barrier.last_line = np.where(opened, in_warps(barrier.line).max(axis=1), barrier.last_line)
+        barrier.last_twice = np.where(opened, in_warps(barrier.arrived).max(axis=1) > 1, barrier.last_twice)
+        barrier.came = np.where(opened, 0, barrier.came)
         barrier.arrived = np.where(opened, 0, barrier.arrived)
         barrier.waiting = barrier.waiting & ~opened
         barrier.expected[opened] = -1
+
+    def _check_turn(self, number: int, lanes: Array, alive: Array, instruction: Instruction) -> None:
+        """Raises Stop for a warp that has come whole, and might have come before those that opened the barrier last."""
+        barrier = self._barriers[number]
+        blocks = np.flatnonzero(lanes.any(axis=0) & barrier.last.any(axis=0))
+        if not blocks.size:
+            return
+        came, here = in_warps((barrier.arrived > 0)[:, blocks]), in_warps(alive[:, blocks])
+        whole = np.asarray(in_warps(lanes[:, blocks]).any(axis=1) & (came | ~here).all(axis=1))
+        last = barrier.last[:, blocks]
+        racing = whole[:, None] & (last > self.clocks.runs_known(blocks))
+        if not racing.any():
+            return
+        warp, other, column = (int(index) for index in np.argwhere(racing)[0])
+        block = int(blocks[column])
+        again = " twice" * bool(barrier.last_twice[other, block])
+        text = (
+            f"nothing orders this thread's coming to barrier {number} after that of warp {other}, which came{again} as "
+            "it opened last: in another order it opens with one in the place of the other. Give one of the two uses a "
+            f"barrier of another number, or let this warp wait until warp {other} has come"
+        )
+        thread = warp * WARP + int(lanes[warp * WARP : (warp + 1) * WARP, block].argmax())
+        line = int(barrier.last_line[other, block])
+        witness = Witness(f"where warp {other} (threads from {other * WARP} on) came", line)
+        raise Stop("barrier", text, instruction, (thread, block), witnesses=(witness,))
 
     def _note_told(self, barrier: _Barrier, lanes: Array) -> None:
         """Notes what the lanes of a mask know that come to a barrier: what they do later it does not order."""

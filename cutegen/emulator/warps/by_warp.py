@@ -58,7 +58,9 @@ def taking_part(lanes: Lanes, mask: Mask) -> Array:
 
 
 def check_converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instruction) -> None:
-    """Raises Stop unless every thread that `members` names executes the instruction now, or has exited.
+    """Raises Stop unless every thread that `members` names executes the instruction now, or has exited before.
+
+    A thread is not excused that has exited after work of its own, which it did while the others went on to this.
 
     `members` is the member mask of each lane, uint32, bit i for thread i of its warp. The PTX ISA lets threads wait for
     each other even at several instructions of one kind in different branches. Compilers do not make such code, and here
@@ -70,6 +72,8 @@ def check_converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instr
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
     alive = by_warp(lanes, np.ones((1, 1), np.bool_) if lanes.alive is None else lanes.alive)
     union = np.bitwise_or.reduce(np.where(here, named, np.uint32(0)), axis=1, keepdims=True)
+    if lanes.left is not None:
+        alive = alive | by_warp(lanes, lanes.left)
     missing = by_thread(lanes, ((union & bits) != 0) & alive & ~here)
     if missing.any():
         text = f"{instruction.name} names this thread in its member mask, but it is not there with the others"

@@ -124,3 +124,111 @@ def test_a_warp_comes_to_one_barrier_instruction_together() -> None:
     assert found.kind == "barrier" and "than the other threads of its warp" in found.explanation
     assert go(indexed(body.format("bar.sync", 32)), in_and_out(64, "inout"), block=64).ok
     assert go(indexed(body.format("barrier.sync", 16)), in_and_out(64, "inout"), block=64).ok
+
+
+HANDS_ON = """
+setp.lt.u32 %p1, %r0, 32;
+mov.u32 %r9, 0;
+LOOP:
+@!%p1 bra TAKES;
+setp.eq.u32 %p2, %r9, 0;
+@%p2 bra FULL;
+bar.sync {empty}, 64;
+FULL:
+add.u32 %r8, %r9, %r0;
+st.shared.b32 [%r6], %r8;
+bar.arrive 1, 64;
+bra ON;
+TAKES:
+bar.sync 1, 64;
+ld.shared.b32 %r8, [%r6+-128];
+setp.eq.u32 %p2, %r9, 3;
+@%p2 bra ON;
+bar.arrive {empty}, 64;
+ON:
+add.u32 %r9, %r9, 1;
+setp.lt.u32 %p2, %r9, 4;
+@%p2 bra LOOP;
+@!%p1 st.global.b32 [%rd12+-128], %r8;
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_barrier_that_serves_for_two_things(seed: int) -> None:
+    """A warp fills a tile that another one takes, four times. Its arrival and its own wait make up the count."""
+    bound = in_and_out(64, "inout")
+    assert go(indexed(HANDS_ON.format(empty=2), 512), bound, block=64, seed=seed).ok
+    assert bound[1].bytes().view("u4")[:32].tolist() == [3 + i for i in range(32)]
+    found = fault(indexed(HANDS_ON.format(empty=1), 512), in_and_out(64, "inout"), block=64, seed=seed)
+    assert found.kind == "barrier" and found.line and found.thread is not None and found.notes[0].place is not None
+    assert "barrier 1 after that of warp" in found.explanation and "bar." in found.notes[0].place.text
+
+
+GROUPS = """
+mov.u32 %r9, 0;
+setp.lt.u32 %p1, %r0, 64;
+@!%p1 bra OTHERS;
+ONE:
+bar.sync {0}, 64;
+add.u32 %r9, %r9, 1;
+setp.lt.u32 %p2, %r9, 5;
+@%p2 bra ONE;
+bra ON;
+OTHERS:
+bar.sync {1}, 64;
+add.u32 %r9, %r9, 1;
+setp.lt.u32 %p2, %r9, 3;
+@%p2 bra OTHERS;
+ON:
+bar.arrive 9, 128;
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_barrier_of_two_groups_that_should_have_one_each(seed: int) -> None:
+    """Also where the groups never meet in this order, as one has gone on before the other one comes."""
+    assert go(indexed(GROUPS.format(1, 2)), in_and_out(128, "inout"), block=128, seed=seed).ok
+    found = fault(indexed(GROUPS.format(1, 1)), in_and_out(128, "inout"), block=128, seed=seed)
+    assert found.kind == "barrier" and "barrier 1" in found.explanation
+    apart = GROUPS.replace("@%p2 bra OTHERS;", "@%p2 bra MORE;")
+    apart = apart.replace("bra ON;\nOTHERS:", "bar.sync 3, 128;\nbra ON;\nOTHERS:\nbar.sync 3, 128;\nMORE:")
+    assert go(indexed(apart.format(1, 1)), in_and_out(128, "inout"), block=128, seed=seed).ok, "one after the other"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_groups_in_turn(seed: int) -> None:
+    """Each of three warps waits for its turn, and arrives for both others, of which one comes twice to the first."""
+    turn = "bar.sync {own}, 96;\nadd.u32 %r9, %r9, 1;\nbar.arrive {next}, 96;\nbar.arrive {last}, 96;\n"
+    loop = "L{own}:\n" + turn + "setp.lt.u32 %p2, %r9, 4;\n@%p2 bra L{own};\nbra ON;\n"
+    body = "mov.u32 %r9, 0;\nsetp.lt.u32 %p1, %r0, 32;\nsetp.lt.u32 %p3, %r0, 64;\n"
+    body += "@%p1 bra L1;\nbar.arrive 1, 96;\n@%p3 bra L2;\nbar.arrive 2, 96;\n"
+    body += loop.format(own=3, next=1, last=2) + loop.format(own=1, next=2, last=3) + loop.format(own=2, next=3, last=1)
+    report = go(indexed(body + "ON:\n"), in_and_out(96, "inout"), block=96, seed=seed)
+    assert report.ok, str(report)
+    wrong = body.replace("bar.sync 2, 96;", "bar.sync 1, 96;")
+    assert fault(indexed(wrong + "ON:\n"), in_and_out(96, "inout"), block=96, seed=seed).kind in ("barrier", "deadlock")
+
+
+EVEN = "and.b32 %r9, %r0, 1;\nsetp.eq.u32 %p1, %r9, 0;\n"
+LATE = EVEN + "@!%p1 bra ODD;\n{0}\nbra END;\nODD:\n{1}\nEND:\n"
+SOON = EVEN + "@%p1 bra REST;\n{1}\nret;\nREST:\n{0}\n"
+WORK = "st.global.b32 [%rd12], %r0;"
+
+
+@pytest.mark.parametrize("shape", [LATE, SOON])
+@pytest.mark.parametrize(
+    "together",
+    ["bar.sync 0;", "bar.sync 1, 64;", "mov.u32 %r8, 2;\nbar.sync %r8, 64;", "bar.arrive 1, 96;"]
+    + ["barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "vote.sync.any.pred %p2, %p1, -1;"]
+    + ["barrier.cluster.arrive;\nbarrier.cluster.wait.aligned;", "shfl.sync.bfly.b32 %r8, %r0, 2, 31, -1;"],
+)
+def test_threads_of_a_warp_that_never_come(shape: str, together: str) -> None:
+    """They work and exit, before the others come or after; one that does nothing but exit has returned early."""
+    found = fault(indexed(shape.format(together, WORK)), in_and_out(64, "inout"), block=64)
+    assert found.kind in ("barrier", "converged") and found.thread is not None and found.thread[0] % 2 == 1
+    returned = shape.format(together, "add.u32 %r10, %r9, 1;")
+    if shape is SOON or together.startswith("bar.sync"):
+        assert go(indexed(returned), in_and_out(64, "inout"), block=64).ok
+    for unaligned in {together.replace("bar.sync", "barrier.sync"), together.replace(".aligned", "")} - {together}:
+        if "cluster" in together or "%r8, 64" not in together:
+            assert go(indexed(shape.format(unaligned, WORK)), in_and_out(64, "inout"), block=64).ok
