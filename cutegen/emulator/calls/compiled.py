@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cutegen.emulator.calls.marked import Marked
+from cutegen.emulator.calls.memory import region_of
 from cutegen.emulator.checks.faults import FaultError
 from cutegen.emulator.host.builds import Build
 from cutegen.emulator.host.capture import CaptureError
@@ -185,14 +186,14 @@ def _passed_tensor(value: Any, source: torch.Tensor, regions: Sequence[Region]) 
         said = getattr(value, "element_type", source.dtype)
         raise CaptureError(f"tensors of {getattr(said, '__name__', said)} are not emulated")
     pointer = int(source.data_ptr())
-    home = next((region for region in regions if region.low <= pointer < region.high), None)
+    home = region_of(pointer, regions)
     address = pointer if home is None else home.told(pointer)  # which is nowhere for a tensor without elements
     return TensorArgument(address, tuple(source.shape), tuple(source.stride()), *kind)
 
 
 def _told(pointer: int, regions: Sequence[Region]) -> int:
     """The address that a kernel is told for a pointer of this process, which must be into a tensor of the call."""
-    home = next((region for region in regions if region.low <= pointer < region.high), None)
+    home = region_of(pointer, regions)
     if home is None and pointer:
         raise CaptureError(
             f"the pointer {pointer:#x} is in none of the tensors of the call",

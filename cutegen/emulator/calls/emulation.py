@@ -91,11 +91,14 @@ class Emulation:
         self._ranges += len(regions)
         launches = build.host(*(passed(value, regions) for value in arguments.values()))
         tensors = [region.tensor for region in regions if region.tensor.span]
-        for asked in launches:
-            self._look_at_stream(asked, function)
-            report = launched(build, asked, tensors, seed=self.seed, orders=self.orders)
-            self.ran.append(Ran(function, asked, report))
-            report.check()
+        try:
+            for asked in launches:
+                self._look_at_stream(asked, function)
+                report = launched(build, asked, tensors, seed=self.seed, orders=self.orders)
+                self.ran.append(Ran(function, asked, report))
+                report.check()
+        finally:
+            self.memory.settle(regions)
 
     def _look_at_stream(self, asked: Launch, function: str) -> None:
         if asked.stream != CURRENT_STREAM:

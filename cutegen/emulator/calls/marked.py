@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutegen.emulator.host.device_tensors import on_device
+from cutegen.emulator.host.device_tensors import on_device, with_strides
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,7 @@ class Marked:
     leading: int | None = None
     static: bool = False
     divisible: tuple[tuple[int, int], ...] = ()
+    far: tuple[tuple[int, int], ...] = ()
 
 
 def tensor(
@@ -29,6 +31,7 @@ def tensor(
     leading: int | None = None,
     static: bool = False,
     divisible: dict[int, int] | None = None,
+    far: dict[int, int] | None = None,
 ) -> Marked:
     """A torch tensor, with what a `cute.jit` function may assume of it when it is compiled.
 
@@ -40,8 +43,15 @@ def tensor(
     known, so that the code is for this shape only. `divisible` maps modes to numbers that divide their sizes, as in
     `{1: 8}`; of these modes the sizes are known to be dynamic, and the tensor to be compact.
 
+    `far` maps modes to strides, in elements, that the kernel sees in place of the real ones, as in `{0: 2**31 + 8}`: so
+    offsets beyond 2^31 are tried without the memory for them. A tensor that really has such strides needs none of it.
+
     Raises ValueError for a number that does not hold for this tensor.
     """
+    strides = list(tensor.stride())
+    for mode, stride in (far or {}).items():
+        strides[mode] = stride
+    _check_nested(tensor.shape, strides, far or {})
     for mode, number in (divisible or {}).items():
         if number < 1 or tensor.shape[mode] % number:
             raise ValueError(f"divisible: {number} does not divide {tensor.shape[mode]}, the size of mode {mode}")
@@ -50,18 +60,32 @@ def tensor(
     start = tensor.data_ptr() % (align or 1)
     if start:
         raise ValueError(f"align: the first element lies {start} bytes behind a multiple of {align} bytes")
-    if leading is not None and tensor.stride(leading) != 1:
-        raise ValueError(f"leading: the stride of mode {leading} is {tensor.stride(leading)}, not 1")
+    if leading is not None and strides[leading] != 1:
+        raise ValueError(f"leading: the stride of mode {leading} is {strides[leading]}, not 1")
     if static and divisible:
         raise ValueError("divisible is for modes whose size is not known, and static says that all are")
-    return Marked(tensor, align, leading, static, tuple((divisible or {}).items()))
+    if far and divisible:
+        raise ValueError("divisible says that the tensor is compact, and far that it is not")
+    return Marked(tensor, align, leading, static, tuple((divisible or {}).items()), tuple((far or {}).items()))
+
+
+def _check_nested(shape: Sequence[int], strides: Sequence[int], far: Mapping[int, int]) -> None:
+    """Raises ValueError for strides with which steps along one mode lead among the elements along another one."""
+    reach = 1
+    for mode in sorted((m for m, n in enumerate(shape) if n > 1), key=lambda m: strides[m]) if far else ():
+        if strides[mode] < reach:
+            raise ValueError(
+                f"far: steps of {strides[mode]} elements along mode {mode}, where others reach {reach} far"
+            )
+        reach += strides[mode] * (shape[mode] - 1)
 
 
 def as_cute(marked: Marked) -> Any:
     """The tensor of CuTeDSL that stands for one of torch's. Raises what CuTeDSL raises if it has none."""
     from cutlass.cute.runtime import from_dlpack
 
-    made = from_dlpack(on_device(marked.tensor), assumed_align=marked.align)
+    source = with_strides(marked.tensor, dict(marked.far)) if marked.far else on_device(marked.tensor)
+    made = from_dlpack(source, assumed_align=marked.align)
     if marked.static:
         return made
     made = made.mark_layout_dynamic(leading_dim=marked.leading)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
@@ -80,13 +80,22 @@ def well_aligned(tensor: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.shape, tensor.stride())
 
 
-def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
-    """A tensor `on_device` that says that steps along a mode are `stride` elements.
+def with_strides(tensor: torch.Tensor, strides: Mapping[int, int]) -> Any:
+    """A tensor `on_device` that says that steps along some modes are so many elements.
 
     A kernel that is launched with it takes such steps, and finds the elements where they are.
     """
-    placed = on_device(tensor)
-    placed.far = (mode, stride)
+    placed = on_device(tensor.view(tensor.shape))
+    placed.far = dict(strides)
+    return placed
+
+
+def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
+    """A tensor `on_device` that says that steps along a mode are `stride` elements, as `with_strides` does.
+
+    What lies between the elements of `tensor` is not the kernel's.
+    """
+    placed = with_strides(tensor, {mode: stride})
     placed.part = (mode, range(tensor.shape[mode]), tensor, None)
     return placed
 
@@ -125,15 +134,16 @@ def _device_tensor(index: int) -> Any:
 
         def __dlpack__(self, **asked: Any) -> Any:
             asked.pop("stream", None)  # nothing runs on one
-            return dlpack.on_device(self.as_subclass(torch.Tensor).__dlpack__(**asked), index)
+            strides = self.stride() if getattr(self, "far", None) else None
+            return dlpack.on_device(self.as_subclass(torch.Tensor).__dlpack__(**asked), index, strides)
 
         def __dlpack_device__(self) -> Any:
             return dlpack.CUDA, index
 
         def stride(self, dim: int | None = None) -> Any:
             strides = list(super().stride())
-            if far := getattr(self, "far", None):
-                strides[far[0]] = far[1]
+            for mode, step in getattr(self, "far", {}).items():
+                strides[mode] = step
             return tuple(strides) if dim is None else strides[dim]
 
         def as_strided(self, size: Any, stride: Any, *more: Any) -> Any:

@@ -22,6 +22,7 @@ from cutegen.emulator.host.packing import TensorArgument
 from cutegen.emulator.host.same_code import Work, code_of
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role, element_at, unwritten_elements
+from cutegen.emulator.memory.far_tensors import brought_near, is_sparse, settle
 from cutegen.errors import CutegenError
 
 _NUMBER = re.compile(r"_\d+\Z")  # at the end of the name that the compiler makes of a kernel's
@@ -46,6 +47,7 @@ class Outcome:
         """Writes the bytes to the tensors again."""
         for tensor, data in self.outputs:
             tensor.bytes()[:] = np.frombuffer(data, np.uint8)
+            settle(tensor)
 
 
 class FixedGrid(CutegenError):
@@ -137,6 +139,7 @@ class Emulated:
         self.launches = [_asked(made, where) for made in builds]
         if self.only_launches:
             return
+        bound = [brought_near(x, x.strides) or x if x.fold is None and is_sparse(x) else x for x in bound]
         outputs = [tensor for tensor in bound if tensor.role != "in" and tensor.name in self.names]
         before = _outcome("", True, (), outputs)
         self.outcomes.clear()
@@ -161,7 +164,11 @@ class Emulated:
                 done[work].restore()
                 continue
             before.restore()
-            exact = self._run(made, launches, bound)
+            try:
+                exact = self._run(made, launches, bound)
+            finally:
+                for tensor in bound:
+                    settle(tensor)
             kernels = tuple(_NUMBER.sub("", asked.kernel) for asked in launches)
             done[work] = outcome = _outcome(made.target, exact, kernels, outputs)
             alike = (o for o in self.outcomes if o.exact and o.kernels == kernels)

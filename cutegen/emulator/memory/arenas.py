@@ -111,14 +111,19 @@ class Arena:
 
     def describe(self, address: int, size: int) -> str:
         """Says where an access of `size` bytes that is out of bounds lies relative to the tensor."""
-        if self.span == 0:
-            return f"{self.name} has no elements"
-        if address < self.low:
-            return f"{self.low - address} bytes before the start of {self.name}"
-        if address + size > self.high:
-            past = address + size - self.high
-            return f"{past} bytes past the end of {self.name}, which has {self.span} bytes"
-        return f"in a gap between the rows of {self.name}, {address - self.low} bytes from its start"
+        return describe(self.tensor, address, size)
+
+
+def describe(tensor: BoundTensor, address: int, size: int) -> str:
+    """Says where an access of `size` bytes that is out of bounds lies relative to a tensor."""
+    if tensor.span == 0:
+        return f"{tensor.name} has no elements"
+    if address < tensor.at:
+        return f"{tensor.at - address} bytes before the start of {tensor.name}"
+    past = address + size - tensor.at - tensor.span
+    if past > 0:
+        return f"{past} bytes past the end of {tensor.name}, which has {tensor.span} bytes"
+    return f"in a gap between the rows of {tensor.name}, {address - tensor.at} bytes from its start"
 
 
 class GlobalMemory:
@@ -147,10 +152,10 @@ class GlobalMemory:
             result = unfolded(tensor, result)
         return result, 0
 
-    def told_of(self, address: int) -> str | None:
-        """The name of the tensor with a `fold` of whose told addresses this is one, whatever lies there."""
+    def told_of(self, address: int) -> BoundTensor | None:
+        """The tensor with a `fold` of whose told addresses this is one, whatever lies there."""
         reach = abs(NEAR)
-        return next((t.name for t in self._folds if t.told - reach // 2 <= address < t.told + reach), None)
+        return next((t for t in self._folds if t.told - reach // 2 <= address < t.told + reach), None)
 
     def around(self, low: int, high: int) -> Arena | None:
         """The arena of the tensor that has all addresses from `low` to before `high`, or None."""

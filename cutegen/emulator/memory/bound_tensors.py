@@ -45,7 +45,8 @@ class BoundTensor:
     not be read; a launch takes away what it writes. `written` marks those that a launch has written; gaps may be marked
     too. `spare` says that what lies between its elements is nobody's, as in memory that host code has made for the
     call. `owner` is kept alive. `fold`, if there is one, says what the kernel is told instead of `address` and
-    `strides`. Raises ValueError for another role.
+    `strides`. `home` is the tensor of which this is a copy (`far_tensors`), if it is one. Raises ValueError for another
+    role.
     """
 
     name: str
@@ -59,6 +60,7 @@ class BoundTensor:
     written: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
     fold: Fold | None = None
     spare: bool = False
+    home: BoundTensor | None = field(default=None, repr=False, compare=False)
     owner: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,9 @@ from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread, value_at
-from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory
+from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory, describe
+from cutegen.emulator.memory.bound_tensors import element_at
+from cutegen.emulator.memory.far_tensors import as_told
 from cutegen.emulator.memory.global_hazards import Hazards
 from cutegen.emulator.memory.placement import VARIABLES
 from cutegen.emulator.ptx.model import Instruction
@@ -211,8 +213,12 @@ class GlobalAccess:
         if arena is None:
             return Stop("out-of-bounds", f"{what} of global memory: no tensor", instruction, lane, address=where)
         if (told := self.memory.told_of(where)) is not None:
-            text = f"{what} of {told} where no element of it is that these blocks may touch"
-            return Stop("out-of-bounds", text, instruction, lane, address=where, tensor=told)
+            text = f"{what} of {told.name} where no element of it is that these blocks may touch"
+            element = None
+            if (all_of_it := as_told(told)) is not None:
+                text = f"{what} {describe(all_of_it, where, size)}"
+                element = element_at(all_of_it, where)
+            return Stop("out-of-bounds", text, instruction, lane, address=where, tensor=told.name, element=element)
         far = min(abs(where - arena.low), abs(where - arena.high)) > 1 << 39
         place = "at an address of no tensor" if far else arena.describe(where, size)
         return self._named(Stop("out-of-bounds", f"{what} {place}", instruction, lane, address=where), far)
