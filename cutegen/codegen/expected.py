@@ -109,7 +109,7 @@ def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
 
 def _rounds(node: Reduce) -> bool:
     """Whether the order of a reduction may decide what comes."""
-    return node.function in ("sum", "mean") and _of(node).is_float
+    return node.function in ("sum", "mean", "prod", "var") and _of(node).is_float
 
 
 def rounds_twice(source: Dtype, dtype: Dtype) -> bool:
@@ -311,7 +311,10 @@ class NearPrinter(Printer):
     def reduction(self, node: Reduce, x: Text) -> Text:
         name = {"max": "amax", "min": "amin"}.get(node.function, node.function)
         self.used |= {"mean", "sum", "/"} if name == "mean" else {name}
+        self.used |= {"mean", "sum", "/", "-", "*"} if name == "var" else set()
         axes = [str(self.axes[reduction.mode]) for reduction in node.nested]
+        if name == "prod":
+            return Text(self.fit(x, self.width // 2).inside(ATOM) + "".join(f".prod({axis})" for axis in axes))
         self.used |= {"axes"} if len(axes) > 1 else set()
         return Text(f"{self.fit(x, self.width // 2).inside(ATOM)}.{name}({', '.join(axes)})")
 

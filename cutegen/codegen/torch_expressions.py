@@ -71,8 +71,17 @@ class TorchPrinter(Printer):
 
     def reduction(self, node: Reduce, x: Text) -> Text:
         function = {"max": "amax", "min": "amin"}.get(node.function, node.function)
-        dtype = f", dtype=torch.{_of(node).torch}" if function == "sum" and _of(node).is_integer else ""
+        dtype = f", dtype=torch.{_of(node).torch}" if function in ("sum", "prod") and _of(node).is_integer else ""
         x = self.fit(x, self.width // 2)
+        if function not in ("amax", "amin", "sum", "mean"):
+            to = (
+                ".to(torch.int32)" if function in ("argmax", "argmin") and _of(node) is Dtype.i32 else ""
+            )  # torch's are of i64
+            if function in ("var", "std") and _of(node) is not Dtype.f64:  # torch's own sums squares in the type itself
+                x, to = Text(f"{x.inside(ATOM)}.double()"), f".to(torch.{_of(node).torch})"
+            for reduction in reversed(node.nested):  # torch's take one axis
+                x = Text(f"torch.{function}({x.text}, {self.axes[reduction.mode]}, keepdim=True{dtype})")
+            return Text(x.text + to)
         axes = [str(self.axes[reduction.mode]) for reduction in node.nested]
         dim = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
         return Text(f"torch.{function}({x.text}, {dim}, keepdim=True{dtype})")

@@ -15,13 +15,14 @@ from cutegen.differentiation.algebra import (
     of,
     power,
     scaled,
+    size,
     spread,
     times,
     total,
     total_over,
 )
 from cutegen.differentiation.reading import sum_of_text
-from cutegen.differentiation.rules import DERIVATIVES
+from cutegen.differentiation.rules import CONSTANT, DERIVATIVES, OF_REDUCTIONS
 from cutegen.errors import CutegenError
 
 MOST_TERMS = 2000
@@ -91,6 +92,10 @@ class _Reverse:
         x = atom.arguments[0]
         if atom.kind == "reduce" and atom.name in ("max", "min"):
             self.through_extreme(atom, gradient)
+        elif atom.kind == "reduce" and atom.name in OF_REDUCTIONS:
+            whole = OF_REDUCTIONS[atom.name].replace(", N)", f", {atom.mode})")
+            values = {"x": x, "f": of(atom), "n": of(size(atom.mode))}
+            self.into(x, spread(gradient, sum_of_text(whole, values)))
         elif atom.kind in ("group", "reduce") or atom.name.startswith("cast "):
             self.into(x, gradient)
         else:
@@ -115,6 +120,8 @@ class _Reverse:
 
 def differentiated(atom: Atom) -> tuple[Sum, ...]:
     """The arguments of an atom by which it has a derivative."""
+    if atom.kind == "reduce" and atom.name in CONSTANT:
+        return ()
     if atom.kind in ("group", "reduce") or atom.name.partition(" ")[2] in _FLOATS:
         return atom.arguments
     if atom.kind != "call":

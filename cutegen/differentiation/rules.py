@@ -33,6 +33,19 @@ half to each; `relu` and `abs` have 0 at 0. None: there is no derivative by that
 The derivative of `gelu` is the normal distribution's function, `gelu(x) / x`, and x times its density.
 """
 
+OF_REDUCTIONS = {
+    "logsumexp": "exp(x - f)",
+    "var": "2 * (x - mean(x, N)) / (n - 1)",
+    "std": "where(f == 0, 0, (x - mean(x, N)) / (f * (n - 1)))",
+    "prod": "where(x == 0, where(sum(where(x == 0, 1, 0), N) == 1, prod(where(x == 0, 1, x), N), 0), f / x)",
+}
+"""Reduction -> its derivative by each element x of the n along N, as torch has it: nothing where values are all equal,
+of a standard deviation; of a product with one zero only by that zero. The places of extremes and truths are constant
+wherever they have a derivative; sums, means and extremes are known apart.
+"""
+CONSTANT = ("argmax", "argmin", "any", "all")
+"""Reductions of which nothing has a derivative."""
+
 WAYS = {
     "silu": "x * sigmoid(x)",
     "gelu_tanh": "x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))",

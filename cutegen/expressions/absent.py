@@ -102,25 +102,20 @@ INSTEAD = {
     "nansum": "sum(where(x != x, 0, x), N)",
     "average": "mean(x, N)",
     "mse_loss": "mean((x - y) ** 2, N)",
-    "any": "max(x > 0, N) > 0",
-    "all": "min(x > 0, N) > 0",
     "count_nonzero": "sum(x != 0, N)",
     "norm": "sqrt(sum(x * x, N))",
-    "var": "mean((x - mean(x, N)) ** 2, N)",
-    "std": "sqrt(mean((x - mean(x, N)) ** 2, N))",
-    "logsumexp": "max(x, N) + log(sum(exp(x - max(x, N)), N))",
-    "argmax": "min(where(x == max(x, N), coord(N), 2147483647), N)",
-    "argmin": "min(where(x == min(x, N), coord(N), 2147483647), N)",
     **dict.fromkeys(("rms_norm", "rmsnorm"), "x * rsqrt(mean(x * x, N) + a)"),
-    "normalize": "x * rsqrt(sum(x * x, N))",
+    "normalize": "x / maximum(sqrt(sum(x * x, N)), 0.000000000001)",
     **dict.fromkeys(("zeros", "zeros_like"), "0"),
     **dict.fromkeys(("ones", "ones_like"), "1"),
 }
 """Name -> what comes to the same, of x, y, z, scalars a and b, and modes M and N."""
 
 _SENTENCES = {
-    ("prod", "median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
-        "is not among the reductions", f"those are sum, mean, max and min, with `op: rowwise`; {_GIVEN}"),
+    ("median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
+        "is not among the reductions",
+        f"those are sum, mean, max, min, prod, var, std, logsumexp, any, all, argmax and argmin, with `op: rowwise`; "
+        f"{_GIVEN}"),
     ("softmax",): (
         "is not in the language", "write `e = exp(x - max(x, N))`, then `e * (1 / sum(e, N))`, with `op: rowwise`"),
     ("softmin",): (
@@ -130,8 +125,8 @@ _SENTENCES = {
         "write `m = max(x, N)`, then `x - m - log(sum(exp(x - m), N))`, with `op: rowwise`"),
     ("cross_entropy",): (
         "is not in the language",
-        "write `m = max(x, N)`, then `m + log(sum(exp(x - m), N)) - sum(where(coord(N) == target, x, 0), N)`, with "
-        "`op: rowwise`"),
+        "write `where(target == -100, 0, logsumexp(x, N) - sum(where(coord(N) == target, x, 0), N))`, with "
+        "`op: rowwise`; torch refuses other targets beyond the classes, for which that gives the `logsumexp`"),
     ("nll_loss",): (
         "is not in the language", "write `-sum(where(coord(N) == target, x, 0), N)`, with `op: rowwise`"),
     ("layer_norm", "layernorm"): (

@@ -32,9 +32,12 @@ from cutegen.expressions.tree import (
     Typed,
     Unary,
 )
-from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, span, summed
+from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, multiplied, span, summed
 
 _ON_FLOATS = {"//": "floor_divide", "%": "remainder"}  # the functions that these operators are on floats
+
+_FLOATING = ("mean", "var", "std", "logsumexp")
+"""Reductions of integers that make them f32."""
 
 
 def annotate(
@@ -223,11 +226,15 @@ class _Annotator:
         raise ExpressionError(f"`{node.op}` is for integers", node.place, f"of floats `{text}` comes near it")
 
     def reduction(self, node: Reduce, x: Expr, asked: Asked) -> Expr:
-        common = Dtype.f32 if node.function == "mean" and not _of(x).is_float else _of(x).compute
-        if node.function == "sum" and common is Dtype.i32:
-            common = self.width(common, asked, lambda: summed(span(x, self.spans)))
+        common = Dtype.f32 if node.function in _FLOATING and not _of(x).is_float else _of(x).compute
+        if node.function in ("sum", "prod") and common is Dtype.i32:
+            made = summed if node.function == "sum" else multiplied
+            common = self.width(common, asked, lambda: made(span(x, self.spans)))
             common = common if self.narrowed else Dtype.i64
-        return replace(node, x=convert(x, common), dtype=common)
+        result = Dtype.bool if node.function in ("any", "all") else common
+        if node.function in ("argmax", "argmin"):
+            result = Dtype.i32 if self.narrowed else Dtype.i64
+        return replace(node, x=convert(x, common), dtype=result)
 
     def call(self, node: Call, arguments: list[Expr], asked: Asked) -> Expr:
         if node.function == "where":

@@ -30,12 +30,13 @@ FUNCTIONS = {
     "floor": 1,
     "ceil": 1,
 }
-REDUCTIONS = ("sum", "mean", "max", "min")
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
 """Functions of a value and a mode, which they make one of all values along that mode."""
 NO_NAMES = frozenset(FUNCTIONS) - {"gelu_tanh", "round", "floor", "ceil"}
 """Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
 TO_WHOLE = ("round", "floor", "ceil")  # to a whole number: the nearest (of two the even one), the one below, above
 TYPE_PRESERVING = ("minimum", "maximum", "relu", "abs", *TO_WHOLE)
+_OVER_SEVERAL = ("sum", "mean", "max", "min", "prod")  # of which one after another along two modes is one over both
 BinaryOp = Literal[
     "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or"
 ]  # fmt: skip
@@ -132,6 +133,8 @@ class Reduce(Node):
 
     A mean is the sum divided by the size of the mode. Of sums the order is open, and the mean of a mean is one over
     both modes: a kernel may add all before it divides. The extremes of values of which one is NaN are NaN, as in torch.
+    All others are torch's of that name too: `argmax` is the first place of the largest value, or of a NaN, and `var`
+    divides by one less than the size. `reducing` says what comes to the same.
     """
 
     function: str
@@ -150,6 +153,8 @@ class Reduce(Node):
         They are of one function and of different modes: `mean(mean(x, M), B)` is the mean over M and B.
         """
         found, x = [self], self.x
+        if self.function not in _OVER_SEVERAL:
+            return (self,)
         while isinstance(x, Reduce) and x.function == self.function and x.mode not in {r.mode for r in found}:
             found.append(x)
             x = x.x

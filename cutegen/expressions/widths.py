@@ -100,7 +100,7 @@ def asked_of_children(node: Expr, asked: Asked, whole: Callable[[Expr], bool]) -
                 return (asked, asked)
             case Binary(op="<<"):
                 return (asked, below)
-            case Unary(op="-" | "~") | Reduce(function="sum"):
+            case Unary(op="-" | "~") | Reduce(function="sum" | "prod"):
                 return (asked,)
             case Call(function="where"):
                 return (below, asked, asked)
@@ -161,7 +161,9 @@ def is_whole(node: Expr, types: Mapping[str, Dtype], computed: Mapping[str, bool
         case Call(function=function):
             return function in TYPE_PRESERVING and all(map(whole, node.arguments))
         case Reduce():
-            return node.function in ("sum", "max", "min") and whole(node.x)
+            if node.function in ("any", "all", "argmax", "argmin"):
+                return True
+            return node.function in ("sum", "prod", "max", "min") and whole(node.x)
     return False
 
 
@@ -205,6 +207,10 @@ def span(node: Expr, computed: Mapping[str, Span]) -> Span:
             return Span(least, max(abs(inner.low), abs(inner.high)), inner.kind).settled()
         case Reduce(function="sum"):
             return summed(of(node.x)).settled()
+        case Reduce(function="prod"):
+            return multiplied(of(node.x)).settled()
+        case Reduce(function="argmax" | "argmin"):
+            return Span(0, LAST_COORDINATE, Kind.LONG)
         case Reduce(function="max" | "min"):
             return of(node.x)
         case Reduce():
@@ -215,6 +221,11 @@ def span(node: Expr, computed: Mapping[str, Span]) -> Span:
 def summed(x: Span) -> Span:
     """A sum along a mode, which torch makes in 64 bits."""
     return Span(min(0, x.low * MOST_ELEMENTS), max(0, x.high * MOST_ELEMENTS), Kind.LONG)
+
+
+def multiplied(x: Span) -> Span:
+    """A product along a mode, which torch makes in 64 bits."""
+    return Span(*((-1, 1) if x.within((-1, 1)) else _I64), Kind.LONG)
 
 
 def binary_span(op: str, a: Span, b: Span) -> Span:

@@ -16,6 +16,7 @@ from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Typed, coords, walk
+from cutegen.expressions.reducing import without_definitions
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.reference import (
     axes_of,
@@ -82,6 +83,7 @@ def expected_of(
     `multiplied` has the two matrices of each product, by the name of the second; `gathered` is a tensor and the lines
     that make `result` of it, which then stands for its elements.
     """
+    statements = without_definitions(statements)
     stored = [typed.stored for typed in statements if typed.stored is not None]
     sure = exact_targets(statements)
     if all(is_exact(value, sure) for value in stored):

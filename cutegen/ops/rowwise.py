@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
+OVER_ROWS = ("sum", "mean", "max", "min", "prod")
+"""Reductions that also go over all rows: blocks make parts of them."""
 ROWS = (1024, 8192, 65536)  # elements of a row, where a kernel is measured and nothing else is said
 
 
@@ -28,7 +30,7 @@ class Rowwise(Op):
     """
 
     name = "rowwise"
-    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `min`, and what is made of them"
+    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, and what is made of them"
     has_reductions = True
     differentiable = True
     reserved = frozenset(
@@ -39,7 +41,11 @@ class Rowwise(Op):
             *("fixed_tile", "keep_columns", "keep_row", "kept_tile", "loaded", "neighbours", "next_stage", "stage"),
             "values_of",
             *(f"scale_{dtype}" for dtype in ("f32", "f64")),
-            *(f"row_{function}_{dtype}" for function in ("sum", "max", "min") for dtype in ("f32", "f64", "i32")),
+            *(
+                f"row_{function}_{dtype}"
+                for function in ("sum", "prod", "max", "min")
+                for dtype in ("f32", "f64", "i32")
+            ),
         )
     )
     starter = """\
@@ -140,7 +146,10 @@ def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
         inner = last[-1].x if last else statement.value
         for reduction in reductions(inner):
             return reduction.mode
-        if last and any(statement.target in other.names() for other in compute.statements):
+        if not last:
+            continue
+        used = any(statement.target in other.names() for other in compute.statements)
+        if used or last[-1].function not in OVER_ROWS:
             return last[-1].mode
     lead = leading(tensors)
     assert lead is not None
@@ -160,7 +169,8 @@ def outermost(statement: Assignment) -> tuple[Reduce, ...]:
 def over_rows(statement: Assignment, row: str) -> tuple[Reduce, ...]:
     """The reductions over the rows, outer ones first, that a statement ends with; none where it ends with another."""
     found = outermost(statement)
-    return found if found and all(reduction.mode != row for reduction in found) else ()
+    over = all(reduction.mode != row and reduction.function in OVER_ROWS for reduction in found)
+    return found if found and over else ()
 
 
 def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:
@@ -177,6 +187,9 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             if reduction.mode != row and reduction not in last:
                 message = f"`{row}` is the mode of the rows, and {reduction.function} goes along `{reduction.mode}`"
                 help = f"what is reduced over the rows is an output, of one element for each {row}, and used no more"
+                if reduction.function not in OVER_ROWS:
+                    several = f"{', '.join(OVER_ROWS[:-1])} and {OVER_ROWS[-1]}"
+                    help = f"over the rows there are {several}; write the {reduction.function} as a kernel of its own"
                 say(ctx, "CG127", message, number, reduction.place, help)
                 return
         others = {mode for mode in lead.shape if mode != row}
@@ -209,9 +222,9 @@ def _check_rows_apart(
 
 
 def _of_extremes(compute: Compute) -> tuple[str, ...]:
-    """The modes along which the largest or smallest is asked for."""
+    """The modes along which the largest or smallest, or its place, is asked for."""
     found = (r for value in compute.values for r in reductions(value))
-    return tuple(dict.fromkeys(r.mode for r in found if r.function in ("max", "min")))
+    return tuple(dict.fromkeys(r.mode for r in found if r.function in ("max", "min", "argmax", "argmin")))
 
 
 def _check_target(

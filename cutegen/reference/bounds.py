@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference import arithmetic, factors, fused_sums, sums, whole_numbers
+from cutegen.reference import arithmetic, factors, fused_sums, reductions, sums, whole_numbers
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -106,7 +106,7 @@ class Evaluator:
         found = {}
         for statement in ex.annotate(self.spec.compute, types, accumulator, narrowed=False):
             self.computed[statement.target] = computed = self.expr(statement.value)
-            self.signed[statement.target] = self._signed(statement.value)
+            self.signed[statement.target] = self.is_signed(statement.value)
             if statement.stored is not None:
                 found[statement.target] = self._stored(statement, statement.stored, computed)
         return {tensor.name: found[tensor.name] for tensor in self.spec.outputs}
@@ -121,9 +121,9 @@ class Evaluator:
         elif stored is not statement.value:  # a number, written in the tensor's type
             computed = self.expr(stored)
         tensor = self.spec.tensor(statement.target)
-        shape = tuple(self._size(mode) for mode in tensor.shape)
+        shape = tuple(self.size(mode) for mode in tensor.shape)
         kind = torch.float64 if tensor.dtype.is_float else torch.int64
-        signed = tensor.dtype.is_float and self._signed(statement.value)
+        signed = tensor.dtype.is_float and self.is_signed(statement.value)
         moved = None
         if isinstance(stored, ex.Name) and stored.id in self.tensors and stored.dtype == tensor.dtype:
             source = self.spec.tensor(stored.id).shape
@@ -138,7 +138,7 @@ class Evaluator:
             return x
         return x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
 
-    def _signed(self, value: ex.Expr) -> bool:
+    def is_signed(self, value: ex.Expr) -> bool:
         """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum, unless
         they are of whole numbers, of which there is one zero.
         """
@@ -153,9 +153,9 @@ class Evaluator:
                 return False
             case ex.Call(function=function) if function in _UNSIGNED:
                 return False
-        return all(map(self._signed, value.children))
+        return all(map(self.is_signed, value.children))
 
-    def _size(self, mode: str) -> int:
+    def size(self, mode: str) -> int:
         if mode not in self.mode_sizes:
             having = next(t.name for t in self.spec.outputs if mode in t.shape)
             raise ValueError(f"the size of {mode} follows from no tensor that is read: pass {having}")
@@ -166,7 +166,7 @@ class Evaluator:
         assert dtype is not None
         match node:
             case ex.Literal_():
-                return self._number(node.value, dtype)
+                return self.number(node.value, dtype)
             case ex.Name():
                 return self._name(node.id)
             case ex.Local():
@@ -223,20 +223,26 @@ class Evaluator:
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
     def _reduce(self, node: ex.Reduce, dtype: Dtype) -> Bounded:
+        if node.function in reductions.OTHERS:
+            return reductions.other(node, self)
         modes = [reduction.mode for reduction in node.nested]
         x, axes = self.expr(node.nested[-1].x), tuple(map(self.spec.lead.shape.index, modes))
         if node.function in ("max", "min"):
             return sums.extreme(x, axes, node.function)
-        total = sums.total(x, axes, self.additions(modes) if self.additions else None)
+        total = sums.total(x, axes, self.most_additions(modes))
         if node.function == "sum":
             return total
-        return arithmetic.divide(total, self._number(math.prod(map(self._size, modes)), dtype), dtype)
+        return arithmetic.divide(total, self.number(math.prod(map(self.size, modes)), dtype), dtype)
+
+    def most_additions(self, modes: Sequence[str]) -> int | None:
+        """The additions that a term of a sum over modes goes through at most, where that is known."""
+        return self.additions(modes) if self.additions else None
 
     def _beside_pole(self, argument: ex.Expr, x: Bounded, result: Bounded) -> Bounded:
         """What has a pole at 0, of x: where that is a zero whose sign is open, either infinity may come."""
         import torch
 
-        if self._signed(argument) or not x.dtype.is_float:
+        if self.is_signed(argument) or not x.dtype.is_float:
             return result
         return replace(result, error=torch.where(x.value == 0, torch.inf, result.error))
 
@@ -245,7 +251,7 @@ class Evaluator:
 
         return torch.zeros((), dtype=torch.float64, device=self.device)
 
-    def _number(self, value: float, dtype: Dtype) -> Bounded:
+    def number(self, value: float, dtype: Dtype) -> Bounded:
         """A literal or scalar as the kernel receives it: rounded to its dtype once."""
         import torch
 
@@ -257,7 +263,7 @@ class Evaluator:
     def _name(self, name: str) -> Bounded:
         """A tensor's elements, broadcastable to the output's shape; or a scalar."""
         if name in self.scalars:
-            return self._number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
+            return self.number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
         tensor = self.spec.tensor(name)
         return self.spec.operation.elements(self.spec, tensor, _wide(self.tensors[name], tensor.dtype))
 
@@ -265,7 +271,7 @@ class Evaluator:
         """The coordinates along a mode of the output: 0, 1, 2, ..., or those that there are."""
         import torch
 
-        along = torch.arange(self._size(mode), dtype=torch.int64, device=self.device)
+        along = torch.arange(self.size(mode), dtype=torch.int64, device=self.device)
         if mode in self.coordinates:
             along = torch.tensor(self.coordinates[mode], dtype=torch.int64, device=self.device)
         return exactly(placed(along, (mode,), self.spec.lead.shape), dtype)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.reference.rounding import PRECISION, Bounded, overflow, settle, settle_integer, unit
+from cutegen.reference.rounding import (
+    PRECISION,
+    Bounded,
+    half_subnormal,
+    overflow,
+    settle,
+    settle_integer,
+    smallest_normal,
+    unit,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +57,44 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded
     known = stays & bound.isfinite()
     certain = value.isnan() & (nan | (opposite & known)) | value.isinf() & known
     return settle(value, bound, torch.zeros_like(bound), dtype, lambda: certain)
+
+
+def product(x: Bounded, axis: int) -> Bounded:
+    """The product along an axis, in any order, in the type of x.
+
+    Where no partial product can leave the type's range, |p' - p| <= P (1 + gamma(n - 1)) - |p| with P the product of
+    |x| + e, of n factors. One that may overflow on the way makes nothing known, unless all factors are 1 at least. One
+    that may underflow changes the result by half a subnormal, times all factors above 1. Whole numbers whose product
+    has p bits stay whole at every step. A zero beside an infinity is NaN in any order.
+    """
+    import torch
+
+    dtype, error = x.dtype, x.error.expand_as(x.value)
+    least, most = x.value.double().abs() - error, x.value.double().abs() + error
+    value, reach = x.value.prod(axis, keepdim=True), most.prod(axis, keepdim=True)
+    if not dtype.is_float:
+        return settle_integer(value, (reach - value.double().abs()).clamp_min(0), dtype, reach)
+    count = x.value.shape[axis]
+    powers = most.clamp_min(1).log2().nan_to_num(0, 0, 0).sum(axis, True)  # of the largest partial product
+    small = torch.where(least > 0, least, 1).clamp_max(1).log2().sum(axis, True)
+    zero = ((x.value == 0) & (error == 0)).any(axis, True)
+    may_overflow = powers + 1 >= math.log2(overflow(dtype))
+    may_underflow = (small - 1 <= math.log2(smallest_normal(dtype))) | ((least <= 0) & (error > 0)).any(axis, True)
+    gamma = 2 * max(0, count - 1) * (unit(dtype) + unit(Dtype.f64))
+    rounds = reach * (1 + gamma) - value.abs() if gamma < 1 else torch.full_like(reach, torch.inf)
+    whole = (x.value == x.value.trunc()).all(axis, True) & (error == 0).all(axis, True)
+    bits = torch.where(zero, powers, powers.clamp_max(reach.log2()))
+    bound = torch.where(whole & (bits <= PRECISION[dtype]) | (count < 2), 0.0, rounds.clamp_min(0))
+    below = torch.where(may_underflow, count * half_subnormal(dtype) * torch.exp2(powers), 0.0)
+    bound = torch.where(may_overflow, torch.inf, bound + below)
+    bound = torch.where(zero & ~may_overflow, half_subnormal(dtype), bound)  # a zero whose sign is open
+    large = (least >= 1).all(axis, True) & value.isfinite() & (value.abs() - rounds >= 2 * overflow(dtype))
+    value = torch.where(large, torch.copysign(torch.full_like(value, torch.inf), value), value)
+    infinite = (x.value.isinf() & (error == 0)).any(axis, True)
+    nan = (x.value.isnan() & (error == 0)).any(axis, True) | (infinite & zero)
+    known = infinite & ~may_overflow & ~may_underflow & (error < most).all(axis, True)
+    value = torch.where(infinite & zero, torch.nan, value)
+    return Bounded(value, torch.where(large | nan | known, 0.0, bound.nan_to_num(torch.inf, torch.inf)), dtype)
 
 
 def extreme(x: Bounded, axis: tuple[int, ...], function: str) -> Bounded:

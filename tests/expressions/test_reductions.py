@@ -79,7 +79,7 @@ def test_what_lacks_a_value_or_a_mode_is_refused_as_a_whole(function: str, argum
         ("Y = X.amax(N)", "X.amax", "`amax` is not in the language", "max(x, N)"),
         ("Y = sun(X, N)", "sun", "unknown function `sun`", "did you mean `sum`?"),
         ("Y = softmax(X)", "softmax", "`softmax` is not in the language", "sum(e, N)"),
-        ("Y = cumsum(X, N)", "cumsum", "not among the reductions", "sum, mean, max and min"),
+        ("Y = cumsum(X, N)", "cumsum", "not among the reductions", "sum, mean, max, min, prod"),
     ],
 )
 def test_what_is_written_like_elsewhere_is_told_what_to_write(text: str, at: str, words: str, help: str) -> None:
@@ -103,14 +103,19 @@ def typed(text: str, kind: Dtype, accumulator: Dtype | None = None) -> Expr:
     return first.value
 
 
-@pytest.mark.parametrize("function", REDUCTIONS)
+FLOATING = ("mean", "var", "std", "logsumexp")
+TRUTHS, PLACES = ("any", "all"), ("argmax", "argmin")
+VALUES = [function for function in REDUCTIONS if function not in (*TRUTHS, *PLACES)]
+
+
+@pytest.mark.parametrize("function", VALUES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reduction_happens_in_the_type_that_arithmetic_has(function: str, kind: Dtype) -> None:
     """f16 and bf16 in f32, small integers and bool in i32; a mean of whole numbers is none of them."""
     wide = {Dtype.f64: Dtype.f64, Dtype.f32: Dtype.f32, Dtype.f16: Dtype.f32, Dtype.bf16: Dtype.f32}
     wide |= {Dtype.f8e4m3: Dtype.f32, Dtype.f8e5m2: Dtype.f32}
     whole = {Dtype.i64: Dtype.i64, Dtype.u32: Dtype.i64}
-    wanted = wide.get(kind, Dtype.f32 if function == "mean" else whole.get(kind, Dtype.i32))
+    wanted = wide.get(kind, Dtype.f32 if function in FLOATING else whole.get(kind, Dtype.i32))
     found = typed(f"{function}(X, N)", kind)
     assert isinstance(found, Reduce) and found.dtype is wanted and found.x.dtype is wanted
     if kind is wanted:
@@ -119,9 +124,9 @@ def test_a_reduction_happens_in_the_type_that_arithmetic_has(function: str, kind
         assert isinstance(found.x, Cast) and not found.x.explicit and found.x.x.dtype is kind
 
 
-@pytest.mark.parametrize("function", REDUCTIONS)
+@pytest.mark.parametrize("function", VALUES)
 def test_numbers_and_what_is_cast_have_types_too(function: str) -> None:
-    whole = Dtype.f32 if function == "mean" else Dtype.i32
+    whole = Dtype.f32 if function in FLOATING else Dtype.i32
     assert typed(f"{function}(X > 0, N)", Dtype.f64).dtype is whole
     assert typed(f"{function}(coord(N), N)", Dtype.f64).dtype is whole
     assert typed(f"{function}(cast(X, f16), N)", Dtype.f64).dtype is Dtype.f32
@@ -130,11 +135,19 @@ def test_numbers_and_what_is_cast_have_types_too(function: str) -> None:
     assert typed(f"{function}(X, N) + 1.5", Dtype.f64).dtype is Dtype.f64
 
 
-@pytest.mark.parametrize("function", REDUCTIONS)
+@pytest.mark.parametrize("function", VALUES)
 def test_a_number_of_what_is_reduced_takes_the_type_of_what_it_meets(function: str) -> None:
     found = typed(f"{function}(X + 1, N)", Dtype.f16)
     assert isinstance(found, Reduce) and isinstance(found.x, Binary)
     assert isinstance(found.x.right, Literal_) and found.x.right.dtype is Dtype.f32
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_are_whole_numbers_and_questions_have_answers(kind: Dtype) -> None:
+    for function in (*TRUTHS, *PLACES):
+        found = typed(f"{function}(X, N)", kind)
+        assert isinstance(found, Reduce) and found.dtype is (Dtype.bool if function in TRUTHS else Dtype.i32)
+        assert found.x.dtype is kind.compute
 
 
 def test_a_reduction_is_no_condition_unless_it_is_compared() -> None:
@@ -144,7 +157,7 @@ def test_a_reduction_is_no_condition_unless_it_is_compared() -> None:
     assert typed("where(max(X, N) != 0, 1, 2)", Dtype.bool).dtype is Dtype.i32
 
 
-@pytest.mark.parametrize("function", REDUCTIONS)
+@pytest.mark.parametrize("function", VALUES)
 @pytest.mark.parametrize("out", KINDS)
 def test_what_is_stored_of_a_float_is_narrowed_only_where_that_is_asked_for(function: str, out: Dtype) -> None:
     compute, types = parse_compute(f"Y = {function}(X, N)"), {"X": Dtype.f16, "Y": out}
@@ -241,4 +254,5 @@ def test_modes_and_types_of_any_expression_follow_from_its_parts(text: str) -> N
     (value,) = annotate(parse_compute(f"Y = cast({text}, f64)"), dict.fromkeys((*SHAPES, "s", "Y"), Dtype.f16))
     for node in walk(value.value):
         if isinstance(node, Reduce):
-            assert node.x.dtype is node.dtype is node.dtype.compute  # type: ignore[union-attr]
+            assert node.x.dtype is node.x.dtype.compute  # type: ignore[union-attr]
+            assert node.dtype is node.x.dtype or node.function in (*TRUTHS, *PLACES)

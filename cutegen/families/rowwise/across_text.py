@@ -96,7 +96,7 @@ def name_of(met: tuple[Reduction, ...]) -> str:
 
 def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
     """The function that reduces over a row's threads what belongs to one group."""
-    words = {"sum": "sum", "max": "largest", "min": "smallest"}
+    words = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest"}
     numbers = ["" if len(met) == 1 else str(i) for i in range(len(met))]
     above = {one.name: number for one, number in zip(met, numbers, strict=True)}
     whats, values = [], []
@@ -121,7 +121,7 @@ def across_of(plan: RowwisePlan, met: tuple[Reduction, ...]) -> AcrossText:
         partials = f"partials{number}"
         values.append(ValueText(x, other, both, text, partials, own_type, one.dtype.bytes, bits, start))
         whats.append(what)
-    extreme = any(one.function != "sum" and one.dtype.is_float for one in met)
+    extreme = any(one.function in ("max", "min") and one.dtype.is_float for one in met)
     nan, shared = ", NaN if one is" if extreme else "", plan.warps_per_row * plan.cluster > 1
     squares = any(one.around is not None for one in met)
     what = " and the ".join([", the ".join(whats[:-1]), whats[-1]] if squares else whats)

@@ -15,13 +15,15 @@ from cutegen.families.rowwise.walks import Function, Reduction
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
 
 
-OPERATIONS = {"sum": "ADD", "max": "MAX", "min": "MIN"}  # of `cute.ReductionOp`
+OPERATIONS = {"sum": "ADD", "prod": "MUL", "max": "MAX", "min": "MIN"}  # of `cute.ReductionOp`
 
 
 def identity(function: Function, dtype: Dtype) -> str:
     """The text of the number that changes no result of a reduction."""
     if function == "sum":
         return "0.0" if dtype.is_float else "0"
+    if function == "prod":
+        return "1.0" if dtype.is_float else "1"
     if dtype.is_float:
         return f'float("{"-inf" if function == "max" else "inf"}")'
     low, high = ends(dtype)
@@ -37,6 +39,8 @@ def combined_texts(function: Function, dtype: Dtype, x: str, y: str) -> str:
     """The same for any reduction of numbers of a type."""
     if function == "sum":
         return f"{x} + {y}"
+    if function == "prod":
+        return f"{x} * {y}"
     if dtype is Dtype.f32:
         return f"cute.arch.f{function}({x}, {y}, nan=True)"
     return f"cutlass.{function}({x}, {y})"
@@ -83,7 +87,7 @@ class ElementPrinter(_Numbered):
         dtype = reduction.dtype
         if not x.isidentifier() and len(x) + len(variable) + 60 > self.width:
             x = self.name_of(x)
-        if reduction.function == "sum" or dtype.is_float:
+        if reduction.function in ("sum", "prod") or dtype.is_float:
             operation = OPERATIONS[reduction.function]
             neutral = identity(reduction.function, dtype)
             x = x if x.isidentifier() or _CALL.fullmatch(x) else f"({x})"

@@ -154,8 +154,9 @@ class _Planner:
         """An output that is reduced over the rows; a mean over several modes is one over all of them together."""
         assert isinstance(typed.value, Reduce)
         function, value = typed.value.function, self._split(typed.value.nested[-1].x, within_row=False)
-        combine: Function = "max" if function == "max" else "min" if function == "min" else "sum"
-        self.items.append(_Item(Column(typed.target, combine, function == "mean", value), self._level(value), True))
+        self.items.append(
+            _Item(Column(typed.target, _combining(function), function == "mean", value), self._level(value), True)
+        )
 
     def _name(self, name: str, value: Expr, along: bool, why: str = "") -> Local:
         level = self._level(value)
@@ -205,13 +206,12 @@ class _Planner:
         assert node.dtype is not None
         if node.function == "mean":
             total = self._reduced(replace(node, function="sum"))
-            size: Expr = Cast(Name(self.row, dtype=Dtype.i32), dtype=node.dtype)
-            if self.size is not None:
-                size = Literal_(float(self.size), dtype=node.dtype)
-            mean = Binary("/", total, size, dtype=node.dtype, place=node.place)
+            mean = Binary("/", total, self._count(node.dtype), dtype=node.dtype, place=node.place)
             self.known[node] = self._name(name or self._free("row_mean"), mean, along=False)
             return self.known[node]
-        function: Function = "sum" if node.function == "sum" else "max" if node.function == "max" else "min"
+        if node.function == "var":
+            return self._variance(node, name)
+        function = _combining(node.function)
         value = self._split(node.x, within_row=False)
         name = name or self._free(f"row_{function}")
         level = self._level(value)
@@ -225,6 +225,28 @@ class _Planner:
         self.levels[name] = level + 1
         self.spans[name] = frozenset()
         self.known[node] = Local(name, dtype=node.dtype, place=node.place)
+        return self.known[node]
+
+    def _count(self, dtype: Dtype, less: int = 0) -> Expr:
+        """The number of a row's elements, or `less` of them, but not fewer than none."""
+        if self.size is not None:
+            return Literal_(float(max(0, self.size - less)), dtype=dtype)
+        size: Expr = Name(self.row, dtype=Dtype.i32)
+        if less:
+            fewer = Binary("-", size, Literal_(less, dtype=Dtype.i32), dtype=Dtype.i32)
+            size = Call("maximum", (fewer, Literal_(0, dtype=Dtype.i32)), dtype=Dtype.i32)
+        return Cast(size, dtype=dtype)
+
+    def _variance(self, node: Reduce, name: str | None) -> Local:
+        """The name of the sum of the squares around the mean, divided by one less than the row's size."""
+        assert node.dtype is not None
+        dtype, place = node.dtype, node.place
+        mean = replace(node, function="mean")
+        difference = Binary("-", node.x, mean, dtype=dtype, place=place)
+        squares = Binary("**", difference, Literal_(2, dtype=Dtype.i32), dtype=dtype, place=place)
+        total = self._reduced(replace(node, function="sum", x=squares))
+        variance = Binary("/", total, self._count(dtype, 1), dtype=dtype, place=place)
+        self.known[node] = self._name(name or self._free("row_var"), variance, along=False)
         return self.known[node]
 
     @property
@@ -261,6 +283,12 @@ class _Planner:
 
     def _level(self, node: Expr) -> int:
         return max((self.levels.get(n.id, 0) for n in walk(node) if isinstance(n, Local)), default=0)
+
+
+def _combining(function: str) -> Function:
+    """What makes one of two partial results; a mean is a sum that is divided at its end."""
+    found: dict[str, Function] = {"max": "max", "min": "min", "prod": "prod"}
+    return found.get(function, "sum")
 
 
 def _is_constant(node: Expr) -> bool:

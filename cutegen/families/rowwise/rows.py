@@ -10,6 +10,7 @@ from tensor_layouts import Layout
 from cutegen.atoms.targets import TARGETS, WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.reducing import without_definitions
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.common.planning import operand
 from cutegen.families.rowwise.program import program_of
@@ -220,7 +221,7 @@ def _online(spec: Spec) -> Program:
 
 def has_exponentials(spec: Spec) -> bool:
     """Whether there is an `exp` of f32."""
-    nodes = (node for statement in statements_of(spec) for node in walk(statement.value))
+    nodes = (node for statement in without_definitions(statements_of(spec)) for node in walk(statement.value))
     return any(isinstance(node, Call) and node.function == "exp" and node.dtype is Dtype.f32 for node in nodes)
 
 
@@ -229,7 +230,12 @@ def program(spec: Spec) -> Program:
     row = row_of(spec)
     shapes = {t.name: t.shape for t in spec.tensors}
     return program_of(
-        statements_of(spec), shapes, row, spec.static.get(row), spec.schedule.keep == "registers", is_online(spec)
+        without_definitions(statements_of(spec)),
+        shapes,
+        row,
+        spec.static.get(row),
+        spec.schedule.keep == "registers",
+        is_online(spec),
     )
 
 

@@ -343,8 +343,8 @@ class WalksText:
 
 def _both(column: Column, so_far: str, one: str) -> str:
     """The text of what was so far, in registers, and one more of each value."""
-    if column.function == "sum":
-        return f"{so_far}.load() + {one}"
+    if column.function in ("sum", "prod"):
+        return f"{so_far}.load() {'+' if column.function == 'sum' else '*'} {one}"
     if not column.dtype.is_float:
         return f"cute.math.{column.function}({so_far}.load(), {one})"
     relation, opposite = (">", "<=") if column.function == "max" else ("<", ">=")
@@ -355,4 +355,4 @@ def _both(column: Column, so_far: str, one: str) -> str:
 
 def _by_access(reduction: Reduction) -> bool:
     """Whether the values of each access are reduced first, of which those beyond the row's end are then left out."""
-    return reduction.function == "sum" or reduction.dtype.is_float
+    return reduction.function in ("sum", "prod") or reduction.dtype.is_float

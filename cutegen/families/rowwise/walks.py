@@ -10,7 +10,7 @@ from typing import Literal
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Expr
 
-Function = Literal["sum", "max", "min"]
+Function = Literal["sum", "prod", "max", "min"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""Reductions that are neither sums nor extremes: torch's own values, with the errors of what a kernel computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.reducing import DEFINITIONS, defined
+from cutegen.expressions.tree import Expr, Local, Reduce
+from cutegen.language.model import KernelSpec
+from cutegen.reference import arithmetic, sums
+from cutegen.reference.rounding import Bounded, overflow
+
+OTHERS = (*DEFINITIONS, "var", "prod")
+
+
+class Evaluating(Protocol):
+    """What evaluates the expressions of a spec."""
+
+    spec: KernelSpec
+    computed: dict[str, Bounded]
+    signed: dict[str, bool]
+
+    def expr(self, node: Expr) -> Bounded:
+        """The value of an expression."""
+
+    def number(self, value: float, dtype: Dtype) -> Bounded:
+        """A number."""
+
+    def size(self, mode: str) -> int:
+        """The size of a mode."""
+
+    def is_signed(self, value: Expr) -> bool:
+        """Whether the sign of a zero is known."""
+
+    def most_additions(self, modes: Sequence[str]) -> int | None:
+        """The additions that a term of a sum goes through at most, where that is known."""
+
+
+def other(node: Reduce, evaluator: Evaluating) -> Bounded:
+    """The value of one of `OTHERS`."""
+    axes, x = evaluator.spec.lead.shape, evaluator.expr(node.nested[-1].x)
+    if node.function == "prod":
+        for reduction in reversed(node.nested):
+            x = sums.product(x, axes.index(reduction.mode))
+        return x
+    axis = axes.index(node.mode)
+    if node.function == "var":
+        size = evaluator.size(node.mode)
+        counts = (evaluator.number(count, x.dtype) for count in (size, max(0, size - 1)))
+        return variance(x, axis, evaluator.most_additions([node.mode]), *counts)
+    name = f"{node.function} {node.mode}"  # no statement's
+    evaluator.computed[name], evaluator.signed[name] = x, evaluator.is_signed(node.x)
+    found = valued(node.function, x, axis, evaluator.expr(defined(node, Local(name, dtype=x.dtype))))
+    assert node.dtype is not None
+    return replace(found, dtype=node.dtype)
+
+
+def variance(x: Bounded, axis: int, additions: int | None, size: Bounded, fewer: Bounded) -> Bounded:
+    """Torch's variance, with the error of a sum of squares around the mean, of which each is computed first.
+
+    `fewer` is one less than the `size`, and `additions` as for a sum.
+    """
+    mean = arithmetic.divide(sums.total(x, (axis,), additions), size, x.dtype)
+    squares = arithmetic.power(arithmetic.add(x, mean, x.dtype, -1), 2, x.dtype)
+    found = arithmetic.divide(sums.total(squares, (axis,), additions), fewer, x.dtype)
+    return valued("var", x, axis, found)
+
+
+def valued(function: str, x: Bounded, axis: int, defined: Bounded) -> Bounded:
+    """The value of torch's reduction of that name, with the error of its definition.
+
+    Torch's own rounding in float64 does not count, and nothing is known where the definition alone leaves the range of
+    numbers on the way: of the largest numbers the sum is infinite, and their variance is not.
+    """
+    import torch
+
+    if function in ("var", "std") and (x.value.shape[axis] < 2 or not x.value.numel()):  # of which torch warns
+        found = torch.full_like(defined.value, torch.nan)
+    else:
+        found = getattr(torch, function)(x.value, axis, keepdim=True)
+    if not defined.dtype.is_float:
+        return replace(defined, value=found.to(torch.int64))
+    found, value = found.double(), defined.value
+    left = ~value.isfinite() & found.isfinite()
+    found = torch.where((found - value).abs() <= 2.0**-40 * value.abs(), value, found)
+    if defined.dtype is not Dtype.f64:
+        most = found.abs() >= overflow(defined.dtype)
+        found = torch.where(most, torch.copysign(torch.full_like(found, torch.inf), found), found)
+    return replace(defined, value=found, error=defined.error.masked_fill(left, torch.inf))
