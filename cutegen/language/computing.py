@@ -69,12 +69,19 @@ def _parsed(ctx: Context, op: Op) -> Compute | None:
             if product and product.start <= error.place.start < product.end:
                 op.refuse_product(ctx, number, product)
             else:
-                say(ctx, "CG120", error.message, number, error.place, _help(ctx, error))
+                say(ctx, "CG120", error.message, number, error.place, _help(ctx, op, error))
     return Compute(tuple(found), listed=not isinstance(data, str)) if len(found) == len(texts) else None
 
 
-def _help(ctx: Context, error: ExpressionError) -> str | None:
-    """What would work in place of an expression that cannot be read, given the tensors that are declared."""
+def _help(ctx: Context, op: Op, error: ExpressionError) -> str | None:
+    """What would work in place of an expression that cannot be read, given the op and the tensors that are declared."""
+    if op.has_product and not op.has_reductions and "`op: rowwise`" in (error.help or ""):
+        products = str(ctx.data["compute"]).count("@")
+        several = "; attention, with a second product, is no single kernel here" if products > 1 else ""
+        return (
+            f"a kernel with `op: {op.name}` has no reductions: write what it makes to memory, and reduce that in a "
+            f"second one with `op: rowwise`{several}"
+        )
     if not isinstance(error, UntransposedError) or error.names is None:
         return error.help
     a, b = ([str(mode) for mode in _shape(ctx, name)] for name in error.names)

@@ -18,6 +18,16 @@ schedule:
   """
 
 
+def test_a_reduction_in_a_gemm_is_for_another_kernel() -> None:
+    spec = GEMM.replace("schedule:", "").replace(
+        "compute: C = A @ B.T", "compute:\n  - S = A @ B.T\n  - C = softmax(S)"
+    )
+    for text in (spec, spec.replace("  - C = softmax(S)", "  - P = softmax(S)\n  - C = P @ B.T")):
+        (found,) = found_in(text)
+        assert found.code == "CG120" and found.help is not None and "second one with `op: rowwise`" in found.help
+        assert ("attention" in found.help) == (text is not spec)
+
+
 def test_the_gradient_of_an_operand_is_shown_the_way_that_works() -> None:
     """`dX = dY @ W` with the W of `Y = X @ W.T`: what the help says lints clean."""
     spec = GEMM.replace("schedule:", "").replace("B: {shape: [N, K]", "B: {shape: [K, N]")
