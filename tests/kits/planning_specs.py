@@ -25,6 +25,9 @@ def flow(value: Any) -> str:
 
 
 def document(op: str, tensors: dict[str, Any], compute: str, schedule: dict[str, Any], **more: Any) -> str:
+    mma = schedule.get("mma", {}) if op == "gemm" and isinstance(schedule, dict) else None
+    if isinstance(mma, dict):  # these are about the CUDA cores, which a schedule of any of their words may leave
+        schedule = {**schedule, "mma": {"atom": "fma", **mma}}
     data = {"op": op, "tensors": tensors, "compute": compute, "schedule": schedule, **more}
     return "cutegen: 1\nkernel: trial\n" + "".join(f"{key}: {flow(value)}\n" for key, value in data.items())
 
