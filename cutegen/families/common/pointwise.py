@@ -50,6 +50,7 @@ class Pointwise:
     clear: bool  # registers are cleared before a masked load: functions may branch on what they are given
     reshape: bool  # operands' fragments differ in profile, so that values meet in one mode
     slice: int | None = None  # of an epilogue: values that are loaded, computed and stored together; None: all
+    forgets: bool = False  # registers are cleared before a masked load, so that no loop keeps what they held
     times_one: bool = False  # accumulators are multiplied by one, where nothing else would stand before their store
 
     @property

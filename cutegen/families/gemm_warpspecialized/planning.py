@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
-from cutegen.families.common.pointwise import Operand, Pointwise
+from cutegen.families.common.pointwise import WORD, Operand, Pointwise
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan, is_held
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
+    BESIDE,
     GRANULE,
+    ROWS,
     accumulators,
     cluster_of,
+    groups_of,
     in_turn,
     passing,
     piece_columns,
@@ -71,6 +75,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
             vector=vector,
             masked=masked,
             clear=bool(masked) and may_branch(statements),
+            forgets=bool(masked) and _crowded(spec, [o for o in operands if o.tensor in loaded]),
             reshape=True,
             slice=PASSING_SLICE if through else SLICE,
         ),
@@ -105,6 +110,18 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
     )
+
+
+def _crowded(spec: Spec, loaded: Sequence[Operand]) -> bool:
+    """Whether a thread's registers do not hold its accumulators beside all that the epilogue loads of a tile.
+
+    A masked load leaves a register as it was, so that it is live around the loop over tiles unless it is cleared.
+    """
+    product, budget = product_of(spec), spec.schedule.warps.registers["consumer"]
+    values = accumulators(spec) // len(product.stacked) // split_of(spec)
+    rows = 2 * tile_of(spec.schedule, product.m) // (ROWS * groups_of(spec.schedule))
+    words = sum(values // (rows if product.m in o.broadcast else 1) * o.tensor.dtype.bits // WORD for o in loaded)
+    return accumulators(spec) + BESIDE + words > budget
 
 
 def _operand(spec: Spec, tensor: Tensor, vector: int, read: bool) -> Operand:

@@ -17,6 +17,7 @@ from cutegen.planning.promises import fitting_elements, known_divisor
 TARGET = "sm_90a"  # which has wgmma
 ROWS = 64  # of one wgmma
 WARPGROUP = 128  # threads
+BESIDE = 26  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
 SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand: after eight lines the swizzle repeats
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k

@@ -8,6 +8,7 @@ from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm_warpspecialized.product import (
+    BESIDE,
     COLUMNS,
     DEPTH_BYTES,
     MAX_EXTENT,
@@ -35,7 +36,6 @@ from cutegen.lint.trial import changed, first_that_works, written
 
 LEAST, MOST, STEP = 24, 240, 8  # registers of setmaxnreg
 UNIT = 16  # columns: of what is offered
-BESIDE = 26  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
 
 
 def made(spec: Spec, say: Say) -> None:
