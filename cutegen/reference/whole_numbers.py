@@ -52,7 +52,7 @@ def _compute(op: str, a: torch.Tensor, b: torch.Tensor, dtype: Dtype) -> torch.T
         case ">>":
             return a >> torch.where((b < 0) | (b > last), last, b)
     divisor = torch.where((b == 0) | (b == -1), 1, b)
-    quotient = torch.div(a - torch.remainder(a, divisor), divisor, rounding_mode="trunc")
+    quotient = torch.div(a, divisor, rounding_mode="floor")
     if op == "%":
         return a - quotient * divisor
     return torch.where(b == 0, 0, torch.where(b == -1, -a, quotient))
