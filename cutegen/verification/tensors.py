@@ -20,6 +20,7 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole
+from cutegen.verification.operands import with_telling_operands
 from cutegen.verification.wishes import Layout
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
             most = largest_factor(spec, tensor, case.sizes)
             data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
+            if case.data != "integers":
+                data = with_telling_operands(spec, tensor.name, data, case.seed * 89 + index)
             if case.data in ("random", "rows"):
                 data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
         made.append(

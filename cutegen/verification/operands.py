@@ -1,0 +1,50 @@
+"""Tensors of integers that others are divided or shifted by, and the numbers that those operators treat apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Binary, Expr, Name, walk
+from cutegen.language.model import KernelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+_TELLING = {
+    QUOTIENTS: (0, -1, 1, 2, 3, 7, -7, 8, 1000),
+    SHIFTS: (0, 1, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, -1),
+}
+
+
+def with_telling_operands(spec: KernelSpec, name: str, data: torch.Tensor, seed: int) -> torch.Tensor:
+    """Values of a tensor; where it is a divisor or a count of bits, half of them are numbers that tell.
+
+    Those are zero, minus one, and counts around the widths of integers.
+    """
+    import torch
+
+    numbers = [n for operators in _TELLING if _is_operand(spec, name, operators) for n in _TELLING[operators]]
+    low, high = spec.tensor(name).dtype.range if spec.tensor(name).dtype.is_integer else (0, -1)
+    table = torch.tensor([n for n in dict.fromkeys(numbers) if low <= n <= high])
+    if not len(table):
+        return data
+    generator = torch.Generator().manual_seed(seed)
+    chosen = table[torch.randint(len(table), data.shape, generator=generator)]
+    half = torch.randint(2, data.shape, generator=generator) == 0
+    return torch.where(half, chosen, data.to(torch.int64)).to(data.dtype)
+
+
+def _is_operand(spec: KernelSpec, name: str, operators: tuple[str, ...]) -> bool:
+    """Whether a tensor is in what is divided or shifted by, also by way of local values."""
+    read: dict[str, frozenset[str]] = {}  # what goes into each target
+
+    def into(node: Expr) -> frozenset[str]:
+        names = {part.id for part in walk(node) if isinstance(part, Name)}
+        return frozenset().union(*(read.get(other, {other}) for other in names))
+
+    for statement in spec.compute.statements:
+        for node in walk(statement.value):
+            if isinstance(node, Binary) and node.op in operators and name in into(node.right):
+                return True
+        read[statement.target] = into(statement.value)
+    return False
