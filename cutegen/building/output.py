@@ -112,10 +112,12 @@ def verification_text(verification: Verification) -> str:
     cases = count(len(passed), "case") + report.orders_text
     parts = [cases, count(refused, "host check"), report.errors_text]
     large = sum(case.reason == "too large" for case in report.cases)
+    poor = [sum(r.reason == "no memory" for r in some) for some in (report.cases, report.host_checks)]
     left_out = {
         "too large": large,
-        "not run": len(report.cases) - len(passed) - large,
-        "host checks not run": len(report.host_checks) - refused,
+        "not run": len(report.cases) - len(passed) - large - poor[0],
+        "host checks not run": len(report.host_checks) - refused - poor[1],
+        report.lacking: sum(poor),
     }
     parts += [f"{number} {what}" for what, number in left_out.items() if number]
     return f"{report.executor}: {', '.join(parts)}"

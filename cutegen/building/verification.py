@@ -146,6 +146,9 @@ def why_unexecuted(report: KernelReport) -> str:
         return report.error[:_SHOWN_REASON]
     if report.cases and not report.error and all(case.reason == "too large" for case in report.cases):
         return f"every case is too large: {report.cases[0].message}"
+    lacking = [case for case in report.cases if case.reason == "no memory"]
+    if lacking and not report.error and all(case.status == "not run" for case in report.cases):
+        return f"there is no memory for any case: {lacking[0].name} {lacking[0].message}"
     return ""
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from types import ModuleType
 
 from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
-from cutegen.verification.executor import Executor
-from cutegen.verification.report import HostCheck
+from cutegen.verification.executor import CannotRun, Executor
+from cutegen.verification.lacking import NoMemory, raise_no_memory
+from cutegen.verification.report import HostCheck, Reason
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.sharing import WHOLE, Share
 from cutegen.verification.tensors import make_tensors
@@ -41,24 +42,51 @@ def host_checks(
             continue
         started(f"{check.argument}: {check.what}")
         try:
-            problem = check.run()
-        except NotRun as error:
-            yield HostCheck(check.argument, check.what, "not run", str(error), "cannot run")
+            problem = _problem(check)
+        except (NotRun, NoMemory) as error:
+            reason: Reason = "no memory" if isinstance(error, NoMemory) else "cannot run"
+            yield HostCheck(check.argument, check.what, "not run", str(error), reason)
             continue
         yield HostCheck(check.argument, check.what, "failed" if problem else "passed", problem)
         lost = bool(problem) and not executor.alive()
 
 
+def _problem(check: Check) -> str:
+    """What a check says. Raises NotRun, CannotRun, and NoMemory where the machine has not the memory for it."""
+    try:
+        return check.run()
+    except (NotRun, CannotRun):
+        raise
+    except Exception as error:
+        raise_no_memory(error)
+        raise
+
+
+def _as_far_as_memory(checks: Iterable[Check], host: Host, what: str) -> Iterator[Check]:
+    """The checks, of which some make their arguments first; one that is not run where there is no memory for these."""
+    try:
+        yield from checks
+    except Exception as error:
+        lacking = error
+
+        def run() -> str:
+            raise_no_memory(lacking)
+            raise lacking
+
+        yield Check(host.spec.output.argument, f"the rest of the checks of {what}", run)
+
+
 def _checks(host: Host) -> Iterator[Check]:
     for number in range(len(host.tensors)):
-        yield from wrong_tensors.checks(host, number)
-    yield from sizes.checks(host)
+        yield from _as_far_as_memory(wrong_tensors.checks(host, number), host, host.spec.tensors[number].argument)
+    yield from _as_far_as_memory(sizes.checks(host), host, "sizes")
     for kernel in host.plan.kernels:
         usual = replace(host, plan=kernel.spec.family.variants(kernel)[0], whole=host.plan)
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
-        for check in (*far_blocks.checks(usual), *long_sums.checks(usual)):
+        many = chain(far_blocks.checks(usual), long_sums.checks(usual))
+        for check in _as_far_as_memory(many, host, "many tiles"):
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
-    yield from memory.checks(host)
-    yield from promises.checks(host)
-    yield from ops.checks(host)
+    yield from _as_far_as_memory(memory.checks(host), host, "memory")
+    yield from _as_far_as_memory(promises.checks(host), host, "what the module promises")
+    yield from _as_far_as_memory(ops.checks(host), host, "the op")

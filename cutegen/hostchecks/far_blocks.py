@@ -179,7 +179,8 @@ def _launched(host: Host, call: _Call) -> int:
         asked = host.executor.launched(host.module, host.spec, arguments(host, call.parts))
     except CannotRun:
         raise
-    except Exception:
+    except Exception as error:
+        host.look_at_memory(error, sizes=call.sizes)
         return 0
     counts = {prod(launches[0].grid) if len(launches) == 1 else 0 for launches in asked}
     return counts.pop() if len(counts) == 1 else 0

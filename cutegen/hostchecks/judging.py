@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from cutegen.reference.bounds import evaluate
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Executor
+from cutegen.verification.lacking import raise_no_memory
 
 if TYPE_CHECKING:
     import torch
@@ -67,6 +68,16 @@ class Host:
         """The tensors by name."""
         return {t.tensor.name: t.view for t in self.tensors}
 
+    def look_at_memory(
+        self, error: Exception, tensors: Iterable[torch.Tensor | None] = (), sizes: Mapping[str, int] | None = None
+    ) -> None:
+        """Raises NoMemory if a call with these tensors, of those sizes, failed because there is no memory for it."""
+        import torch
+
+        own = sum(x.untyped_storage().nbytes() for x in tensors if x is not None and x.layout is torch.strided)
+        own += sum(scratch.bytes(sizes or self.case.sizes) for scratch in self.scratch)
+        raise_no_memory(error, self.module, own)
+
     def with_scalars(self, scalars: Mapping[str, object]) -> Host:
         return replace(self, scalars=scalars)
 
@@ -102,6 +113,7 @@ class Host:
             if problem := unnamed(error, names):
                 return problem
         except Exception as error:
+            self.look_at_memory(error, views.values())
             return f"must be a ValueError or TypeError, was {type(error).__name__}: {str(error)[:300]}"
         else:
             return "was accepted"
@@ -129,6 +141,7 @@ class Host:
         except CannotRun:
             raise
         except Exception as error:
+            self.look_at_memory(error, views.values())
             went = "was refused" if isinstance(error, (ValueError, TypeError)) else "failed"
             return f"{went}: {type(error).__name__}: {str(error)[:300]}"
         for tensor, output in zip(self.spec.outputs, ran.outputs, strict=False):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
 from cutegen.verification.executor import CannotRun
+from cutegen.verification.lacking import NoMemory
 
 _TRIED = (TILES, (1 << 12) + 3)  # tiles: the second where rounds of a loop are less alike
 _ALL = (1 << 8) + 3  # tiles where all rounds run
@@ -39,9 +39,13 @@ def _wrong_with_many(host: Host, mode: str) -> str:
     if not host.scratch:  # which is as long as the mode
         for tiles in _TRIED:
             call = _some(host, mode, tiles)
-            with suppress(CannotRun):  # the rounds of some loop are not alike
+            try:
                 problem = wrong(host, call)
-                return problem and f"with {call.sizes[mode]} of {mode}, zeros but for {_ranges(call)}: {problem}"
+            except NoMemory:
+                raise
+            except CannotRun:  # the rounds of some loop are not alike
+                continue
+            return problem and f"with {call.sizes[mode]} of {mode}, zeros but for {_ranges(call)}: {problem}"
     tiles = _ALL
     while tiles > 1 and _all(host, mode, tiles).seconds(host) > _DEAR:
         tiles //= 2

@@ -28,6 +28,7 @@ from cutegen.planning.gradients import Gradient
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.reference.rounding import Bounded, cast
 from cutegen.verification.executor import CannotRun, load_module
+from cutegen.verification.lacking import raise_no_memory
 
 if TYPE_CHECKING:
     import torch
@@ -107,6 +108,7 @@ def _make_known(host: Host, by: KernelSpec, path: Path, stack: ExitStack) -> Non
     try:
         stack.enter_context(host.executor.beside(by).known(load_module(path), by))
     except Exception as error:
+        raise_no_memory(error)
         why = f"{type(error).__name__}: {str(error)[:300]}"
         raise NotRun(f"the op was not differentiated: {by.kernel} cannot be run: {why}") from error
 
@@ -180,6 +182,7 @@ class _Trial:
         except _Wrong as wrong:
             raise _Wrong(f"with {what}: {wrong}") from wrong
         except Exception as error:
+            raise_no_memory(error)
             raise _Wrong(f"with {what}: raises {type(error).__name__}: {str(error)[:300]}") from error
 
     def _argument(self, name: str) -> str:

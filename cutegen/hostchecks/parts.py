@@ -84,14 +84,14 @@ def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
 
 
 def arguments(host: Host, call: Parts) -> list[object]:
-    """The arguments of a call. Raises MemoryError where there are not so many addresses."""
+    """The arguments of a call. Raises MemoryError where there are not so many addresses left."""
     return _made(host, call)[0]
 
 
 def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:
     """The arguments of a call, what is there of each tensor, and what is expected.
 
-    Raises MemoryError where there are not so many addresses.
+    Raises MemoryError where there are not so many addresses left, and CannotRun where the executor has none.
     """
     spec, mode, near = host.spec, call.mode, call.near
     views, parts = {}, []
@@ -110,7 +110,7 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], M
             far = Far(tensor, shape, strides, tensor.shape.index(mode), call.coordinates, call.elsewhere)
             view = host.executor.part_of(far, part.view)
             if view is None:
-                raise MemoryError(f"no {shape} of {tensor.dtype} can be addressed here")
+                raise CannotRun(f"no {shape} of {tensor.dtype} can be addressed here")
             views[tensor.name] = view
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
     given = {part.tensor.name: part.view for part in parts}
@@ -140,5 +140,6 @@ def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None) -> str:
     except CannotRun:
         raise
     except Exception as error:
+        host.look_at_memory(error, [part.buffer for part in parts], call.sizes)
         return f"{type(error).__name__}: {str(error)[:600]}"
     return "; ".join([*problems, *(problem for part in parts if (problem := part.problem()))])

@@ -214,16 +214,15 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         accepted = dict(sizes)  # it is to be refused
     if sum(scratch.bytes(accepted) for scratch in host.scratch) > _SCRATCH:
         return
-    made = {}
-    for tensor in _uncopied(host).tensors:
-        shape, strides = tuple(accepted[m] for m in tensor.shape), strides_for(tensor, accepted, "padded")
-        untouched = host.executor.untouched(tensor, shape, strides)
-        if untouched is None:
-            return
-        made[tensor.name] = untouched
+    if not host.executor.chooses_blocks:
+        return
     names = [t.argument for t in spec.tensors]
 
     def run() -> str:
+        made = {}
+        for tensor in _uncopied(host).tensors:
+            shape, strides = tuple(accepted[m] for m in tensor.shape), strides_for(tensor, accepted, "padded")
+            made[tensor.name] = host.executor.untouched(tensor, shape, strides)
         try:
             launches = host.executor.launched(host.module, spec, host.arguments(made))
         except CannotRun:
@@ -231,6 +230,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         except (ValueError, TypeError) as error:
             return f"was refused: {str(error)[:300]}" if taken else unnamed(error, names)
         except Exception as error:
+            host.look_at_memory(error, made.values(), accepted)
             must = "must be taken" if taken else "must be taken or refused by name"
             return f"{must}, failed: {type(error).__name__}: {str(error)[:300]}"
         if taken is False:

@@ -110,7 +110,10 @@ class Executor(Protocol):
         """Tensors like one that is on the device, on others: with the names of those."""
 
     def untouched(self, tensor: Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor | None:
-        """A tensor that nobody looks into, however large; None where there is no such memory."""
+        """A tensor that nobody looks into, however large; None where the executor has no such memory.
+
+        Raises MemoryError where the machine has not so many addresses left.
+        """
 
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
@@ -231,8 +234,8 @@ class EmulatorExecutor:
         room = tensor.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)))
         try:
             memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
-        except (OSError, OverflowError, ValueError):  # more than the process may have
-            return None
+        except (OSError, OverflowError, ValueError) as error:  # more than the process may have
+            raise MemoryError(f"an address range needs {room} bytes") from error
         flat = torch.frombuffer(memory, dtype=torch.uint8).view(getattr(torch, tensor.dtype.torch))
         placed: torch.Tensor = on_device(flat.as_strided(tuple(shape), tuple(strides)))
         return placed

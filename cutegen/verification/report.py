@@ -12,6 +12,7 @@ from cutegen.verification.cases import Case
 Status = Literal["passed", "failed", "not run"]
 Reason = Literal[
     "too large",  # for the executor
+    "no memory",  # it needs more than there is
     "cannot run",  # the executor is not able to run this kernel, right or wrong
     "no executor",  # what should have run it could not be set up
     "not loaded",  # the module does not load, or lacks a function
@@ -117,6 +118,12 @@ class KernelReport:
         return f"all within bounds (largest error {max(ratios):.2f} of its bound)" if max(ratios) else "all exact"
 
     @property
+    def lacking(self) -> str:
+        """What the first case or check needs that was not run for lack of memory; empty if there is none."""
+        found = next((r for r in self.results if r.reason == "no memory"), None)
+        return found and f"not run for lack of memory (the first {found.message})" or ""
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """The failures, one a line; cases that failed with the same words share a line."""
         lines = [self.error] if self.error else []
@@ -144,6 +151,8 @@ class KernelReport:
         ]
         if idle:
             parts.append(f"{idle} not run")
+        if self.lacking:
+            parts.append(f"{sum(r.reason == 'no memory' for r in self.results)} of them {self.lacking}")
         parts += [*([self.errors_text] if self.ok else []), f"{self.seconds:.1f} s"]
         line = ", ".join(parts)
         return f"{line}: {self.failures[0]}" if self.failures else line

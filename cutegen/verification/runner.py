@@ -21,6 +21,7 @@ from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, WrongReturn, load_module
+from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.orders import ORDERS, cases_for_orders
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
 from cutegen.verification.scalars import scalar_values
@@ -93,6 +94,8 @@ def verify_share(
         else:
             try:
                 result = verify_case(plan, case, module, executor, ORDERS if case in in_orders else 1)
+            except NoMemory as error:
+                result = CaseReport.of(case, "not run", str(error), "no memory")
             except CannotRun as error:
                 reason, why = "cannot run", str(error)
                 result = CaseReport.of(case, "not run", why, reason)
@@ -124,7 +127,7 @@ def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, 
     It runs in `orders` orders of blocks and warps where the executor can. Its result is compared with the bound and the
     spec's tolerance; guards, gaps and inputs are looked at; the module's own `reference` is held to the same bound.
     Data of which the bound says nothing about an output give way to other data, where there are better ones. Raises
-    CannotRun.
+    CannotRun, and NoMemory where the machine has not the memory for the case.
     """
     start = time.perf_counter()
     comparison: Comparison | None = None
@@ -140,6 +143,7 @@ def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, 
     except CannotRun:
         raise
     except Exception as error:
+        raise_no_memory(error)
         report = _report(case, "failed", f"could not be run: {describe(error)}")
     return replace(report, seconds=time.perf_counter() - start)
 
@@ -184,8 +188,14 @@ def _run(
     except WrongReturn as error:
         raise _Failure(str(error)) from error
     except Exception as error:
+        raise_no_memory(error, module, _bytes(plan, case, tensors))
         raise _Failure(f"the call raised {describe(error)}") from error
     return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged, given
+
+
+def _bytes(plan: Plan, case: Case, tensors: Sequence[Guarded]) -> int:
+    """The memory of a call: of its tensors and of its workspaces."""
+    return sum(t.buffer.nbytes for t in tensors) + sum(s.bytes(case.sizes) for s in plan.spec.family.scratch(plan))
 
 
 def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
@@ -248,6 +258,7 @@ def _check_reference(
             simplefilter("ignore")  # of no elements, and of the variance of one
             result = module.reference(*places, **named)
     except Exception as error:
+        raise_no_memory(error)
         raise _Failure(f"reference raised {describe(error)}") from error
     names = [tensor.name for tensor in spec.outputs]
     several = len(names) > 1
