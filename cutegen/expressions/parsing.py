@@ -25,6 +25,7 @@ from cutegen.expressions.tree import (
     MAX_DEPTH,
     MAX_POWER,
     NO_NAMES,
+    OVER_SEVERAL,
     REDUCTIONS,
     TO_WHOLE,
     TYPE_PRESERVING,
@@ -289,14 +290,21 @@ class _Parser:
         return Call(name, tuple(self.expr(a, depth + 1) for a in node.args), place=place)
 
     def reduction(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
-        """`sum(x, N)`; what is written like Python's `max(x, y)` is told apart where the modes are known."""
-        if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
+        """`sum(x, N)`, or along several modes, `sum(x, M, B)`.
+
+        What is written like Python's `max(x, y)` is told apart where the modes are known.
+        """
+        modes = [mode for mode in node.args[1:] if isinstance(mode, ast.Name)]
+        several = name in OVER_SEVERAL and len({mode.id for mode in modes}) == len(modes)
+        if not modes or len(modes) != len(node.args) - 1 or len(modes) > 1 and not several:
             help = f"write it as `{name}(x, N)`"
             if name in ("max", "min"):
                 help += f"; the {'larger' if name == 'max' else 'smaller'} of two values is `{name}imum(x, y)`"
             raise ExpressionError(f"`{name}` takes a value and the mode that it goes along", place, help)
-        mode = node.args[1]
-        return Reduce(name, self.expr(node.args[0], depth + 1), mode.id, self.place(mode), place=place)
+        found: Expr = self.expr(node.args[0], depth + len(modes))
+        for mode in reversed(modes):
+            found = Reduce(name, found, mode.id, self.place(mode), place=place)
+        return found
 
     def no_function(self, name: str, node: ast.expr, message: str = "") -> ExpressionError:
         """The error about a call of what is no function here; with another message where it is written as `x.name`."""

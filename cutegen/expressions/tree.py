@@ -36,7 +36,7 @@ NO_NAMES = frozenset(FUNCTIONS) - {"gelu_tanh", "round", "floor", "ceil"}
 """Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
 TO_WHOLE = ("round", "floor", "ceil")  # to a whole number: the nearest (of two the even one), the one below, above
 TYPE_PRESERVING = ("minimum", "maximum", "relu", "abs", *TO_WHOLE)
-_OVER_SEVERAL = ("sum", "mean", "max", "min", "prod")  # of which one after another along two modes is one over both
+OVER_SEVERAL = ("sum", "mean", "max", "min", "prod")  # of which one after another along two modes is one over both
 BinaryOp = Literal[
     "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or"
 ]  # fmt: skip
@@ -153,7 +153,7 @@ class Reduce(Node):
         They are of one function and of different modes: `mean(mean(x, M), B)` is the mean over M and B.
         """
         found, x = [self], self.x
-        if self.function not in _OVER_SEVERAL:
+        if self.function not in OVER_SEVERAL:
             return (self,)
         while isinstance(x, Reduce) and x.function == self.function and x.mode not in {r.mode for r in found}:
             found.append(x)

@@ -15,7 +15,7 @@ from cutegen.choosing.meant import families_meant, with_known_atoms
 from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
-from cutegen.language.mappings import mapping_help, unquoted, with_meaning
+from cutegen.language.mappings import mapping_help, shape_help, unquoted, with_meaning
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
@@ -288,7 +288,7 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
         case "minItems" | "minProperties" | "maxItems" | "maxProperties":
             bound = "at least" if error.validator.startswith("min") else "at most"
             message = f"{where} must have {bound} {limit} {'entry' if limit == 1 else 'entries'}, not {len(value)}"
-            yield source.diagnostic("CG105", message, *path)
+            yield source.diagnostic("CG105", message, *path, help=shape_help(path, value, data))
         case "minLength" | "maxLength":
             bound = "at least" if error.validator == "minLength" else "at most"
             message = f"{where} must have {bound} {limit} character{'s' * (limit != 1)}, not {len(value)}"
@@ -393,8 +393,8 @@ def _type_help(path: Path, value: Any, data: Any) -> str | None:
         if value == "mask" and len(guards) == 3 and "residue_first" in str(known):
             guards[list(guards)[2]] = "residue_first"  # the summed mode knows no mask
         return f"name the modes: `predication: {{{', '.join(f'{mode}: {guard}' for mode, guard in guards.items())}}}`"
-    if len(path) >= 3 and path[0] == "tensors" and path[2] == "shape" and isinstance(value, int):
-        return "name the mode, and fix its size under `static:`"
+    if help := shape_help(path, value, data):
+        return help
     if isinstance(value, str) and value and value.strip().lstrip("+-").replace("_", "").isdigit():
         return f"write it as a number: {value.strip().replace('_', '')}"
     return None

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.spans import span, spans_of
-from cutegen.expressions.tree import Assignment, Compute, Expr, Reduce, reductions
+from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
 from cutegen.language.computing import check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -148,8 +148,7 @@ def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
             return reduction.mode
         if not last:
             continue
-        used = any(statement.target in other.names() for other in compute.statements)
-        if used or last[-1].function not in OVER_ROWS:
+        if _is_used(statement, compute) or last[-1].function not in OVER_ROWS:
             return last[-1].mode
     lead = leading(tensors)
     assert lead is not None
@@ -157,13 +156,44 @@ def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
 
 
 def outermost(statement: Assignment) -> tuple[Reduce, ...]:
-    """The reductions that a statement ends with, outer ones first: both of `s = sum(sum(x, M), B)`."""
+    """The reductions that a statement ends with, outer ones first: both of `s = sum(sum(x, M), B)`.
+
+    A statement also ends with those that it adds to what its target was, as `s = s + sum(x, M)` does.
+    """
     found: list[Reduce] = []
     node: Expr = statement.value
+    if statement.target in statement.names() and not isinstance(node, Reduce):
+        node = _added(statement) or node
     while isinstance(node, Reduce):
         found.append(node)
         node = node.x
     return tuple(found)
+
+
+def _added(statement: Assignment) -> Reduce | None:
+    """The only reduction of a statement that is otherwise made of its target's old value and of numbers."""
+    rest, found = [statement.value], []
+    while rest:
+        node = rest.pop()
+        if isinstance(node, Reduce):
+            found.append(node)
+        elif isinstance(node, Coord | MatMul) or isinstance(node, Name) and node.id != statement.target:
+            return None
+        else:
+            rest += node.children
+    same = found and all(other == found[0] for other in found) and statement.target not in uses_of(found[0])
+    return found[0] if same else None
+
+
+def uses_of(node: Expr) -> set[str]:
+    """The names that are read in an expression."""
+    return {name for name, _ in uses(node)}
+
+
+def _is_used(statement: Assignment, compute: Compute) -> bool:
+    """Whether another statement reads what one assigns to."""
+    others = (other for other in compute.statements if other is not statement)
+    return any(statement.target in other.names() for other in others)
 
 
 def over_rows(statement: Assignment, row: str) -> tuple[Reduce, ...]:
@@ -187,7 +217,12 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             if reduction.mode != row and reduction not in last:
                 message = f"`{row}` is the mode of the rows, and {reduction.function} goes along `{reduction.mode}`"
                 help = f"what is reduced over the rows is an output, of one element for each {row}, and used no more"
-                if reduction.function not in OVER_ROWS:
+                if any({row, reduction.mode} <= {one.mode for one in other.nested} for _, other in found):
+                    view = f"pass a view that has {reduction.mode} and {row} as one, such as `x.flatten(-2)`"
+                    help = (
+                        f"a row is one mode: {view}, and name that; torch makes it where they are neighbours in memory"
+                    )
+                elif reduction.function not in OVER_ROWS:
                     several = f"{', '.join(OVER_ROWS[:-1])} and {OVER_ROWS[-1]}"
                     help = f"over the rows there are {several}; write the {reduction.function} as a kernel of its own"
                 say(ctx, "CG127", message, number, reduction.place, help)
@@ -197,7 +232,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             _check_rows_apart(ctx, number, statement, tensors, others)
             continue
         place = statement.value.place
-        if statement.target not in tensors or any(statement.target in other.names() for other in compute.statements):
+        if statement.target not in tensors or _is_used(statement, compute):
             message = f"`{statement.target}` is reduced over the rows, and used again"
             say(ctx, "CG127", message, number, place, "assign it to an output, and use that in a kernel of its own")
         elif len(functions := {reduction.function for reduction in last}) > 1:

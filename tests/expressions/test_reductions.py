@@ -59,7 +59,7 @@ def test_the_text_is_normalised_and_gives_the_same_tree_again() -> None:
 
 
 @pytest.mark.parametrize("function", REDUCTIONS)
-@pytest.mark.parametrize("arguments", ["", "X", "X, 1", "X, -1", "X, X + 1", "X, M, N", "X, 'N'", "X, (N)(M)"])
+@pytest.mark.parametrize("arguments", ["", "X", "X, 1", "X, -1", "X, X + 1", "X, M, M", "X, 'N'", "X, (N)(M)"])
 def test_what_lacks_a_value_or_a_mode_is_refused_as_a_whole(function: str, arguments: str) -> None:
     text = f"Y = 1 + {function}({arguments})"
     with pytest.raises(ExpressionError) as caught:
@@ -87,6 +87,12 @@ def test_what_is_written_like_elsewhere_is_told_what_to_write(text: str, at: str
         parse(text)
     assert words in caught.value.message and help in (caught.value.help or "")
     assert text[caught.value.place.start : caught.value.place.end] == at
+
+
+def test_several_modes_are_one_reduction_after_another() -> None:
+    assert parse("Y = mean(X, M, B)").value == parse("Y = mean(mean(X, B), M)").value
+    with pytest.raises(ExpressionError):
+        parse("Y = argmax(X, M, B)")
 
 
 def test_reductions_that_nest_too_deep_are_refused() -> None:

@@ -61,3 +61,41 @@ def test_the_gradient_of_an_operand_is_shown_the_way_that_works() -> None:
 def test_a_help_offers_what_is_near_and_taken(schedule: str, code: str, help: str) -> None:
     found = next(d for d in found_in(GEMM + schedule + "\n") if d.code == code)
     assert found.help is not None and found.help.startswith(help), found.help
+
+
+SCALED = """\
+cutegen: 1
+kernel: scaled
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  s: {shape: [M, 1], dtype: f32}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = X * s
+"""
+
+
+def _has_errors(text: str) -> bool:
+    return any(found.severity == "error" for found in found_in(text))
+
+
+def test_a_shape_with_a_1_or_of_no_modes_is_told_the_view_to_pass() -> None:
+    """What the helps say lints clean."""
+    (found,) = found_in(SCALED)
+    assert found.help is not None and "the view `s[:, 0]`" in found.help
+    assert not _has_errors(SCALED.replace("[M, 1]", "[M]"))
+    (found,) = found_in(SCALED.replace("[M, 1]", "[]"))
+    assert found.help is not None and "`shape: [U]`" in found.help and "`static: {U: 1}`" in found.help
+    whole = SCALED.replace("[M, N]", "[U, M, N]").replace("[M, 1]", "[U]") + "static: {U: 1}\n"
+    assert not _has_errors(whole)
+
+
+def test_a_row_of_several_modes_is_told_the_view_to_pass() -> None:
+    """As of a group norm; over all rows several modes are taken."""
+    text = SCALED.replace("  s: {shape: [M, 1], dtype: f32}\n", "").replace("[M, N]", "[B, C, D]")
+    text = text.replace("elementwise", "rowwise").replace("X * s", "X - mean(X, C, D)")
+    (found,) = found_in(text)
+    assert found.code == "CG127" and found.help is not None and "`x.flatten(-2)`" in found.help
+    assert not _has_errors(text.replace("[B, C, D]", "[B, N]").replace("C, D)", "N)"))
+    over = text.replace("Y: {shape: [B, C, D]", "Y: {shape: [D]").replace("X - mean(X, C, D)", "mean(X, B, C)")
+    assert not _has_errors(over)

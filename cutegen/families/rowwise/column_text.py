@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.parts import Workspace, WorkspaceMode, Workspaces
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.printing import combined_texts, identity
-from cutegen.families.rowwise.walks import Column
+from cutegen.families.rowwise.printing import RowPrinter, combined_texts, identity
+from cutegen.families.rowwise.walks import RESULT, Column
 
 PATH = "schedule.scheduler"
 
@@ -28,6 +29,7 @@ class ColumnText:
     memory: str  # where they are in the workspace
     both: str  # two partial results, `x` and `other`, as one
     result: str  # of the sum `x`, what is stored
+    finish: tuple[str, ...] = ()  # the statements before that, of a kernel that adds up what blocks have
     statements: tuple[str, ...] = ()
     update: str = ""
 
@@ -63,7 +65,22 @@ class ColumnText:
 
 def columns_of(plan: RowwisePlan) -> list[ColumnText]:
     """All of them, in the order of the statements."""
-    return [ColumnText.of(plan, column) for column in plan.program.columns]
+    numbers = [0]
+    return [_finished(plan, ColumnText.of(plan, column), column, numbers) for column in plan.program.columns]
+
+
+def _finished(plan: RowwisePlan, text: ColumnText, column: Column, numbers: list[int]) -> ColumnText:
+    """The texts with those of what is made of a column's result and its old value; `numbers` as for the printer."""
+    if column.finish is None:
+        return text
+    tensor, dtype = plan.spec.tensor(column.tensor), column.dtype
+    old, new = f"old_{tensor.argument}", f"new_{tensor.argument}"
+    whole = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
+    printer = RowPrinter({tensor.name: old}, frozenset(), {}, WIDTH - 8, {}, numbers=numbers)
+    printer.locals[RESULT] = f"whole_{tensor.argument}"
+    truth = " != 0" if tensor.dtype is Dtype.bool else ""
+    lines = [f"{printer.locals[RESULT]} = {whole}", f"{old} = m{tensor.name}[column]{truth}"]
+    return replace(text, finish=(*lines, *printer.run(column.finish, new)), result=new)
 
 
 def workspaces(plan: RowwisePlan) -> Workspaces | None:

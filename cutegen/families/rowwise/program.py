@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.spans import span
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
 from cutegen.families.rowwise.online import Seen
 from cutegen.families.rowwise.places import BROUGHT, beside_place, brought, in_32_bits
-from cutegen.families.rowwise.walks import Column, Function, Named, Program, Reduction, RowStep, Store, Walk
+from cutegen.families.rowwise.walks import RESULT, Column, Function, Named, Program, Reduction, RowStep, Store, Walk
 
 
 def program_of(
@@ -129,8 +130,9 @@ class _Planner:
 
     def _statement(self, typed: Typed, later: bool) -> None:
         stored, along = typed.stored, self._along(typed.value)
-        if isinstance(typed.value, Reduce) and typed.value.mode != self.row:
-            self._column(typed)
+        outermost = next((node for node in walk(typed.value) if isinstance(node, Reduce)), None)
+        if outermost is not None and outermost.mode != self.row:
+            self._column(typed, outermost)
             return
         if isinstance(typed.value, Reduce):
             value: Expr = self._reduced(typed.value, typed.target)
@@ -150,13 +152,19 @@ class _Planner:
             stored = self._name(self._free("row_value"), stored, along=False)
         self.items.append(_Item(Store(typed.target, stored), self._level(stored), lies_along))
 
-    def _column(self, typed: Typed) -> None:
+    def _column(self, typed: Typed, node: Reduce) -> None:
         """An output that is reduced over the rows; a mean over several modes is one over all of them together."""
-        assert isinstance(typed.value, Reduce)
-        function, value = typed.value.function, self._split(typed.value.nested[-1].x, within_row=False)
-        self.items.append(
-            _Item(Column(typed.target, _combining(function), function == "mean", value), self._level(value), True)
-        )
+        function, value = node.function, self._split(node.nested[-1].x, within_row=False)
+        result, finish = Local(RESULT, dtype=node.dtype, place=node.place), None
+        if node is not typed.value:
+
+            def put(part: Expr) -> Expr:
+                return result if part == node else rebuilt(part, put)
+
+            assert typed.stored is not None
+            finish = put(typed.stored)
+        column = Column(typed.target, _combining(function), function == "mean", value, finish)
+        self.items.append(_Item(column, self._level(value), True))
 
     def _name(self, name: str, value: Expr, along: bool, why: str = "") -> Local:
         level = self._level(value)

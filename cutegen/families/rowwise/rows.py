@@ -68,7 +68,7 @@ def vector_of(spec: Spec) -> int:
 
 def fixed_for_all_rows(spec: Spec) -> list[Tensor]:
     """The tensors that are read and are the same for all rows, which a block that walks them loads once."""
-    return [t for t in spec.tensors if len(spec.lead.shape) > 1 and t.reads and t.shape == (row_of(spec),)]
+    return [t for t in spec.tensors if len(spec.lead.shape) > 1 and t.role == "in" and t.shape == (row_of(spec),)]
 
 
 def is_fixed_for_all_rows(spec: Spec) -> bool:

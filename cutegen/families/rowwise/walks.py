@@ -61,14 +61,22 @@ class Store:
     value: Expr
 
 
+RESULT = "result of all rows"  # no statement's
+
+
 @dataclass(frozen=True)
 class Column:
-    """An output of one element for each place of a row, made of those of all rows; a `mean` divides by their number."""
+    """An output of one element for each place of a row, made of those of all rows; a `mean` divides by their number.
+
+    `finish` is what is stored where that is not all: it has the result as the `Local` named `RESULT`, and may read the
+    output's old value.
+    """
 
     tensor: str
     function: Function
     mean: bool
     value: Expr
+    finish: Expr | None = None
 
     @property
     def dtype(self) -> Dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lint_kit import found_in
 
 from cutegen.codegen import generate
 from cutegen.verification.cases import derive_cases
@@ -91,3 +92,45 @@ def test_a_new_value_that_may_come_before_an_old_one_is_read_is_found(
 ) -> None:
     found = _reports(_text(way), tmp_path, change)
     assert any("fault[unordered]" in one.message for one in found), what
+
+
+COLUMNS = """\
+cutegen: 1
+kernel: columns
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16}
+  X: {shape: [M, N], dtype: bf16}
+  W: {shape: [N], dtype: f32}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+  dW: {shape: [N], dtype: f32, role: inout}
+  m: {shape: [N], dtype: bf16, role: inout}
+  top: {shape: [N], dtype: f32, role: inout}
+compute:
+  - dX = dY * W - mean(dY * X, N)
+  - dW = dW + sum(dY * X, M)
+  - m = 0.5 * m + 0.5 * mean(X, M)
+  - top = maximum(top, max(abs(X), M))
+static: {N: 40}
+targets: [sm_80]
+"""
+
+
+def test_an_old_value_of_a_column_is_part_of_what_is_made_of_all_rows(tmp_path: Path) -> None:
+    """As gradients are accumulated: the rows stay along N, as torch's tensors have them."""
+    (module,) = generate(COLUMNS, "x.yaml").modules
+    assert all(tensor.major == "N" for tensor in module.spec.tensors)
+    path = tmp_path / "columns.py"
+    path.write_text(module.text, encoding="utf-8")
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
+    wanted = ("primes", "special values", "several rows a block", "rows of two turns", "M = 0")
+    cases = [case for case in derive_cases(module.plan) if case.name in wanted]
+    found = [verify_case(module.plan, case, loaded, executor) for case in cases]
+    assert {"primes", "special values", "M = 0"} < {one.name for one in found}
+    assert [(one.name, one.message) for one in found if one.status != "passed"] == []
+
+
+@pytest.mark.parametrize("compute", ["dW = dW * W + sum(X, M)", "dW = dW + sum(X, M) * coord(N)"])
+def test_what_is_more_than_that_is_refused(compute: str) -> None:
+    text = COLUMNS.replace("dW = dW + sum(dY * X, M)", compute)
+    assert [d.code for d in found_in(text) if d.severity == "error"] == ["CG127"]
