@@ -120,6 +120,7 @@ def verification_text(verification: Verification) -> str:
         report.lacking: sum(poor),
     }
     parts += [f"{number} {what}" for what, number in left_out.items() if number]
+    parts[-1] += report.idle_text
     return f"{report.executor}: {', '.join(parts)}"
 
 

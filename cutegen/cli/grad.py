@@ -16,7 +16,13 @@ from cutegen.exits import OK
 @click.option("--wrt", metavar="X,W", help="Tensors whose gradients are computed; by default all floats that are read.")
 @click.option("--of", "of_outputs", metavar="Y", help="Outputs whose gradients are given; by default all floats.")
 @click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="A new file for it; else stdout.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file for it: a new one, or one that grad wrote and nobody edited; else stdout.",
+)
 @with_format
 def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None, out: Path | None, form: str) -> None:
     """Write the spec of a kernel's backward: the statements of `compute`, differentiated symbolically.
@@ -34,9 +40,9 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     from cutegen.language.diagnostics import as_json
     from cutegen.language.reader import read_specs
     from cutegen.language.writer import write_spec
-    from cutegen.project.editors import HEADER
     from cutegen.project.paths import quoted, readable, shown
-    from cutegen.project.starter import check_yaml, write_new
+    from cutegen.project.rewriting import write_again
+    from cutegen.project.starter import check_yaml
 
     if spec.is_dir():
         raise Refusal(f"{spec} is a folder", "differentiate one spec at a time")
@@ -55,7 +61,7 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     texts = [write_spec(made.spec) for made in backwards]
     whole = "---\n".join(texts)
     if out is not None:
-        write_new(out, HEADER + whole)
+        write_again(out, whole)
     written = None if out is None else readable(out.as_posix())
     if form == "json":
         kernels = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cutegen.differentiation.algebra import Atom, Sum, call, inside, named, of, rebuilt, total
+from cutegen.differentiation.algebra import Atom, Sum, call, factor_of, inside, named, of, rebuilt, total
 from cutegen.differentiation.cost import NAME, Parts, cost, divisors, parts, reciprocals
 from cutegen.differentiation.folding import Change, changes, is_condition, products
 from cutegen.differentiation.reading import sum_of_text
@@ -228,7 +228,7 @@ def _divides_anew(chosen: Chosen, changed: Chosen, value: Atom, change: Change) 
     sums, after = chosen.gradients.values(), changed.gradients.values()
     more = reciprocals(after) - reciprocals(sums)
     rewritten = (change(of(divisor)) for divisor in divisors(sums))
-    allowed = {atom for x in rewritten if len(x.terms) == 1 for atom, _ in x.terms[0].powers}
+    allowed = {atom for x in rewritten for atom, _ in factor_of(x).powers}  # a sum is one in parentheses
     return more > 0 or bool(divisors(after) - allowed - ({value} if more < 0 else set()))
 
 

@@ -49,6 +49,11 @@ class _Reverse:
         self.reaches: dict[Atom, bool] = {}
 
     def run(self, given: Sequence[tuple[Sum, Sum]]) -> dict[Atom, Sum]:
+        """Goes back from what is given to what is wanted.
+
+        Where the rest of a kernel takes away again what a value adds, nothing is taken on: as from the shift of a
+        softmax, be it the largest of a row or of that and a sink.
+        """
         for gradient, value in given:
             self.into(value, self.along(gradient, gradient.modes, value.modes))
         found: dict[Atom, Sum] = {}
@@ -57,7 +62,7 @@ class _Reverse:
             gradient = self.collected.pop(atom)
             if atom in self.wanted and gradient.terms:
                 found[atom] = gradient
-            elif gradient.terms:
+            elif not vanishes(gradient):
                 self.through(atom, gradient)
         return found
 
@@ -106,12 +111,7 @@ class _Reverse:
                     self.into(argument, self.along(part, atom.modes, argument.modes))
 
     def through_extreme(self, atom: Atom, gradient: Sum) -> None:
-        """The gradient of a largest or smallest value: shared evenly by all that are equal to it, as by torch's amax.
-
-        Nothing is left to share where the rest of the kernel takes away again what the extreme adds, as in a softmax.
-        """
-        if vanishes(gradient):
-            return
+        """The gradient of a largest or smallest value: all that are equal to it share it evenly, as by torch's amax."""
         x = atom.arguments[0]
         is_extreme = call("==", [x, of(atom)])
         count = total(is_extreme, atom.mode)
@@ -131,6 +131,15 @@ def differentiated(atom: Atom) -> tuple[Sum, ...]:
 
 
 def vanishes(x: Sum) -> bool:
-    """Whether a sum is zero once all of it is multiplied out."""
+    """Whether a sum is zero once all of it is multiplied out, over what it is divided by in parentheses."""
+    if not x.terms:
+        return True
+    if len(x.terms) == 1:
+        return False
     whole = expanded(scaled(x, 1))
+    divisors = dict.fromkeys(atom for term in x.terms for atom, p in term.powers if p < 0 and atom.kind == "group")
+    for atom in divisors:
+        if whole is not None and whole.terms:
+            most = max(-term.power(atom) for term in whole.terms)
+            whole = expanded(spread(whole, of(atom, most))) if most > 0 else whole
     return whole is not None and not whole.terms

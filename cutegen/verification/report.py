@@ -124,6 +124,12 @@ class KernelReport:
         return found and f"not run for lack of memory (the first {found.message})" or ""
 
     @property
+    def idle_text(self) -> str:
+        """Why host checks did not run, in brackets; empty where all did, or none could."""
+        reasons = dict.fromkeys(check.message for check in self.host_checks if check.reason == "cannot run")
+        return f" ({'; '.join(reasons)})" if reasons else ""
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """The failures, one a line; cases that failed with the same words share a line."""
         lines = [self.error] if self.error else []
@@ -150,7 +156,7 @@ class KernelReport:
             f"{refused}/{len(self.host_checks)} host checks",
         ]
         if idle:
-            parts.append(f"{idle} not run")
+            parts.append(f"{idle} not run{self.idle_text}")
         if self.lacking:
             parts.append(f"{sum(r.reason == 'no memory' for r in self.results)} of them {self.lacking}")
         parts += [*([self.errors_text] if self.ok else []), f"{self.seconds:.1f} s"]

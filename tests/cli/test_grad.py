@@ -54,16 +54,34 @@ def test_it_prints_the_spec_of_the_backward() -> None:
     assert (result.exit_code, result.stdout) == (0, BACKWARD)
 
 
-def test_it_writes_a_file_that_lint_takes_and_no_file_twice(folder: Path) -> None:
+def test_it_writes_a_file_that_lint_takes(folder: Path) -> None:
     result = grad("softmax.yaml", "--wrt", "X", "-o", "specs/softmax_bwd.yaml")
     assert result.exit_code == 0
     assert result.stdout == "wrote specs/softmax_bwd.yaml\nnext: cutegen build specs/softmax_bwd.yaml\n"
     written = (folder / "specs/softmax_bwd.yaml").read_text()
-    assert written == "# yaml-language-server: $schema=.cutegen.schema.json\n" + BACKWARD
+    head, mark, text = written.split("\n", 2)
+    assert head == "# yaml-language-server: $schema=.cutegen.schema.json" and text == BACKWARD
+    assert mark.startswith("# `cutegen grad` wrote this, and writes it again as long as nobody edits it: sha256 ")
     assert (folder / "specs/.cutegen.schema.json").exists()
     assert CliRunner().invoke(cli, ["lint", "specs/softmax_bwd.yaml"]).exit_code == 0
-    again = grad("softmax.yaml", "-o", "specs/softmax_bwd.yaml")
-    assert again.exit_code == 2 and "is there already" in again.stderr
+
+
+def test_it_writes_again_over_its_own_file_and_over_no_other(folder: Path) -> None:
+    file = folder / "softmax_bwd.yaml"
+    arguments = ("softmax.yaml", "-o", file.name)
+    assert grad(*arguments).exit_code == 0
+    (folder / "softmax.yaml").write_text(SOFTMAX.replace("bf16", "f16"))
+    assert grad(*arguments).exit_code == 0
+    written = file.read_text()
+    assert written.endswith(BACKWARD.replace("bf16", "f16"))
+    file.write_text(written.replace("Backward pass", "The backward pass"))
+    edited = grad(*arguments)
+    assert edited.exit_code == 2 and "was edited since `cutegen grad` wrote it" in edited.stderr
+    assert "The backward pass" in file.read_text()
+    file.write_text(BACKWARD)
+    other = grad(*arguments)
+    assert other.exit_code == 2 and "is there already, and `cutegen grad` did not write it" in other.stderr
+    assert file.read_text() == BACKWARD
 
 
 def test_json() -> None:

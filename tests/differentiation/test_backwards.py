@@ -36,6 +36,30 @@ LAYERS: dict[str, tuple[str, dict[str, str], list[str], str, Sequence[str], list
         "{scale: f32}", (),
         ["dX = where(coord(N) > coord(M), 0, Y * scale * (dY - sum(dY * Y, N)))"],
     ),
+    "softmax with a sink": (
+        "rowwise", {"X": "M,N bf16", "sink": "M f32", "Y": "M,N bf16 out", "lse": "M f32 out"},
+        [
+            "m = maximum(max(X, N), sink)", "e = exp(X - m)", "l = sum(e, N) + exp(sink - m)", "Y = e / l",
+            "lse = m + log(l)",
+        ],
+        "", (),
+        [
+            "m = maximum(max(X, N), sink)", "e = exp(X - m)", "u = exp(sink - m)", "l = sum(e, N) + u", "x = e / l",
+            "c = sum(dY * x, N)", "dX = x * (dY - c + dlse)", "dsink = u * (dlse - c) / l",
+        ],
+    ),
+    "softmax beside a zero": (
+        "rowwise", ROWS, ["m = maximum(max(X, N), 0.0)", "e = exp(X - m)", "Y = e / (exp(-m) + sum(e, N))"], "", (),
+        [
+            "m = maximum(max(X, N), 0.0)", "e = exp(X - m)", "x = exp(-m) + sum(e, N)",
+            "dX = e * (dY - sum(dY * e, N) / x) / x",
+        ],
+    ),
+    "logaddexp": (
+        "elementwise", {"A": "M,N f32", "B": "M,N f32", "Y": "M,N f32 out"},
+        ["m = maximum(A, B)", "Y = m + log(exp(A - m) + exp(B - m))"], "", (),
+        ["m = maximum(A, B)", "e = exp(A - m)", "u = exp(B - m)", "a = e + u", "dA = dY * e / a", "dB = dY * u / a"],
+    ),
     "log_softmax": (
         "rowwise", ROWS, ["m = max(X, N)", "Y = X - m - log(sum(exp(X - m), N))"], "", (),
         ["dX = dY - exp(Y) * sum(dY, N)"],

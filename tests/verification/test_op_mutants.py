@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -11,11 +12,13 @@ import pytest
 from op_specs import NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
+from cutegen.hostchecks import checks as host_checks_module
 from cutegen.hostchecks import op_gradients, ops, sizes
-from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.language.model import KernelSpec
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.report import KernelReport
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import make_tensors
 
@@ -169,6 +172,31 @@ def test_an_op_that_is_right_passes(name: str, folder: Path, executor: Kept) -> 
     found = [check.what for check in ops.checks(host)]
     assert any(GRADIENT in what for what in found) is bool(host.spec.torch.backward)
     assert {check.what: problem for check in ops.checks(host) if (problem := check.run())} == {}
+
+
+def test_kernels_that_do_not_compute_the_derivative_are_told(folder: Path, executor: Kept) -> None:
+    """They need not run for that: their statements say so."""
+    wrong = PRODUCT.replace("dB = (rate * A + more) * dY", "dB = (rate * A - more) * dY")
+    module = next(m for m in generate(wrong, "specs/x.yaml").modules if m.spec.kernel == "op_product")
+    host, _ = host_of("product", folder, executor)
+    (check,) = checks_of(replace(host, plan=module.plan), GRADIENT)
+    problem = check.run()
+    assert "the gradient of `B`, which `op_product_bwd` computes as `dB`, is not the derivative" in problem
+
+
+def test_an_op_whose_gradient_cannot_be_had_was_not_differentiated(
+    folder: Path, executor: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _ = host_of("norm", folder, executor)
+    alone = replace(host, plan=replace(host.plan, gradients=()))
+    (check,) = checks_of(alone, GRADIENT)
+    with pytest.raises(NotRun, match="the op was not differentiated: without the spec of op_norm_bwd beside its own"):
+        check.run()
+    monkeypatch.setattr(host_checks_module, "_checks", lambda host: iter(checks_of(alone, GRADIENT)))
+    (found,) = host_checks_module.host_checks(alone.plan, host.module, executor)
+    assert (found.status, found.reason) == ("not run", "cannot run") and "was not differentiated" in found.message
+    report = KernelReport("op_norm", "", "cpu", host_checks=(found,))
+    assert not report.complete and "1 not run (the op was not differentiated: without the spec" in report.text
 
 
 @pytest.mark.parametrize(("name", "what", "old", "new", "words"), MUTANTS, ids=[f"{m[0]}: {m[1]}" for m in MUTANTS])
