@@ -199,6 +199,18 @@ class Family(ABC, Generic[S, P]):
         told by them."""
         return None
 
+    def place_of(self, plan: P, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
+        """The place, counted from 0, of the tile of the output that begins at `start`, in the order in which blocks, or
+        clusters of them, take tiles of an output of these sizes; None where the family says nothing of it.
+        """
+        return None
+
+    def band(self, plan: P) -> tuple[str, int] | None:
+        """The mode of the output whose tiles are walked in bands, all of a band's before the next tile along the other
+        mode, and how many tiles those are; None where there are no bands.
+        """
+        return None
+
     def largest(self, plan: P) -> Mapping[str, int]:
         """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones."""
         return {}

@@ -8,6 +8,7 @@ from functools import partial
 from math import prod
 from typing import Literal
 
+from cutegen.hostchecks import walked_tiles
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.parts import TILES, Parts, allowed, arguments, largest, of_tiles, telling, wrong
 from cutegen.verification.executor import CannotRun
@@ -16,6 +17,7 @@ _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
 _DEAR = 0.6  # seconds
 _DEARER = 4.0  # where few tiles are as dear, and of blocks that walk several where there are a few more than blocks
+_DEAREST = 8.0  # where blocks take tiles in bands, of which nothing else tells
 _SOME = 6  # tiles that may take longer than `_DEAR`, but not than `_DEARER`
 
 Order = Literal["slow", "fast"]
@@ -55,22 +57,35 @@ def checks(host: Host) -> Iterator[Check]:
     The former where blocks are seen to take tiles in order. What counts tiles wrong then, in however many bits or as a
     float, touches what another block has, or what nobody has.
     """
-    if host.executor.chooses_blocks:
-        for mode in (m for m in host.spec.lead.shape if m not in host.spec.static and _has_blocks(host, m)):
-            if _affordable(host, _all(host, mode, 1)):
-                what = f"accepts as many tiles of {mode} as can be run"
-                yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
+    for mode in (m for m in host.spec.lead.shape if m not in host.spec.static):
+        if host.executor.chooses_blocks and _has_blocks(host, mode) and _affordable(host, _all(host, mode, 1)):
+            what = f"accepts as many tiles of {mode} as can be run"
+            yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))
+        elif not host.executor.chooses_blocks and walked_tiles.banded(host, mode):
+            call = walked_tiles.all_of(host, mode).parts
+            what = f"accepts two bands of tiles of {mode}, and a part of one"
+            yield Check(host.spec.output.argument, what, partial(wrong, host, call))
 
 
 def _has_blocks(host: Host, mode: str) -> bool:
     """Whether more tiles of a mode take more blocks; else each block walks all of them."""
     one = {m: host.spec.static.get(m, extent) for m, extent in host.spec.family.covered(host.plan).items()}
-    more = {**one, mode: 3 * one[mode]}
-    return host.spec.family.blocks(host.plan, more) > host.spec.family.blocks(host.plan, one)
+    more = {**one, mode: 2 * walked_tiles.WIDEST * one[mode]}
+    return walked_tiles.blocks_of(host, more) > walked_tiles.blocks_of(host, one)
 
 
 def _wrong_with_many(host: Host, mode: str) -> str:
     """What is wrong with as many tiles of a mode as can be run."""
+    known = walked_tiles.known(host, mode)
+    if known:
+        problem = walked_tiles.wrong_with_many(host, mode)
+        if problem is not None:
+            return problem
+    if known or walked_tiles.banded(host, mode):
+        several = walked_tiles.all_of(host, mode).parts
+        problem = wrong(host, several) if several.seconds(host) <= _DEAREST else ""
+        if problem:
+            return problem
     order = _order(host, mode)
     if order is None:  # blocks that have a tile each take these in another order, or take wrong ones
         return _wrong_with_all(host, mode, _FEW, _DEARER if _one_each(host, mode) else 0.0)
@@ -82,8 +97,9 @@ def _wrong_with_many(host: Host, mode: str) -> str:
         launched = _launched(host, call)
         if launched and launched < call.tiles * call.others:
             problem = _wrong_with_several(host, call, launched)
-            return problem and f"{launched} blocks are launched for {call.tiles} tiles of {mode}: {problem}"
-        if launched == call.tiles * call.others:
+            if problem or not _walks(host, call, launched):
+                return problem and f"{launched} blocks are launched for {call.tiles} tiles of {mode}: {problem}"
+        if launched:
             problem = _wrong(host, call, order)
             ran = ", ".join(map(str, call.chosen))
             return problem and f"of {call.tiles} tiles of {mode} the blocks of {ran} ran: {problem}"
@@ -131,9 +147,20 @@ def _small(host: Host, mode: str) -> _Call:
 
 
 def _one_each(host: Host, mode: str) -> bool:
-    """Whether a small grid can run in part: each tile has its blocks, which read nothing that others have written."""
+    """Whether a small grid can run in part: each tile has its blocks, or would have them if there were so many, and
+    these read nothing that others have written.
+    """
     call = _small(host, mode)
-    return not host.scratch and _affordable(host, call) and _launched(host, call) == call.tiles * call.others
+    if host.scratch or not _affordable(host, call):
+        return False
+    launched = _launched(host, call)
+    return launched == call.tiles * call.others or _walks(host, call, launched)
+
+
+def _walks(host: Host, call: _Call, launched: int) -> bool:
+    """Whether so few blocks are meant to walk all tiles of a call."""
+    meant = host.spec.family.blocks(host.plan, call.sizes)
+    return 0 < launched == meant < call.tiles * call.others
 
 
 def _most(host: Host, mode: str) -> int:
@@ -187,5 +214,10 @@ def _launched(host: Host, call: _Call) -> int:
 
 
 def _wrong(host: Host, call: _Call, order: Order | None) -> str:
-    """What is wrong with a call of which all blocks run, or those of the chosen tiles, by the `order` of blocks."""
-    return wrong(host, call.parts, None if order is None else call.blocks(order))
+    """What is wrong with a call of which all blocks run, or those of the chosen tiles, by the `order` of blocks: then
+    blocks that walk several tiles are so many that each has one.
+    """
+    if order is None:
+        return wrong(host, call.parts)
+    every = call.tiles * call.others
+    return wrong(host, call.parts, call.blocks(order), every if 0 < _launched(host, call) < every else None)

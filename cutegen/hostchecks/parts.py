@@ -121,8 +121,10 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], M
     )
 
 
-def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None) -> str:
-    """What is wrong with a call of which those blocks run, by their numbers, or all. Raises CannotRun."""
+def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: int | None = None) -> str:
+    """What is wrong with a call of which those blocks run, by their numbers, or all; of a persistent kernel that is
+    launched with `grid` blocks, where that is given. Raises CannotRun.
+    """
     problems: list[str] = []
     parts: tuple[Guarded, ...] = ()
     try:
@@ -136,7 +138,7 @@ def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None) -> str:
                 if said := result.reason or made.unwritten():
                     problems.append(f"{by or 'it'} gives a wrong result{which}: {said}")
 
-        host.executor.run(host.module, host.spec, given, 1, judge, blocks)
+        host.executor.run(host.module, host.spec, given, 1, judge, blocks, grid)
     except CannotRun:
         raise
     except Exception as error:

@@ -330,7 +330,8 @@ class Evaluator:
         error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)
-        against = (magnitude - value.abs()) * (1 + gamma) < overflow(dtype)
+        unsure = 2 * _gamma(terms + 1, Dtype.f64) * magnitude  # of the difference of both, which may be nearly alike
+        against = (magnitude - value.abs() + unsure) * (1 + gamma) < overflow(dtype)
         surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
         error = torch.where(stays | surely, error, torch.inf)
         certain = value.isnan() & (stays | _nan_among(a, b, product)) | value.isinf() & stays & (not wide)

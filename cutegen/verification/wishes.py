@@ -150,7 +150,8 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
 
     Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, which
-    is nothing to sum. Those of `host.far_blocks` sum; many tiles of what is summed are for `host.long_sums`.
+    is nothing to sum. Those of `host.far_blocks` sum; many tiles of what is summed are for `host.long_sums`. Where the
+    family says that tiles are walked in bands, `host.walked_tiles` has those.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -177,7 +178,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         sizes = next(allowed(spec, tile, wish), None)
         return math.inf if sizes is None else seconds(plan, sizes)
 
-    for one in outer if len(outer) > 1 else ():
+    for one in outer if len(outer) > 1 and spec.family.band(plan) is None else ():
         bands = ((banded(one, count), most) for count, most in _BANDS.items())
         yield from [wish for wish, most in bands if takes(wish) <= most][:1]
     for mode in outer:

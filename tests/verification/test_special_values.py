@@ -98,6 +98,15 @@ def test_a_sum_that_may_overflow_on_its_way_is_not_judged() -> None:
     assert value[1, 0] == inf and value[3:5, 0].isnan().all() and value[5, 0] == inf
 
 
+def test_what_overflows_against_a_far_larger_sum_leaves_its_sign_open() -> None:
+    """2^126 times 8 is infinity in f32, and minus it whatever comes after; in float64 it is lost beside 2^250."""
+    a, b = torch.tensor([[2.0**126, -(2.0**125)]]), torch.tensor([[8.0, 2.0**125]])
+    value, bound, *_ = evaluate(product(Dtype.f32, Dtype.f32), {"A": a, "B": b}, {})["C"]
+    assert value.item() < -(2.0**127) and bound.item() == inf
+    value, bound, *_ = evaluate(product(Dtype.f32, Dtype.f32), {"A": a, "B": torch.tensor([[-8.0, 8.0]])}, {})["C"]
+    assert value.item() == -inf and bound.item() == 0
+
+
 def test_a_product_that_overflows_may_be_fused_into_a_sum() -> None:
     """Rounded first it is infinite; in an fma it is not, and infinity minus it is no NaN."""
     found = of("D = X * Y + Z", X=[3e38] * 6, Y=[1.5] * 5 + [3.0], Z=[1.0, -2e38, -inf, inf, nan, -2e38])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from operator import index
 
@@ -174,38 +174,21 @@ def launch(
     instructions = 0
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
-        machine = Machine(
-            program,
-            grid,
-            block,
-            parameters,
-            memory,
-            shared,
+        started = partial(
+            Machine,
+            *(program, grid, block, parameters),
+            shared=shared,
             seed=order,
-            limit=limit,
             blocks=blocks,
             cluster=cluster,
             early=early,
         )
+        machine = started(memory=memory, limit=limit)
         try:
             machine.run()
         except Stop as stop:
             traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
-            most = min(limit, _TRACED)
-            again = Machine(
-                program,
-                grid,
-                block,
-                parameters,
-                traced,
-                shared,
-                seed=order,
-                limit=most,
-                traced=True,
-                blocks=blocks,
-                cluster=cluster,
-                early=early,
-            )
+            again = started(memory=traced, limit=min(limit, _TRACED), traced=True)
             faults.append(_fault(*_explained(stop, machine, again), program, file))
         else:
             faults += _unwritten(memory, program.kernel.name)

@@ -1,4 +1,4 @@
-"""A gemm's own cases of verification: around tiles of workspaces and bands of the walk, which other families lack."""
+"""A gemm's own cases of verification: around tiles of workspaces, which other families lack."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from cutegen.verification.wishes import Wish
 
 
 def more_wishes(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """The cases of workspaces, then those of bands. `tiles` is what a block covers of each mode."""
+    """The cases of workspaces. `tiles` is what a block covers of each mode."""
     more = {mode: tiles[mode] + 1 for mode in plan.spec.modes if mode not in plan.spec.static}
     yield from _workspaces(plan, more)
-    if plan.swizzle > 1:
-        yield from _bands(plan, tiles)
 
 
 def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[Wish]:
@@ -26,14 +24,3 @@ def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[Wish]
             )
             free = {mode: size for mode, size in sizes.items() if mode not in plan.spec.static}
             yield Wish(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")
-
-
-def _bands(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """The cases of a whole band and of one that is cut, so that both widths are walked."""
-    spec = plan.spec
-    across = spec.output.shape[plan.tile_order[1]]
-    if across not in spec.static:
-        sizes = {m: 2 * tiles[m] + 1 for m in spec.output.shape if m not in spec.static}
-        sizes[across] = tiles[across] * plan.swizzle + 1
-        why = f"a band of {plan.swizzle} tiles of {across} and one of a single tile"
-        yield Wish("band and a tile", why, sizes, data="integers")

@@ -132,6 +132,15 @@ divisible: {N: 8}
 
         return value_seconds(plan, sizes)
 
+    def place_of(self, plan: WarpspecializedPlan, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
+        from cutegen.families.gemm_warpspecialized.pictures import walk_of
+
+        modes = plan.spec.output.shape
+        return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
+
+    def band(self, plan: WarpspecializedPlan) -> tuple[str, int] | None:
+        return (plan.spec.output.shape[plan.tile_order[1]], plan.band) if plan.band > 1 else None
+
     def wishes(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.gemm_warpspecialized.cases import wishes
 

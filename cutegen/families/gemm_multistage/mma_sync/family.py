@@ -163,6 +163,15 @@ targets: [sm_80, sm_90a]
 
         return figures(plan)
 
+    def place_of(self, plan: MmaSyncPlan, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
+        from cutegen.families.gemm_multistage.pictures import walk_of
+
+        modes = plan.spec.output.shape
+        return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
+
+    def band(self, plan: MmaSyncPlan) -> tuple[str, int] | None:
+        return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
+
     def more_wishes(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.gemm_multistage.cases import more_wishes
 
