@@ -8,144 +8,40 @@ types, as in `reference`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cutegen.codegen.exactness import NARROW, Near, is_exact, rounds_twice
 from cutegen.codegen.expressions import Printer, is_number
 from cutegen.codegen.texts import ATOM, NEGATE, Text
-from cutegen.codegen.torch_expressions import TorchPrinter
+from cutegen.codegen.torch_expressions import TorchPrinter, takes_numbers, torch_call
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import nearest
+from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE, function_of
 from cutegen.expressions.parsing import (
     COMPARISONS,
-    TO_WHOLE,
     Binary,
     Call,
     Cast,
     Expr,
     Literal_,
     Local,
-    MatMul,
     Name,
     Reduce,
-    Typed,
     Unary,
-    walk,
 )
+from cutegen.expressions.tree import parameter_of
 
 if TYPE_CHECKING:
     from cutegen.planning.plan import Plan
 
-# Functions without a rounding error: they give one of their arguments, its size or a whole number near it
-_SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
 _ON_INTEGERS = {
     **{"&": "torch.bitwise_and", "|": "torch.bitwise_or", "^": "torch.bitwise_xor"},
     **{"<<": "torch.bitwise_left_shift", ">>": "torch.bitwise_right_shift", "//": "_quotient", "%": "_remainder"},
 }
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_NARROW = (Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)
-_SINGLE = (Dtype.f32, *_NARROW)  # types whose numbers f32 holds
-LARGEST = {Dtype.f64: "1.79e308", Dtype.f32: "3.4e38", Dtype.f16: "65500", Dtype.bf16: "3.38e38"}  # numbers, about
 TWICE = 0.5002  # half an ulp and what rounding to f32 before adds to it, at most 2**-12 of that
-
-
-@dataclass(frozen=True)
-class Near:
-    """What the class `_Near` of one module must have.
-
-    `dtypes` are those that its operations round to; there is one in nearly all modules.
-    """
-
-    used: frozenset[str] = frozenset()  # operators, functions and methods; `axes` where sums are over several
-    dtypes: tuple[Dtype, ...] = ()
-    integers: bool = False  # whether there are integers whose value is not sure
-    has_i64: bool = False  # whether there are some of 64 bits
-    sure_conditions: bool = True  # whether all conditions of `where` are plain tensors
-
-    @property
-    def default(self) -> Dtype:
-        """The type that results are rounded to where nothing else is said."""
-        return next((dtype for dtype in self.dtypes if dtype.is_float), Dtype.f32)
-
-    @property
-    def largest(self) -> str:
-        """The text of about the largest number of that type."""
-        return LARGEST[self.default]
-
-    @property
-    def has_f64(self) -> bool:
-        """Whether results are rounded to the type that the values themselves are in."""
-        return Dtype.f64 in self.dtypes
-
-    @property
-    def mixed(self) -> bool:
-        """Whether each value must know its type."""
-        return self.integers or len(self.dtypes) > 1
-
-
-def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
-    """Whether every right kernel computes the same value: each step is exact, or converts what is exact.
-
-    A sum or product of floats is not, as it may become one fma with what is around it. `local_values` are the targets
-    of earlier statements of which that is known.
-    """
-    match node:
-        case MatMul():
-            return False
-        case Local():
-            return node.id in local_values
-        case Cast(x=x):
-            if rounds_twice(_of(x), _of(node)):
-                return False
-        case Binary(op="+" | "-" | "*" | "/" | "**") if _of(node).is_float:
-            return False
-        case Call(function=name) if name not in _SELECTIONS:
-            return False
-        case Reduce() if _rounds(node):
-            return False
-    return all(is_exact(child, local_values) for child in node.children)
-
-
-def _rounds(node: Reduce) -> bool:
-    """Whether the order of a reduction may decide what comes."""
-    return node.function in ("sum", "mean", "prod", "var") and _of(node).is_float
-
-
-def rounds_twice(source: Dtype, dtype: Dtype) -> bool:
-    """Whether a conversion may go by way of f32, and round there too."""
-    return dtype in _NARROW and source not in _SINGLE
-
-
-def near_of(statements: Sequence[Typed]) -> Near:
-    """What the class needs for the types of these statements, before it is known which operations it needs."""
-    sure = exact_targets(statements)
-    nodes = [
-        node
-        for typed in statements
-        for value in (typed.value, typed.stored)
-        for node in (walk(value) if value is not None else ())
-        if not is_exact(node, sure)
-    ]
-    operations = [n for n in nodes if isinstance(n, Unary | Binary | Call | Reduce) and _of(n) is not Dtype.bool]
-    chosen = [n for n in operations if isinstance(n, Call) and n.function in _SELECTIONS]
-    rounding = [n for n in operations if n not in chosen and (not isinstance(n, Reduce) or _rounds(n))]
-    conditions = [n.arguments[0] for n in nodes if isinstance(n, Call) and n.function == "where"]
-    return Near(
-        dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
-        integers=any(_of(node).is_integer for node in nodes),
-        has_i64=any(_of(node) is Dtype.i64 for node in nodes),
-        sure_conditions=all(is_exact(condition, sure) for condition in conditions),
-    )
-
-
-def exact_targets(statements: Sequence[Typed]) -> frozenset[str]:
-    """The targets whose values are exact."""
-    found: set[str] = set()
-    for typed in statements:
-        if is_exact(typed.value, found):
-            found.add(typed.target)
-    return frozenset(found)
 
 
 @dataclass
@@ -185,7 +81,7 @@ class NearPrinter(Printer):
         match node:
             case Cast():
                 return self.print_cast(node)
-            case Call():
+            case Call(body=None):
                 return self.print_call(node)
             case Binary():
                 self.used.add("*" if node.op == "**" else node.op)
@@ -202,7 +98,7 @@ class NearPrinter(Printer):
         while isinstance(node, Cast) and _of(node.x).compute is _of(node) and _of(node.x).is_float:
             node = node.x  # bf16 to f32, say: objects hold more than either
         dtype = _of(node).compute
-        if isinstance(node, Literal_) and _of(node) in _NARROW and nearest(node.value, _of(node)) != node.value:
+        if isinstance(node, Literal_) and _of(node) in NARROW and nearest(node.value, _of(node)) != node.value:
             return self.object(self.raw.tensor(node, self.literal(node)), dtype)
         if isinstance(node, Literal_):
             number = self.object(self.literal(node).text, dtype)
@@ -234,6 +130,52 @@ class NearPrinter(Printer):
             if text not in self.variables:
                 self.variables[text] = self.raw.name(Text(text)).text
             text = self.variables[text]
+        self.raw_lines += self.raw.statements
+        self.raw.statements = []
+        self.next_number = self.raw.next_number
+        return text
+
+    def defined(self, node: Call) -> Text:
+        """What the definition of a function gives, around the value that torch's own function has."""
+        assert node.body is not None
+        texts: dict[str, str] = {}
+        for name, x in node.bound:
+            texts[name] = self.raw_variable(x) if is_exact(x, self.raw.locals) else self.name(self.print(x)).text
+        exact = {name: _of(x).compute for name, x in node.bound if is_exact(x, self.raw.locals)}
+        for name, text in texts.items():
+            self.raw.locals.pop(name, None)  # of another call
+            (self.raw.locals if name in exact else self.locals)[name] = text
+        self.lifted |= {texts[name]: dtype for name, dtype in exact.items()}
+        found = self.print(node.body)
+        value = self.torch_value(node, texts)
+        if value is None:
+            return found
+        self.used.add("valued")
+        return self.fit(Text(f"{self.fit(found, self.width // 2).inside(ATOM)}.valued({value})"), 16)
+
+    def torch_value(self, node: Call, texts: Mapping[str, str]) -> str | None:
+        """The call of torch's own function on the values of objects; None where it takes no such arguments."""
+        if not texts:
+            return None
+        function, numbers = function_of(node.function), takes_numbers(node)
+        names = (parameter_of(node.function, name) for name in function.parameters)
+        anchor = next(iter(texts.values()))
+        parts = []
+        for at, (name, x) in enumerate(zip(names, node.arguments, strict=True)):
+            if not isinstance(x, Literal_):
+                parts.append(f"{texts[name]}.value")
+                continue
+            value = nearest(x.value, _of(x)) if _of(x).is_float else x.value  # as the kernel has it
+            number = self.literal(replace(x, value=value)).text
+            parts.append(number if at in numbers else f"torch.full_like({anchor}.value, {number})")
+        return torch_call(node, parts)
+
+    def raw_variable(self, node: Expr) -> str:
+        """A variable of an exact value."""
+        if not is_number(node):
+            return self.raw_text(node)
+        self.raw.next_number = self.next_number
+        text = self.raw.name(Text(self.raw.tensor(node, self.raw.print(node)))).text
         self.raw_lines += self.raw.statements
         self.raw.statements = []
         self.next_number = self.raw.next_number
@@ -272,7 +214,7 @@ class NearPrinter(Printer):
             return self.method(node.x, "saturated", torch, *slack)
         if rounds_twice(source, dtype):
             return self.method(node.x, "rounded", str(TWICE), torch)
-        if dtype is Dtype.f64 or (dtype is Dtype.f32 and source in _NARROW):
+        if dtype is Dtype.f64 or (dtype is Dtype.f32 and source in NARROW):
             if source is Dtype.i64:  # which float64 must round
                 return self.method(node.x, "to", torch)
             return self.method(node.x, "typed", torch) if self.near.mixed else self.print(node.x)
@@ -304,8 +246,15 @@ class NearPrinter(Printer):
                 return self.method(x, "power_of_e")
             case "relu" | "gelu" | "gelu_tanh" | "silu":
                 return self.method(x, name)
-            case "round" | "floor" | "ceil":
+            case _ if name in TO_WHOLE:
                 return self.method(x, "whole", f"torch.{name}")
+            case "pow" | "fmod":
+                return self.method(x, name, node.arguments[1])
+        function = FUNCTIONS[name]
+        if function.slope is not None:
+            return self.method(x, "sloped", f"torch.{name}", str(function.slope))
+        if function.even:
+            x = Call("abs", (x,), dtype=x.dtype)
         return self.method(x, "apply", f"torch.{name}")
 
     def reduction(self, node: Reduce, x: Text) -> Text:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar
 
-from cutegen.codegen.casts import after, by_way_of_f32, ends, holds_ends, within
+from cutegen.codegen.casts import by_way_of_f32, within
+from cutegen.codegen.saturation import saturated
 from cutegen.codegen.texts import ATOM, COMPARE, NEGATE, PRODUCT, STRENGTH, SUM, XOR, Text
 from cutegen.codegen.whole_numbers import quotient, shift
 from cutegen.dtypes import Dtype
@@ -29,7 +30,7 @@ from cutegen.expressions.parsing import (
     Name,
     Reduce,
     Unary,
-    walk,
+    walk_bodies,
 )
 from cutegen.expressions.tree import QUOTIENTS, SHIFTS
 from cutegen.expressions.zeros import is_zero
@@ -38,6 +39,7 @@ SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
 
 _SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they give a tensor whatever they are given
+_IN_CUTE = {"round": "roundeven", "fmod": "rem"}  # function -> its name in CuTeDSL, where that is another one
 _FLOAT = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 
 
@@ -114,7 +116,7 @@ class Printer:
             or (isinstance(n, Call) and n.function in _SPREADING)
             or (isinstance(n, Cast) and n.saturates)
             or (isinstance(n, Binary) and n.op in (*QUOTIENTS, *SHIFTS) and not isinstance(n.right, Literal_))
-            for n in walk(node)
+            for n in walk_bodies(node)
         )
 
     def print(self, node: Expr) -> Text:
@@ -141,11 +143,27 @@ class Printer:
                 return self.binary(node)
             case Cast():
                 return self.cast(node, self.print(node.x))
-            case Call():
+            case Call(body=None):
                 return self.call(node, [self.print(a) for a in node.arguments])
+            case Call():
+                return self.defined(node)
             case Reduce():
                 return self.reduction(node, self.print(node.nested[-1].x))
         raise AssertionError(node)
+
+    def defined(self, node: Call) -> Text:
+        """The text of a function that is defined by others: each argument is in a variable."""
+        assert node.body is not None
+        bound = [(name, x, self.argument(x)) for name, x in node.bound]
+        for name, x, text in bound:
+            self.locals[name], self.kept[name] = text.text, x
+            (self.tensor_locals.add if self.is_tensor(x) else self.tensor_locals.discard)(name)
+        return self.print(node.body)
+
+    def argument(self, x: Expr) -> Text:
+        """The variable of an argument of a function that is defined by others."""
+        printed = self.print(x)
+        return self.name(self.typed(printed, _of(x)) if is_number(x) else printed)
 
     def literal(self, node: Literal_) -> Text:
         if not math.isfinite(node.value):
@@ -243,7 +261,7 @@ class KernelPrinter(Printer):
         return f'float("{name}")'
 
     def is_tensor(self, node: Expr) -> bool:
-        return super().is_tensor(node) or any(self.is_zero_quotient(n) for n in walk(node))
+        return super().is_tensor(node) or any(self.is_zero_quotient(n) for n in walk_bodies(node))
 
     def negation(self, x: Text) -> Text:
         return Text(f"{x.inside(XOR + 1)} ^ True", XOR)
@@ -298,27 +316,7 @@ class KernelPrinter(Printer):
         """The text of a cast from float to integer. For what is out of range the compiler promises nothing of its own:
         it wraps or saturates, as the code around allows.
         """
-        source, dtype = _of(node.x), _of(node)
-        (low, high), (least, largest) = dtype.range, ends(dtype)
-        x = self.name(Text(self.spread(node.x, x)))
-        if source.compute is not source:
-            x = self.name(Text(f"{x.text}.to(cutlass.{source.compute.cutlass})"))
-
-        def chosen(condition: str, otherwise: int) -> Text:
-            return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
-
-        if low < 0:  # else what is not above 0 becomes 0, NaN among it
-            below = f"cute.full_like({x.text}, {least}), cute.full_like({x.text}, 0)"
-            below = self.name(Text(f"cute.where({x.text} <= {least}, {below})")).text
-            x = self.name(Text(f"cute.where({x.text} > {least}, {x.text}, {below})"))
-        else:
-            x = self.name(chosen(f"> {low}", low))
-        to = f".to(cutlass.{dtype.cutlass})"
-        if holds_ends(source, dtype):
-            return Text(self.name(chosen(f"< {high}", high)).text + to)
-        # the float type holds no `high`, only the number after it
-        full = self.name(Text(f"cute.full_like({x.text}, {largest}, cutlass.{dtype.cutlass})"))
-        return Text(f"cute.where({x.text} < {after(dtype)}, {x.text}{to}, {full.text})")
+        return saturated(self, node, x)
 
     def typed(self, x: Text, dtype: Dtype) -> Text:
         if dtype is Dtype.f32 and _FLOAT.fullmatch(x.text):  # CuTeDSL rounds no number before it is one of f64
@@ -353,9 +351,16 @@ class KernelPrinter(Printer):
                 return Text(f"1.0 / cute.math.sqrt({x.text})", PRODUCT)
             case "exp" if self.fast_math and _of(node) is Dtype.f32:
                 return Text(f"cute.math.exp({x.text}, fastmath=True)")
-            case "round":
-                return Text(f"cute.math.roundeven({x.text})")
-        return Text(f"cute.math.{name}({x.text})")
+        if len(arguments) > 1 or is_number(node.arguments[0]):
+            arguments = self.of_one_kind(node, arguments)
+        return self.wide_call(f"cute.math.{_IN_CUTE.get(name, name)}", [argument.text for argument in arguments])
+
+    def of_one_kind(self, node: Call, arguments: list[Text]) -> list[Text]:
+        """Printed arguments with a type, as tensors if one of them is."""
+        pairs = list(zip(node.arguments, arguments, strict=True))
+        if any(map(self.is_tensor, node.arguments)):
+            return [Text(self.spread(*pair)) for pair in pairs]
+        return [self.typed(text, _of(child)) if is_number(child) else text for child, text in pairs]
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
         """The text of `where`, and of `minimum` and `maximum` through it: the math functions drop a NaN beside a

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cutegen.codegen.casts import after, ends
 from cutegen.codegen.expressions import SQRT_HALF, Printer, is_number
 from cutegen.codegen.texts import ATOM, NEGATE, PRODUCT, Text
 from cutegen.dtypes import Dtype
+from cutegen.expressions.functions import PARTS
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
 from cutegen.expressions.tree import QUOTIENTS
 
@@ -96,6 +98,17 @@ class TorchPrinter(Printer):
             return self.typed(printed, _of(node)).text
         return printed.text
 
+    def defined(self, node: Call) -> Text:
+        """The call of torch's own function, so that what a kernel is compared with has not its definition."""
+        parts = [self.print(x) for x in node.arguments]
+        taken = takes_numbers(node)
+        texts = [
+            text.text if at in taken else self.fit(Text(self.tensor(x, text)), self.width // 4).text
+            for at, (x, text) in enumerate(zip(node.arguments, parts, strict=True))
+        ]
+        text = torch_call(node, texts, _of(node))
+        return super().defined(node) if text is None else Text(text)
+
     def call(self, node: Call, arguments: list[Text]) -> Text:
         name, parts = node.function, []
         if name in ("sigmoid", "silu", "gelu_tanh"):
@@ -112,7 +125,46 @@ class TorchPrinter(Printer):
             case "gelu":  # torch's own gives NaN for infinity on some CPUs
                 x = self.name(Text(parts[0]))
                 return Text(f"0.5 * {x.text} * (1.0 + torch.erf({x.text} * {SQRT_HALF}))", PRODUCT)
-        return Text(f"torch.{name}({', '.join(parts)})")
+        return Text(own_call(f"torch.{name}", parts, _of(node)))
+
+
+_FUNCTIONAL = ("leaky_relu", "elu", "softplus", "logsigmoid", "mish")
+_IN_F64 = ("torch.sinh", "torch.cosh", "torch.fmod", "torch.remainder", "torch.floor_divide")
+_NUMBERS = ("leaky_relu", "elu")  # whose parameters torch takes as numbers only
+
+
+def takes_numbers(node: Call) -> frozenset[int]:
+    """The places of a call's arguments that torch's function takes as Python's numbers."""
+    rest = range(1, len(node.arguments))
+    numbers = all(isinstance(node.arguments[at], Literal_) for at in rest)
+    clamps = node.function.startswith("clamp") and not is_number(node.arguments[0])
+    return frozenset(rest) if numbers and (clamps or node.function in _NUMBERS) else frozenset()
+
+
+def torch_call(node: Call, texts: Sequence[str], dtype: Dtype | None = None) -> str | None:
+    """The call of torch's function for one that is defined by others, of arguments that are printed as `texts`.
+
+    They are of the type `dtype`; None stands for f64. Those in `takes_numbers` are numbers. None where torch's function
+    takes no such arguments.
+    """
+    name = node.function
+    if name in PARTS or (name in _NUMBERS and not takes_numbers(node)):
+        return None
+    if name == "hardswish":  # torch's own overflows in f32 from a sixth of the largest number on
+        return f"{texts[0]} * torch.nn.functional.hardsigmoid({texts[0]})"
+    return own_call(f"torch.{'nn.functional.' * (name in _FUNCTIONAL)}{name}", texts, dtype)
+
+
+def own_call(function: str, texts: Sequence[str], dtype: Dtype | None) -> str:
+    """The call of a function of torch on what is of a type; in f64 where torch's own is wrong in f32.
+
+    On a CPU `sinh` and `cosh` overflow from half of the largest number on, and `fmod` is NaN where the quotient
+    overflows.
+    """
+    if dtype is not Dtype.f32 or function not in _IN_F64:
+        return f"{function}({', '.join(texts)})"
+    wide = (f"{text}.double()" if text.isidentifier() else f"({text}).double()" for text in texts)
+    return f"{function}({', '.join(wide)}).float()"
 
 
 def _is_one(node: Expr) -> bool:

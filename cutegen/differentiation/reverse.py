@@ -24,6 +24,7 @@ from cutegen.differentiation.algebra import (
 from cutegen.differentiation.reading import sum_of_text
 from cutegen.differentiation.rules import CONSTANT, DERIVATIVES, OF_REDUCTIONS
 from cutegen.errors import CutegenError
+from cutegen.expressions.functions import FUNCTIONS
 
 MOST_TERMS = 2000
 _FLOATS = ("f64", "f32", "f16", "bf16")
@@ -104,7 +105,7 @@ class _Reverse:
         elif atom.kind in ("group", "reduce") or atom.name.startswith("cast "):
             self.into(x, gradient)
         else:
-            values = {"x": x, "y": atom.arguments[-1], "c": x, "f": of(atom)}
+            values = dict(zip(FUNCTIONS[atom.name].parameters, atom.arguments, strict=True)) | {"f": of(atom)}
             for argument, text in zip(atom.arguments, DERIVATIVES[atom.name], strict=True):
                 if text is not None and any(self.needed(a) for a in argument.atoms()):
                     part = spread(gradient, sum_of_text(text, values))

@@ -1,7 +1,7 @@
 """What is known of functions: their derivatives, and other ways to write them. All of it is said in the language.
 
-In the texts `x` and `y` are a function's arguments, and `f` is its value. A truth stands for 1 or 0 where `where` has
-these two for values.
+In the texts a function's arguments have the names of its parameters, and `f` is its value. A truth stands for 1 or 0
+where `where` has these two for values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,51 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
         " * (1 + x * (1 - sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)))"
         " * (1.5957691216057308 + 0.21406444881780076 * x * x))",
     ),
+    "exp2": ("f * 0.6931471805599453",),
+    "expm1": ("f + 1",),
+    "log2": ("1.4426950408889634 / x",),
+    "log10": ("0.4342944819032518 / x",),
+    "log1p": ("1 / (1 + x)",),
+    "logaddexp": ("sigmoid(x - y)", "sigmoid(y - x)"),
+    "sin": ("cos(x)",),
+    "cos": ("-sin(x)",),
+    "tan": ("1 + f * f",),
+    "asin": ("rsqrt(1 - x * x)",),
+    "acos": ("-rsqrt(1 - x * x)",),
+    "atan": ("1 / (1 + x * x)",),
+    "sinh": ("cosh(x)",),
+    "cosh": ("sinh(x)",),
+    "asinh": ("rsqrt(1 + x * x)",),
+    "acosh": ("rsqrt(x * x - 1)",),
+    "atanh": ("1 / (1 - x * x)",),
+    "erf": ("1.1283791670955126 * exp(-x * x)",),
+    "erfc": ("-1.1283791670955126 * exp(-x * x)",),
+    "hypot": ("x / f", "y / f"),
+    "pow": ("where(y == 0, 0, y * pow(x, y - 1))", "where(x == 0 and y >= 0, 0, f * log(x))"),
+    "fmod": ("1", "-trunc(x / y)"),
+    "remainder": ("1", "-floor_divide(x, y)"),
+    "softplus": ("where(x > 20, 1, sigmoid(x))",),
+    "logsigmoid": ("sigmoid(-x)",),
+    "mish": ("tanh(softplus(x)) + x * sigmoid(x) * (1 - tanh(softplus(x)) ** 2)",),
+    "elu": ("where(x <= 0, alpha * exp(x), 1)", "where(x <= 0, expm1(x), 0)"),
+    "fmin": ("where(x <= y or isnan(y), 1, 0)", "where(x <= y or isnan(y), 0, 1)"),
+    "fmax": ("where(x >= y or isnan(y), 1, 0)", "where(x >= y or isnan(y), 0, 1)"),
+    "clamp": (
+        "where(x >= min and x <= max, 1, 0)",
+        "where(min < max and x < min, 1, 0)",
+        "where(x > max or max < min, 1, 0)",
+    ),
+    "clamp_min": ("where(x >= min, 1, 0)", "where(x < min, 1, 0)"),
+    "clamp_max": ("where(x <= max, 1, 0)", "where(x > max, 1, 0)"),
+    "square": ("2 * x",),
+    "reciprocal": ("-f * f",),
+    "leaky_relu": ("where(x > 0, 1, negative_slope)", "where(x > 0, 0, x)"),
+    "hardswish": ("where(x <= -3, 0, where(x < 3, x / 3 + 0.5, 1))",),
 }
 """Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give
-half to each; `relu` and `abs` have 0 at 0. None: there is no derivative by that argument. A function that is not here
-(`round`, `floor`, `ceil`, a comparison) is constant wherever it has a derivative.
+half to each; `fmax` and `fmin` give all to the first, and `clamp` to its first argument; `relu` and `abs` have 0 at 0.
+None: there is no derivative by that argument. A function that is not here (`round`, `sign`, a comparison) is constant
+wherever it has a derivative.
 
 The derivative of `gelu` is the normal distribution's function, `gelu(x) / x`, and x times its density.
 """

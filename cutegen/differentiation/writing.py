@@ -11,10 +11,10 @@ from dataclasses import replace
 from cutegen.differentiation.presenting import negated, size_of
 from cutegen.differentiation.rules import WAYS
 from cutegen.dtypes import Dtype
+from cutegen.expressions.functions import FUNCTIONS
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
 from cutegen.expressions.parsing import parse
 from cutegen.expressions.tree import (
-    FUNCTIONS,
     REDUCTIONS,
     Binary,
     Call,

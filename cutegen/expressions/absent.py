@@ -9,7 +9,7 @@ from cutegen.expressions.tree import Place
 
 _PER_ELEMENT = "every element is computed from those at its own coordinate"
 _GIVEN = "else compute it before, and pass it as a tensor that broadcasts, as one of `shape: [M]` does"
-_TABLE = "compute it before, and pass it as a tensor, as kernels of rotary embeddings have it with sines"
+_TABLE = "compute it before, and pass it as a tensor, as kernels of rotary embeddings do with their tables"
 
 INSTEAD = {
     **dict.fromkeys(("add", "plus"), "x + y"),
@@ -18,35 +18,26 @@ INSTEAD = {
     **dict.fromkeys(("div", "divide", "true_divide", "fdiv"), "x / y"),
     **dict.fromkeys(("neg", "negative"), "-x"),
     **dict.fromkeys(("fma", "addcmul"), "x * y + z"),
-    **dict.fromkeys(("reciprocal", "rcp"), "1 / x"),
-    **dict.fromkeys(("floor_divide", "floordiv"), "floor(x / y)"),
-    **dict.fromkeys(("mod", "remainder", "modulo"), "x - y * floor(x / y)"),
-    "fmod": "x - y * where(x / y < 0, ceil(x / y), floor(x / y))",
-    **dict.fromkeys(("clamp", "clip", "clip_by_value"), "minimum(maximum(x, a), b)"),
-    **dict.fromkeys(("clamp_min", "fmax"), "maximum(x, a)"),
-    **dict.fromkeys(("clamp_max", "fmin"), "minimum(x, a)"),
-    "square": "x ** 2",
+    "rcp": "reciprocal(x)",
+    "floordiv": "floor_divide(x, y)",
+    **dict.fromkeys(("mod", "modulo"), "remainder(x, y)"),
+    **dict.fromkeys(("clip", "clip_by_value"), "clamp(x, a, b)"),
     **dict.fromkeys(("fabs", "absolute"), "abs(x)"),
-    **dict.fromkeys(("sign", "sgn"), "where(x > 0, 1, where(x < 0, -1, 0))"),
-    "exp2": "exp(x * 0.6931471805599453)",
-    "expm1": "exp(x) - 1",
+    "sgn": "sign(x)",
+    **dict.fromkeys(("power", "float_power"), "pow(x, y)"),
     **dict.fromkeys(("ln", "logarithm"), "log(x)"),
-    "log2": "log(x) * 1.4426950408889634",
-    "log10": "log(x) * 0.4342944819032518",
-    "log1p": "log(1 + x)",
-    "cbrt": "where(x < 0, -1, 1) * exp(log(abs(x)) / 3)",
-    "hypot": "sqrt(x * x + y * y)",
-    "sinh": "(exp(x) - exp(-x)) / 2",
-    "cosh": "(exp(x) + exp(-x)) / 2",
-    "logaddexp": "maximum(x, y) + log(1 + exp(-abs(x - y)))",
-    "lerp": "x + a * (y - x)",
+    "cbrt": "sign(x) * pow(abs(x), 0.3333333333333333)",
+    "arcsin": "asin(x)",
+    "arccos": "acos(x)",
+    "arctan": "atan(x)",
+    "arcsinh": "asinh(x)",
+    "arccosh": "acosh(x)",
+    "arctanh": "atanh(x)",
+    "lerp": "where(abs(a) < 0.5, x + a * (y - x), y - (y - x) * (1 - a))",
     **dict.fromkeys(("rint", "roundeven", "round_"), "round(x)"),
-    **dict.fromkeys(("trunc", "fix"), "where(x < 0, ceil(x), floor(x))"),
-    "frac": "x - where(x < 0, ceil(x), floor(x))",
-    "isnan": "x != x",
-    "isinf": "abs(x) == inf",
-    "isfinite": "abs(x) < inf",
-    "nan_to_num": "where(x != x, 0, x)",
+    "fix": "trunc(x)",
+    "frac": "x - trunc(x)",
+    "nan_to_num": "where(isnan(x), 0, clamp(x, -3.4028234663852886e38, 3.4028234663852886e38))",
     "logical_and": "x != 0 and y != 0",
     "logical_or": "x != 0 or y != 0",
     "logical_xor": "(x != 0) ^ (y != 0)",
@@ -80,18 +71,14 @@ INSTEAD = {
     **dict.fromkeys(("swish", "SiLU"), "silu(x)"),
     "quick_gelu": "x * sigmoid(1.702 * x)",
     **dict.fromkeys(("gelu_approx", "gelu_new", "fast_gelu"), "gelu_tanh(x)"),
-    "softplus": "log(1 + exp(x))",
-    **dict.fromkeys(("logsigmoid", "log_sigmoid"), "-log(1 + exp(-x))"),
+    "log_sigmoid": "logsigmoid(x)",
     "logit": "log(x / (1 - x))",
     "softsign": "x / (1 + abs(x))",
-    "mish": "x * tanh(log(1 + exp(x)))",
-    "leaky_relu": "where(x > 0, x, 0.01 * x)",
     "prelu": "where(x > 0, x, a * x)",
-    "elu": "where(x > 0, x, exp(x) - 1)",
-    "relu6": "minimum(relu(x), 6)",
-    "hardtanh": "minimum(maximum(x, -1), 1)",
-    "hardsigmoid": "minimum(relu(x / 6 + 0.5), 1)",
-    **dict.fromkeys(("hardswish", "hard_swish"), "x * minimum(relu(x / 6 + 0.5), 1)"),
+    "relu6": "clamp(x, 0, 6)",
+    "hardtanh": "clamp(x, -1, 1)",
+    "hardsigmoid": "clamp(x + 3, 0, 6) / 6",
+    "hard_swish": "hardswish(x)",
     **dict.fromkeys(("arange", "iota", "index", "indices", "program_id"), "coord(N)"),
     **dict.fromkeys(("tril", "causal_mask"), "where(coord(N) <= coord(M), x, 0)"),
     "triu": "where(coord(N) >= coord(M), x, 0)",
@@ -99,13 +86,13 @@ INSTEAD = {
     **dict.fromkeys(("amax", "reduce_max"), "max(x, N)"),
     **dict.fromkeys(("amin", "reduce_min"), "min(x, N)"),
     "reduce_sum": "sum(x, N)",
-    "nansum": "sum(where(x != x, 0, x), N)",
+    "nansum": "sum(where(isnan(x), 0, x), N)",
     "average": "mean(x, N)",
     "mse_loss": "mean((x - y) ** 2, N)",
     "count_nonzero": "sum(x != 0, N)",
     "norm": "sqrt(sum(x * x, N))",
     **dict.fromkeys(("rms_norm", "rmsnorm"), "x * rsqrt(mean(x * x, N) + a)"),
-    "normalize": "x / maximum(sqrt(sum(x * x, N)), 0.000000000001)",
+    "normalize": "x / maximum(sqrt(sum(x * x, N)), 1e-12)",
     **dict.fromkeys(("zeros", "zeros_like"), "0"),
     **dict.fromkeys(("ones", "ones_like"), "1"),
 }
@@ -125,22 +112,20 @@ _SENTENCES = {
         "write `m = max(x, N)`, then `x - m - log(sum(exp(x - m), N))`, with `op: rowwise`"),
     ("cross_entropy",): (
         "is not in the language",
-        "write `where(target == -100, 0, logsumexp(x, N) - sum(where(coord(N) == target, x, 0), N))`, with "
-        "`op: rowwise`; torch refuses other targets beyond the classes, for which that gives the `logsumexp`"),
+        "write `d = x - max(x, N)`, then `where(target == -100, 0, log(sum(exp(d), N)) - sum(where(coord(N) == target, "
+        "d, 0), N))`, with `op: rowwise`; where torch refuses a target out of range, that gives `log(sum(exp(d), N))`"),
     ("nll_loss",): (
-        "is not in the language", "write `-sum(where(coord(N) == target, x, 0), N)`, with `op: rowwise`"),
+        "is not in the language", "write `-sum(where(coord(N) == target, x, 0), N)`, with `op: rowwise`; that gives 0 "
+        "for -100, which torch ignores, and where torch refuses a target out of range"),
     ("layer_norm", "layernorm"): (
         "is not in the language",
         "write `d = x - mean(x, N)`, then `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
     ("group_norm", "batch_norm"): (
         "is not in the language", "what is normalised together must be one mode, as of a view that torch makes: then "
         "write `d = x - mean(x, N)` and `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
-    ("pow", "power", "float_power"): (
-        "is not in the language", "write `x ** 2`, up to `x ** 16`; for another exponent `exp(y * log(x))`"),
-    ("sin", "cos", "tan", "asin", "acos", "atan", "arcsin", "arccos", "arctan", "atan2", "arctan2", "sincos", "sinc",
-     "asinh", "acosh", "atanh"): ("is not in the language", _TABLE),
-    ("erf", "erfc", "erfinv", "lgamma", "gamma", "digamma", "nextafter", "copysign", "frexp", "ldexp"): (
-        "is not in the language", f"{_TABLE}; `gelu(x)` has the error function in it"),
+    ("sincos",): ("is not in the language", "write a statement with `sin(x)` and one with `cos(x)`"),
+    ("atan2", "arctan2", "sinc", "erfinv", "lgamma", "gamma", "digamma", "nextafter", "copysign", "frexp", "ldexp"): (
+        "is not in the language", _TABLE),
     ("matmul", "mm", "bmm", "dot", "einsum", "linear", "addmm", "tensordot", "inner", "outer"): (
         "is not in the language", "the product of two matrices is `A @ B.T`, with `op: gemm`; a batch "
         "of them is the first mode of all tensors"),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import check_constants, folded
+from cutegen.expressions.defining import definition
+from cutegen.expressions.functions import TO_WHOLE, function_of
 from cutegen.expressions.tree import (
     BITWISE,
     COMPARISONS,
-    FUNCTIONS,
     QUOTIENTS,
     SHIFTS,
-    TO_WHOLE,
-    TYPE_PRESERVING,
     Assignment,
     Binary,
     BinaryOp,
@@ -31,6 +31,7 @@ from cutegen.expressions.tree import (
     Reduce,
     Typed,
     Unary,
+    parameter_of,
 )
 from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, multiplied, span, summed
 
@@ -112,8 +113,19 @@ def _holds(dtype: Dtype, value: float | bool) -> bool:
 
 
 class _Annotator:
-    def __init__(self, types: Mapping[str, Dtype], accumulator: Dtype | None, narrowed: bool) -> None:
+    def __init__(
+        self,
+        types: Mapping[str, Dtype],
+        accumulator: Dtype | None,
+        narrowed: bool,
+        arguments: Mapping[str, Expr] = MappingProxyType({}),
+        numbers: Dtype | None = None,
+    ) -> None:
+        """In the definition of a function `arguments` stand for the names of its parameters, and all numbers have the
+        type `numbers`.
+        """
         self.types, self.accumulator, self.narrowed = types, accumulator, narrowed
+        self.arguments, self.numbers = arguments, numbers
         self.computed: dict[str, Dtype] = {}  # the types of what earlier statements computed
         self.spans: dict[str, Span] = {}  # the integers that those can be
 
@@ -133,8 +145,12 @@ class _Annotator:
 
     def typed(self, node: Expr, asked: Asked) -> Expr:
         match node:
+            case Literal_() if self.numbers is not None and _holds(self.numbers, node.value):
+                return convert(replace(node, dtype=_of_number(node.value)), self.numbers)
             case Literal_():
                 return replace(node, dtype=_of_number(node.value))
+            case Name() if node.id in self.arguments:
+                return self.arguments[node.id]
             case Name() if node.id in self.computed:
                 return Local(node.id, dtype=self.computed[node.id], place=node.place)
             case Name():
@@ -218,12 +234,8 @@ class _Annotator:
                 raise ExpressionError(f"`{op}` is for {what}, not {_of(x).value}", x.place, help)
 
     def quotient(self, node: Binary, left: Expr, right: Expr, asked: Asked) -> Expr:
-        """`//` or `%` of floats: a function, where the language has that."""
-        function = _ON_FLOATS[node.op]
-        if function in FUNCTIONS:
-            return self.call(Call(function, (node.left, node.right), place=node.place), [left, right], asked)
-        text = {"//": "floor(x / y)", "%": "x - y * floor(x / y)"}[node.op]
-        raise ExpressionError(f"`{node.op}` is for integers", node.place, f"of floats `{text}` comes near it")
+        """`//` or `%` of floats, which are functions."""
+        return self.call(Call(_ON_FLOATS[node.op], (node.left, node.right), place=node.place), [left, right], asked)
 
     def reduction(self, node: Reduce, x: Expr, asked: Asked) -> Expr:
         common = Dtype.f32 if node.function in _FLOATING and not _of(x).is_float else _of(x).compute
@@ -243,36 +255,55 @@ class _Annotator:
         if node.function in _ON_FLOATS.values() and not any(_of(x).is_float for x in arguments):
             op: BinaryOp = "//" if node.function == _ON_FLOATS["//"] else "%"
             return self.binary(Binary(op, *node.arguments, place=node.place), arguments[0], arguments[1], asked)
-        if len(arguments) == 2:
-            left, right, common = self.promote(arguments[0], arguments[1], False)
-            return replace(node, arguments=(left, right), dtype=common)
-        x = arguments[0]
-        kept = node.function in TYPE_PRESERVING or _of(x).is_float
-        common = _of(x).compute if kept else Dtype.f32
+        common = _common(map(_of, arguments))
+        if function_of(node.function).gives == "float" and not common.is_float:
+            common = Dtype.f32
         if node.function in TO_WHOLE and not common.is_float:
-            return convert(x, common)
+            return convert(arguments[0], common)
         if node.function == "abs":
-            whole = replace(node, arguments=(x,), dtype=common)
+            whole = replace(node, arguments=tuple(arguments), dtype=common)
             common = self.width(common, asked, lambda: span(whole, self.spans))
-        return replace(node, arguments=(convert(x, common),), dtype=common)
+        arguments = [convert(argument, common) for argument in arguments]
+        dtype = Dtype.bool if function_of(node.function).gives == "truth" else common
+        found = replace(node, arguments=tuple(arguments), dtype=dtype)
+        body = self.body(found, common, asked)
+        return found if body is None else replace(found, body=body, dtype=body.dtype)
+
+    def body(self, node: Call, common: Dtype, asked: Asked) -> Expr | None:
+        """What a call comes to whose arguments are all of the type `common`; None of a primitive."""
+        tree = definition(node.function)
+        if tree is None:
+            return None
+        own: dict[str, Expr] = {}
+        parameters = function_of(node.function).parameters
+        inner = _Annotator(dict.fromkeys(parameters, common), None, self.narrowed, own, common)
+        for name, x in zip(parameters, node.arguments, strict=True):
+            local = parameter_of(node.function, name)
+            own[name] = x if isinstance(x, Literal_) else Local(local, dtype=common, place=x.place)
+            if not common.is_float:
+                inner.spans[local] = span(x, self.spans)
+        body = inner.expr(tree, max(asked, Asked.VALUE))
+        return body if body.dtype is Dtype.bool or not common.is_float else convert(body, common)
 
     def promote(self, left: Expr, right: Expr, divide: bool) -> tuple[Expr, Expr, Dtype]:
         """Both in their common compute type. A literal starts as the narrowest that arithmetic happens in, f32, i32 or
         i64, so it takes the type of what it meets.
         """
-        first, second = _of(left).compute, _of(right).compute
-        if Dtype.f64 in (first, second):
-            common = Dtype.f64
-        elif Dtype.f32 in (first, second) or divide:
+        common = _common((_of(left), _of(right)))
+        if divide and not common.is_float:
             common = Dtype.f32
-        else:
-            common = Dtype.i64 if Dtype.i64 in (first, second) else Dtype.i32
         return convert(left, common), convert(right, common), common
 
     def truth(self, x: Expr) -> Expr:
         if x.dtype is not Dtype.bool:
             raise ExpressionError(f"a condition is needed here, not {_of(x).value}", x.place, "compare it: `x != 0`")
         return x
+
+
+def _common(types: Iterable[Dtype]) -> Dtype:
+    """The type that values of several are computed in together."""
+    computed = {dtype.compute for dtype in types}
+    return next(dtype for dtype in (Dtype.f64, Dtype.f32, Dtype.i64, Dtype.i32) if dtype in computed)
 
 
 def _of_number(value: float | bool) -> Dtype:

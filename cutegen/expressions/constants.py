@@ -15,6 +15,7 @@ from cutegen.expressions.tree import (
     QUOTIENTS,
     SHIFTS,
     Binary,
+    Call,
     Cast,
     Expr,
     Literal_,
@@ -114,6 +115,8 @@ def _value(node: Expr) -> Number | None:
             return None if x is None else _cast(node, x)
     for child in node.children:
         _value(child)
+    if isinstance(node, Call) and node.body is not None:
+        _value(node.body)
     return None
 
 

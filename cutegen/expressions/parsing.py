@@ -1,7 +1,7 @@
-"""The expression of `compute`: parsed with `ast`, never evaluated, and typed.
+"""The expression of `compute`: parsed with `ast`, never evaluated.
 
-`parse` gives the tree as written; `annotate` gives the same tree with a dtype on every node and a `Cast` wherever a
-value changes type, so that whoever prints or evaluates it decides nothing.
+`parse` gives the tree as written; `annotating.annotate` gives the same tree with a dtype on every node and a `Cast`
+wherever a value changes type, so that whoever prints or evaluates it decides nothing.
 
 Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32, on i64 with any integers in i64, and on
 coordinates and in statements stored as i64 in as many bits as `widths` says. A number written in the expression takes
@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.absent import ABSENT, of_syntax, scattered
-from cutegen.expressions.annotating import annotate, convert
+from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.tree import (
     COMPARISONS,
-    FUNCTIONS,
     MAX_DEPTH,
     MAX_POWER,
-    NO_NAMES,
     OVER_SEVERAL,
     REDUCTIONS,
-    TO_WHOLE,
-    TYPE_PRESERVING,
     Assignment,
     Binary,
     BinaryOp,
@@ -53,6 +50,7 @@ from cutegen.expressions.tree import (
     reductions,
     uses,
     walk,
+    walk_bodies,
 )
 
 __all__ = [
@@ -84,8 +82,6 @@ __all__ = [
     "Typed",
     "Unary",
     "UntransposedError",
-    "annotate",
-    "convert",
     "coords",
     "parse",
     "parse_compute",
@@ -93,11 +89,12 @@ __all__ = [
     "reductions",
     "uses",
     "walk",
+    "walk_bodies",
 ]
 
 
-def parse(text: str) -> Assignment:
-    """`C = alpha * (A @ B.T) + beta * C` as a tree.
+def parse(text: str, parts: bool = False) -> Assignment:
+    """`C = alpha * (A @ B.T) + beta * C` as a tree; with `parts` it may call what only definitions of functions do.
 
     Raises `ExpressionError` for anything that is not one assignment in the supported part of Python's syntax.
     """
@@ -124,7 +121,7 @@ def parse(text: str) -> Assignment:
         raise ExpressionError(*scattered(ast.unparse(target), _Parser(text).place(target)))
     if len(statement.targets) != 1 or not isinstance(target, ast.Name):
         raise ExpressionError("compute must assign to one tensor", whole, "write a statement `C = ...` for each output")
-    value = _Parser(text).expr(statement.value, 0)
+    value = _Parser(text, PARTS if parts else {}).expr(statement.value, 0)
     return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
 
 
@@ -163,7 +160,8 @@ def product_place(text: str) -> Place | None:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, parts: Mapping[str, Function] = MappingProxyType({})) -> None:
+        self.functions = {**FUNCTIONS, **parts}
         # ast counts columns in UTF-8 bytes and lines; a spec's expression is one logical line for its user.
         self.text = text
         self._lines = text.split("\n")
@@ -205,7 +203,7 @@ class _Parser:
             case ast.BinOp(op=ast.MatMult()):
                 return self.matmul(node, place)
             case ast.BinOp(op=ast.Pow()):
-                return self.power(node, sub(node.left), place)
+                return self.power(node, sub(node.left), depth, place)
             case ast.BinOp():
                 return Binary(_OPS[type(node.op)], sub(node.left), sub(node.right), place=place)
             case ast.BoolOp():
@@ -236,14 +234,19 @@ class _Parser:
         names = (a.id, b.id) if isinstance(b, ast.Name) else None
         raise UntransposedError(self.place(b), names)
 
-    def power(self, node: ast.BinOp, base: Expr, place: Place) -> Expr:
+    def power(self, node: ast.BinOp, base: Expr, depth: int, place: Place) -> Expr:
         exponent = node.right
-        if not (
-            isinstance(exponent, ast.Constant) and type(exponent.value) is int and 1 <= exponent.value <= MAX_POWER
-        ):
-            help = "write a whole number; for a root use sqrt"
-            raise ExpressionError(f"`**` needs a constant exponent from 1 to {MAX_POWER}", self.place(exponent), help)
-        return Binary("**", base, Literal_(exponent.value, place=self.place(exponent)), place=place)
+        number = exponent.value if isinstance(exponent, ast.Constant) else None
+        if type(number) is int and 1 <= number <= MAX_POWER:
+            return Binary("**", base, Literal_(number, place=self.place(exponent)), place=place)
+        roots = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}  # which are these in torch, of every value
+        value = self.expr(exponent, depth + 1)
+        root = value.value if isinstance(value, Literal_) else None
+        if isinstance(value, Unary) and value.op == "-" and isinstance(value.x, Literal_):
+            root = -value.x.value
+        if root in roots:
+            return Call(roots[root], (base,), place=place)
+        return Call("pow", (base, value), place=place)
 
     def compare(self, node: ast.Compare, depth: int, place: Place) -> Expr:
         self.check_chain(len(node.ops), depth, place)
@@ -265,11 +268,12 @@ class _Parser:
         if not isinstance(node.func, ast.Name):
             raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
         name = node.func.id
-        if name not in (*FUNCTIONS, *REDUCTIONS, "cast", "coord"):
+        if name not in (*self.functions, *REDUCTIONS, "cast", "coord"):
             raise self.no_function(name, node.func)
+        if name in self.functions:
+            return self.function(node, name, depth, place)
         if node.keywords:
-            help = "the approximation by tanh is `gelu_tanh(x)`" if name == "gelu" else None
-            raise ExpressionError(f"{name} takes no keyword arguments", place, help)
+            raise ExpressionError(f"{name} takes no keyword arguments", place)
         if name == "cast":
             if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
                 raise ExpressionError("cast takes a value and a dtype", place, "write it as `cast(x, bf16)`")
@@ -282,12 +286,31 @@ class _Parser:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
                 raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
             return Coord(node.args[0].id, place=place)
-        if name in REDUCTIONS:
-            return self.reduction(node, name, depth, place)
-        if len(node.args) != FUNCTIONS[name]:
-            wanted = FUNCTIONS[name]
-            raise ExpressionError(f"{name} takes {wanted} argument{'s'[: wanted > 1]}, not {len(node.args)}", place)
-        return Call(name, tuple(self.expr(a, depth + 1) for a in node.args), place=place)
+        return self.reduction(node, name, depth, place)
+
+    def function(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
+        """A call of a function, whose last arguments may be left out or given by name, as torch has them."""
+        given: dict[str, ast.expr] = {word.arg: word.value for word in node.keywords if word.arg is not None}
+        if name == "clamp" and len(node.args) + len(given) == 2:  # one bound alone
+            name = "clamp_max" if "max" in given else "clamp_min"
+        function = self.functions[name]
+        if len(given) < len(node.keywords) or not given.keys() <= {*function.keywords}:
+            named = " or ".join(f"`{word}`" for word in function.keywords)
+            message = f"{name} takes no keyword arguments{f' but {named}' if named else ''}"
+            help = "the approximation by tanh is `gelu_tanh(x)`" if name == "gelu" else None
+            raise ExpressionError(message, place, help)
+        count, (least, most) = len(node.args) + len(given), (function.least, function.most)
+        missing = [word for word in function.parameters[len(node.args) : least] if word not in given]
+        again = [word for word in function.parameters[: len(node.args)] if word in given]
+        if not least <= count <= most or missing or again:
+            wanted = str(most) if least == most else f"{least} to {most}"
+            raise ExpressionError(f"{name} takes {wanted} argument{'s'[: most > 1]}, not {count}", place)
+        defaults = dict(zip(function.parameters[least:], function.defaults, strict=True))
+        arguments = [self.expr(argument, depth + 1) for argument in node.args]
+        for word in function.parameters[len(node.args) :]:
+            here = given.get(word)
+            arguments.append(Literal_(defaults[word], place=place) if here is None else self.expr(here, depth + 1))
+        return Call(name, tuple(arguments), place=place)
 
     def reduction(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
         """`sum(x, N)`, or along several modes, `sum(x, M, B)`.

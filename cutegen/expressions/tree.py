@@ -9,33 +9,10 @@ from typing import Literal
 
 from cutegen.dtypes import Dtype
 from cutegen.errors import CutegenError
+from cutegen.expressions.functions import function_of
 
-# name -> number of arguments
-FUNCTIONS = {
-    "where": 3,
-    "minimum": 2,
-    "maximum": 2,
-    "exp": 1,
-    "log": 1,
-    "sqrt": 1,
-    "rsqrt": 1,
-    "tanh": 1,
-    "sigmoid": 1,
-    "relu": 1,
-    "gelu": 1,
-    "silu": 1,
-    "abs": 1,
-    "gelu_tanh": 1,
-    "round": 1,
-    "floor": 1,
-    "ceil": 1,
-}
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
 """Functions of a value and a mode, which they make one of all values along that mode."""
-NO_NAMES = frozenset(FUNCTIONS) - {"gelu_tanh", "round", "floor", "ceil"}
-"""Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
-TO_WHOLE = ("round", "floor", "ceil")  # to a whole number: the nearest (of two the even one), the one below, above
-TYPE_PRESERVING = ("minimum", "maximum", "relu", "abs", *TO_WHOLE)
 OVER_SEVERAL = ("sum", "mean", "max", "min", "prod")  # of which one after another along two modes is one over both
 BinaryOp = Literal[
     "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or"
@@ -119,12 +96,26 @@ class Binary(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
+    """A function of its arguments.
+
+    Once annotated, a function that is defined by others has a `body`: what it comes to, with a `Local` in the place of
+    each argument that is no number, as `bound` pairs them.
+    """
+
     function: str
     arguments: tuple[Expr, ...]
+    body: Expr | None = field(default=None, compare=False, repr=False)
 
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.arguments
+
+    @property
+    def bound(self) -> Iterator[tuple[str, Expr]]:
+        """The names of the `Local`s in `body`, and the arguments that they stand for."""
+        parameters = function_of(self.function).parameters
+        pairs = zip(parameters, self.arguments, strict=True)
+        return ((parameter_of(self.function, name), x) for name, x in pairs if not isinstance(x, Literal_))
 
 
 @dataclass(frozen=True)
@@ -251,6 +242,21 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in expr.children:
         yield from walk(child)
+
+
+def parameter_of(function: str, name: str) -> str:
+    """The name of the `Local` that stands for an argument in a function's body; none of a spec has a dot."""
+    return f"{function}.{name}"
+
+
+def walk_bodies(expr: Expr) -> Iterator[Expr]:
+    """All of an annotated expression and what its functions come to, without the `Local`s of their arguments."""
+    yield expr
+    for child in expr.children:
+        yield from walk_bodies(child)
+    if isinstance(expr, Call) and expr.body is not None:
+        own = {name for name, _ in expr.bound}
+        yield from (node for node in walk_bodies(expr.body) if not (isinstance(node, Local) and node.id in own))
 
 
 def coords(expr: Expr) -> Iterator[Coord]:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.functions import TYPE_PRESERVING, function_of
 from cutegen.expressions.tree import (
     COMPARISONS,
-    TYPE_PRESERVING,
     Assignment,
     Binary,
     Call,
@@ -158,8 +158,11 @@ def is_whole(node: Expr, types: Mapping[str, Dtype], computed: Mapping[str, bool
             return node.op == "not" or whole(node.x)
         case Call(function="where"):
             return all(map(whole, node.arguments[1:]))
+        case Call(function=function) if function_of(function).gives == "truth":
+            return True
         case Call(function=function):
-            return function in TYPE_PRESERVING and all(map(whole, node.arguments))
+            kept = function in (*TYPE_PRESERVING, "floor_divide", "remainder")
+            return kept and all(map(whole, node.arguments))
         case Reduce():
             if node.function in ("any", "all", "argmax", "argmin"):
                 return True
@@ -193,6 +196,8 @@ def span(node: Expr, computed: Mapping[str, Span]) -> Span:
             return Span(-inner.high, -inner.low, inner.kind).settled()
         case Binary():
             return binary_span(node.op, of(node.left), of(node.right)).settled()
+        case Call(body=body) if body is not None:
+            return span(body, {**computed, **{name: of(x) for name, x in node.bound}})
         case Call(function="where", arguments=(_, one, other)):
             return _hull(of(one), of(other))
         case Call(function="minimum" | "maximum", arguments=(one, other)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cutegen.expressions.tree import TO_WHOLE, Binary, Call, Cast, Expr, Literal_, Local, Unary, walk
+from cutegen.expressions.functions import TO_WHOLE
+from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Unary, walk
 from cutegen.expressions.widths import Span, span
 
 _OF_ZERO = frozenset({"abs", "relu", "sqrt", "tanh", "gelu", "gelu_tanh", "silu", *TO_WHOLE})  # functions that leave 0

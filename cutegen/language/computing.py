@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import NAMED_NUMBERS, with_named_numbers
 from cutegen.expressions.parsing import (
     NO_NAMES,
@@ -14,7 +15,6 @@ from cutegen.expressions.parsing import (
     NumberError,
     Place,
     UntransposedError,
-    annotate,
     coords,
     parse,
     product_place,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from cutegen.atoms.mma import FusedSum, SumOrder
-from cutegen.codegen.expected import LARGEST, Near, NearPrinter, exact_targets, is_exact, near_of
+from cutegen.codegen.exactness import LARGEST, Near, exact_targets, is_exact, near_of
+from cutegen.codegen.expected import NearPrinter
 from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.host import as_called
 from cutegen.codegen.statements import print_statements, without_copy

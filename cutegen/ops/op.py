@@ -121,7 +121,7 @@ class Op(ABC):
 
         `values` is the whole tensor, as float64 or int64. Its elements stand where that has the same coordinates.
         """
-        from cutegen.reference.bounds import exactly, placed
+        from cutegen.reference.placing import exactly, placed
 
         return exactly(placed(values, tensor.shape, spec.lead.shape), tensor.dtype)
 

@@ -107,7 +107,7 @@ targets: [sm_80, sm_90a]
         """The elements [T, V] of A that the layout assigns. Its places count the tile with A's first mode fastest."""
         import torch
 
-        from cutegen.reference.bounds import exactly
+        from cutegen.reference.placing import exactly
 
         layout = spec.schedule.tv_layout
         threads, count = mode_sizes(layout)

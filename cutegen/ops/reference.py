@@ -10,7 +10,8 @@ from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, annotate, coords, walk
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
 from cutegen.language.model import KernelSpec, Tensor
 
 _DEVICE = "device=device"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutegen.expressions.parsing import Cast, Expr, Local, Name, Place, Typed, annotate, walk
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import Cast, Expr, Local, Name, Place, Typed, walk
 from cutegen.language.model import KernelSpec
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE
 from cutegen.reference.rounding import (
     Bounded,
     of_open_sign,
@@ -225,7 +226,7 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bo
     """
     import torch
 
-    if name in ("round", "floor", "ceil"):
+    if name in TO_WHOLE:
         return _whole(getattr(torch, name), x)
     if name == "gelu":
         return _gelu(x, dtype)
@@ -233,24 +234,19 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bo
         return _gelu_tanh(x, dtype)
     if name == "silu":
         return _silu(x, dtype)
-    monotone: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "exp": torch.exp,
-        "log": torch.log,
-        "sqrt": torch.sqrt,
-        "rsqrt": torch.rsqrt,
-        "tanh": torch.tanh,
-        "sigmoid": torch.sigmoid,
-    }
-    result = _monotone(monotone[name], x, dtype)
+    kind = FUNCTIONS[name]
+    if kind.slope is not None:
+        return _sloped(getattr(torch, name), kind.slope, x, dtype)
+    result = _monotone(getattr(torch, name), absolute(x) if kind.even else x, dtype)
     if name == "exp" and fast_math and dtype is Dtype.f32:
         size = torch.where(x.value.isfinite(), x.value.abs() + x.error, 0.0)
         more = 2 * unit(dtype) * size * (result.value.abs() + result.error)
         result = replace(result, error=result.error + torch.where(result.value.isfinite(), more, 0.0))
-    if name == "exp" and bool(
+    if name in ("exp", "exp2") and bool(
         result.value.isinf().any()
     ):  # ends with a multiplication by a power of two, which what follows may be fused with
-        value = torch.exp(x.value)
-        error = value - torch.exp(x.value - x.error)
+        value = getattr(torch, name)(x.value)
+        error = value - getattr(torch, name)(x.value - x.error)
         return replace(result, overflowed=_overflowed(x.value.isfinite(), value, error.nan_to_num(0), result))
     return result
 
@@ -273,7 +269,13 @@ def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtyp
     same &= x.error.isfinite()
     error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
     error = torch.where(x.error.isfinite(), error, torch.inf)
-    return settle(value, error, _allowance(value, error, dtype), dtype, lambda: same)
+    return settle(value, error, allowance(value, error, dtype), dtype, lambda: same)
+
+
+def _sloped(f: Callable[[torch.Tensor], torch.Tensor], slope: float, x: Bounded, dtype: Dtype) -> Bounded:
+    """The result of a function that changes at most `slope` times as much as its argument."""
+    value, error = f(x.value), slope * x.error
+    return settle(value, error, allowance(value, error, dtype), dtype, lambda: x.exact)
 
 
 def _whole(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded) -> Bounded:
@@ -296,7 +298,7 @@ def _gelu(x: Bounded, dtype: Dtype) -> Bounded:
 
     value = 0.5 * x.value * torch.erfc(-x.value * 0.5**0.5)
     error = 1.13 * x.error
-    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
+    return settle(value, error, allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
 
 
 def _gelu_tanh(x: Bounded, dtype: Dtype) -> Bounded:
@@ -311,7 +313,7 @@ def _gelu_tanh(x: Bounded, dtype: Dtype) -> Bounded:
     twice = (8 / torch.pi) ** 0.5 * (x.value + 0.044715 * x.value**3)
     value = x.value / (1 + torch.exp(-twice))
     error = 1.13 * x.error
-    return settle(value, error, _allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
+    return settle(value, error, allowance(x.value.abs() + value.abs(), error, dtype), dtype, lambda: x.exact)
 
 
 def _silu(x: Bounded, dtype: Dtype) -> Bounded:
@@ -324,10 +326,11 @@ def _silu(x: Bounded, dtype: Dtype) -> Bounded:
     value = x.value / (1 + torch.exp(-x.value))
     error = 1.1 * x.error
     floor = x.value.abs() * smallest_normal(dtype)
-    return settle(value, error, _allowance(value, error, dtype) + floor, dtype, lambda: x.exact)
+    return settle(value, error, allowance(value, error, dtype) + floor, dtype, lambda: x.exact)
 
 
-def _allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+def allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """What the libraries' functions may be off by, of a result of that size that has an error already."""
     return FUNCTION_ULPS * 2 * unit(dtype) * (magnitude.abs() + error) + smallest_normal(dtype)
 
 

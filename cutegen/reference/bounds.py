@@ -7,15 +7,26 @@ to judge itself by, `expected`, has the same formulas from `ops.expected` and `c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
+from cutegen.expressions.annotating import annotate
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference import arithmetic, factors, fused_sums, reductions, sums, whole_numbers
+from cutegen.reference import (
+    arithmetic,
+    factors,
+    fused_sums,
+    powers_and_remainders,
+    reductions,
+    sums,
+    torch_functions,
+    whole_numbers,
+)
+from cutegen.reference.placing import exactly, letters, placed, widened
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -31,7 +42,17 @@ if TYPE_CHECKING:
     import torch
 
 Additions = Callable[[Sequence[str]], "int | None"]  # of the modes of a sum: the most that a term goes through
-_UNSIGNED = ("minimum", "maximum", "relu")  # of zeros of both signs either may come
+_UNSIGNED = (
+    "minimum",
+    "maximum",
+    "relu",
+    "fmin",
+    "fmax",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "floor_divide",
+)  # of zeros of both signs either may come
 
 
 class Expected(NamedTuple):
@@ -104,7 +125,7 @@ class Evaluator:
         accumulator = self.spec.family.accumulator(self.spec)
         types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
         found = {}
-        for statement in ex.annotate(self.spec.compute, types, accumulator, narrowed=False):
+        for statement in annotate(self.spec.compute, types, accumulator, narrowed=False):
             self.computed[statement.target] = computed = self.expr(statement.value)
             self.signed[statement.target] = self.is_signed(statement.value)
             if statement.stored is not None:
@@ -153,6 +174,9 @@ class Evaluator:
                 return False
             case ex.Call(function=function) if function in _UNSIGNED:
                 return False
+            case ex.Call(body=ex.Node() as body):
+                self.signed |= {name: self.is_signed(x) for name, x in value.bound}
+                return self.is_signed(body)
         return all(map(self.is_signed, value.children))
 
     def size(self, mode: str) -> int:
@@ -183,8 +207,10 @@ class Evaluator:
                 return cast(self.expr(node.x), dtype)
             case ex.Reduce():
                 return self._reduce(node, dtype)
-            case ex.Call():
+            case ex.Call(body=None):
                 return self._call(node, dtype)
+            case ex.Call():
+                return self._defined(node)
             case ex.Binary(op="**", right=ex.Literal_(value=exponent)):
                 return arithmetic.power(self.expr(node.left), int(exponent), dtype)
             case ex.Binary():
@@ -208,6 +234,15 @@ class Evaluator:
                 return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
 
+    def _defined(self, node: ex.Call) -> Bounded:
+        """A function that is defined by others: the value of torch's own, with the error that the definition has."""
+        assert node.body is not None
+        arguments = [self.expr(x) for x in node.arguments]
+        given = dict(zip(node.arguments, arguments, strict=True))
+        self.computed |= {name: given[x] for name, x in node.bound}
+        self.signed |= {name: self.is_signed(x) for name, x in node.bound}
+        return torch_functions.valued(node.function, arguments, self.expr(node.body))
+
     def _call(self, node: ex.Call, dtype: Dtype) -> Bounded:
         arguments = [self.expr(a) for a in node.arguments]
         match node.function:
@@ -219,6 +254,10 @@ class Evaluator:
                 return arithmetic.relu(arguments[0])
             case "abs":
                 return arithmetic.absolute(arguments[0])
+            case "pow":
+                return powers_and_remainders.general_power(arguments[0], arguments[1], dtype)
+            case "fmod":
+                return powers_and_remainders.remainder_of_division(arguments[0], arguments[1], dtype)
         result = arithmetic.function(node.function, arguments[0], dtype, self.spec.schedule.fast_math)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
@@ -265,7 +304,7 @@ class Evaluator:
         if name in self.scalars:
             return self.number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
         tensor = self.spec.tensor(name)
-        return self.spec.operation.elements(self.spec, tensor, _wide(self.tensors[name], tensor.dtype))
+        return self.spec.operation.elements(self.spec, tensor, widened(self.tensors[name], tensor.dtype))
 
     def _coordinates(self, mode: str, dtype: Dtype) -> Bounded:
         """The coordinates along a mode of the output: 0, 1, 2, ..., or those that there are."""
@@ -289,14 +328,14 @@ class Evaluator:
         import torch
 
         left, right = self.spec.tensor(node.a), self.spec.tensor(node.b)
-        a, b = _wide(self.tensors[node.a], left.dtype), _wide(self.tensors[node.b], right.dtype)
+        a, b = widened(self.tensors[node.a], left.dtype), widened(self.tensors[node.b], right.dtype)
         modes = {m: chr(ord("a") + i) for i, m in enumerate(dict.fromkeys((*left.shape, *right.shape)))}
         kept = [m for m in self.spec.lead.shape if m in modes]
         contracted = [m for m in left.shape if m in right.shape and m not in self.spec.lead.shape]
         terms = 1
         for mode in contracted:
             terms *= self.mode_sizes[mode]
-        text = f"{_letters(left.shape, modes)},{_letters(right.shape, modes)}->{_letters(kept, modes)}"
+        text = f"{letters(left.shape, modes)},{letters(right.shape, modes)}->{letters(kept, modes)}"
 
         def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return placed(torch.einsum(text, x, y), tuple(kept), self.spec.lead.shape)
@@ -367,33 +406,3 @@ def _exact_integer_product(
     (ah, al), (bh, bl) = halves(a), halves(b)
     middle = product(ah, bl).to(torch.int64) + product(al, bh).to(torch.int64)
     return ((middle % 2**16) << 16) + product(al, bl).to(torch.int64) % 2**32
-
-
-def _wide(values: torch.Tensor, dtype: Dtype) -> torch.Tensor:
-    import torch
-
-    # a copy even of float64: what is expected must not change when the kernel writes its output
-    return values.to(torch.float64 if dtype.is_float else torch.int64, copy=True)
-
-
-def exactly(values: torch.Tensor, dtype: Dtype) -> Bounded:
-    """Values that are known to the last bit."""
-    import torch
-
-    return Bounded(values, torch.zeros((), dtype=torch.float64, device=values.device), dtype)
-
-
-def placed(values: torch.Tensor, shape: tuple[str, ...], onto: tuple[str, ...]) -> torch.Tensor:
-    """`values` with modes `shape`, permuted to the order of `onto` and with size 1 for the modes it lacks."""
-    order = [shape.index(m) for m in onto if m in shape]
-    if len(order) != len(shape):
-        raise ValueError(f"[{', '.join(shape)}] has a mode that the output [{', '.join(onto)}] lacks")
-    values = values.permute(order)
-    for position, mode in enumerate(onto):
-        if mode not in shape:
-            values = values.unsqueeze(position)
-    return values
-
-
-def _letters(shape: Iterable[str], modes: Mapping[str, str]) -> str:
-    return "".join(modes[m] for m in shape)

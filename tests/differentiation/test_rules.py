@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from differentiation_kit import inputs, run, spec_of
@@ -9,7 +11,9 @@ from differentiation_kit import inputs, run, spec_of
 from cutegen.differentiation.algebra import named, of
 from cutegen.differentiation.reading import sum_of_text
 from cutegen.differentiation.rules import DERIVATIVES, LAWS, WAYS
+from cutegen.expressions.functions import FUNCTIONS
 
+POSITIVE = ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "pow", "hypot", "fmod", "remainder")
 SIZES = {"M": 3, "N": 5}
 TENSORS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
 VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in TENSORS.items()}
@@ -39,12 +43,17 @@ def test_another_way(function: str) -> None:
 
 @pytest.mark.parametrize("function", [name for name in DERIVATIVES if name != "where"])
 def test_a_derivative(function: str) -> None:
-    arguments = ["x", "y"][: len(DERIVATIVES[function])]
+    parameters = FUNCTIONS[function].parameters
+    arguments = ["x", "y", "z"][: len(parameters)]
     tensors = dict.fromkeys(arguments, "N f64")
     forward = spec_of("elementwise", {**tensors, "out_": "N f64 out"}, [f"out_ = {function}({', '.join(arguments)})"])
     values = {name: x for name, x in inputs(forward, SIZES).items() if name in arguments}
-    if function in ("log", "sqrt", "rsqrt"):
-        values = {"x": values["x"].abs() + 0.1}
+    if function in POSITIVE:
+        values = {name: x.abs() + 0.1 for name, x in values.items()}
+    elif function in ("asin", "acos", "atanh"):
+        values = {"x": values["x"].tanh()}
+    elif function == "acosh":
+        values = {"x": values["x"].abs() + 1.5}
     else:
         values = {name: torch.cat([x[:3], torch.zeros(2, dtype=torch.float64)]) for name, x in values.items()}
     leaves = {name: x.clone().requires_grad_() for name, x in values.items()}
@@ -52,6 +61,8 @@ def test_a_derivative(function: str) -> None:
     wanted = torch.autograd.grad(result.sum(), list(leaves.values()))
     for text, grad in zip(DERIVATIVES[function], wanted, strict=True):
         assert text is not None
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            text = re.sub(rf"\b{parameter}\b", argument, text)
         known = {**tensors, "f": "N f64", "out_": "N f64 out"}
         used = {name: said for name, said in known.items() if name in ("out_", "f", *arguments)}
         spec = spec_of("elementwise", used, [f"out_ = {text} + 0 * ({' + '.join([*arguments, 'f'])})"])

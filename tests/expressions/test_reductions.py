@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import (
     REDUCTIONS,
     Binary,
@@ -17,7 +18,6 @@ from cutegen.expressions.parsing import (
     Literal_,
     Name,
     Reduce,
-    annotate,
     parse,
     parse_compute,
     reductions,

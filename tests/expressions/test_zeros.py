@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
-from cutegen.expressions.parsing import Expr, Local, annotate, parse_compute
+from cutegen.expressions.parsing import Expr, Local, parse_compute
 from cutegen.expressions.zeros import is_zero
 
 TYPES = {"X": Dtype.f32, "I": Dtype.i32, "U": Dtype.u8, "B": Dtype.bool, "Y": Dtype.f64}

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import FUNCTIONS
+from cutegen.expressions.functions import FUNCTIONS
 from tests.fuzz.chance import Chance
 
 OPERATORS = {"+": 5, "-": 3, "*": 5, "/": 2}
 BITWISE = ("//", "%", "<<", ">>", "&", "|", "^")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-ONE = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 1)
-TWO = tuple(name for name, arguments in FUNCTIONS.items() if arguments == 2)
+ONE = tuple(name for name, function in FUNCTIONS.items() if function.least == 1 and function.gives != "truth")
+TWO = tuple(name for name, function in FUNCTIONS.items() if function.least <= 2 <= function.most)
+TESTS = tuple(name for name, function in FUNCTIONS.items() if function.gives == "truth")
 DTYPES = tuple(dtype.value for dtype in Dtype)
 INTEGERS = tuple(dtype.value for dtype in Dtype if dtype.is_integer)
 WHOLE = ("0", "1", "2", "3", "7", "-1", "255", "1000")
@@ -64,7 +65,7 @@ class Writer:
             case "cast":
                 return f"cast({self.number(depth - 1)}, {chance.choice(DTYPES[:-1])})"
             case "power":
-                return f"{self.number(0)} ** {chance.choice([1, 2, 3, 4, 16])}"
+                return f"{self.number(0)} ** {chance.choice([1, 2, 3, 4, 16, 0.5, 2.5, -1])}"
             case _:
                 return f"(-{self.number(depth - 1)})"
 
@@ -99,6 +100,8 @@ class Writer:
             return flag
         if not self.plain and chance.odds(0.02):
             return chance.choice(["True", "False"])
+        if chance.odds(0.1):
+            return f"{chance.choice(TESTS)}({self.number(max(0, depth - 1))})"
         left, right = self.number(max(0, depth - 1)), self.number(0)
         if chance.odds(0.05):
             return f"({left} < {right} <= {self.number(0)})"

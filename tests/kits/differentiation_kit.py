@@ -22,6 +22,10 @@ _FUNCTIONS = {
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    **{name: getattr(torch.nn.functional, name) for name in ("softplus", "logsigmoid", "mish")},
+    "leaky_relu": lambda x, slope: torch.where(x > 0, x, x * slope),
+    "elu": lambda x, alpha: torch.where(x <= 0, alpha * torch.expm1(x), x),
+    "hardswish": torch.nn.functional.hardswish,
 }
 _REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}
 

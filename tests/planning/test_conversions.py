@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.expressions.parsing import annotate
+from cutegen.expressions.annotating import annotate
 from cutegen.planning.conversions import converted_names
 
 TENSORS = {

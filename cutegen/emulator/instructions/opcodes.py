@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cutegen.emulator.instructions import approximate, bitwise, comparisons, conversions, floats, integers
+from cutegen.emulator.instructions import approximate, bitwise, carries, comparisons, conversions, floats, integers
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.ptx.model import Instruction
@@ -84,9 +84,15 @@ def _rounded_or_approximate(reader: InstructionReader) -> PureOp:
     return approximate.build_approximate(reader) if inexact else floats.build_division(reader)
 
 
+def _with_carry(plain: Builder) -> Builder:
+    """The builder of an opcode that has a form which says what is carried."""
+    return lambda reader: carries.build_carried(reader) if "cc" in reader.left else plain(reader)
+
+
 BUILDERS: Mapping[str, Builder] = {
-    **dict.fromkeys(("add", "sub"), _by_kind(integers.build_sum, floats.build_arithmetic)),
-    **dict.fromkeys(("mul", "mad"), _by_kind(integers.build_product, floats.build_arithmetic)),
+    **dict.fromkeys(("add", "sub"), _by_kind(_with_carry(integers.build_sum), floats.build_arithmetic)),
+    **dict.fromkeys(("mul", "mad"), _by_kind(_with_carry(integers.build_product), floats.build_arithmetic)),
+    **dict.fromkeys(("addc", "subc", "madc"), carries.build_carried),
     "fma": floats.build_arithmetic,
     "div": _by_kind(integers.build_division, _rounded_or_approximate),
     "rem": integers.build_division,

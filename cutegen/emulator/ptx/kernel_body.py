@@ -24,6 +24,9 @@ from cutegen.emulator.ptx.model import (
 from cutegen.emulator.ptx.variables import TYPE_BYTES, read_variable
 
 _BRANCHES = frozenset(("bra",))
+_WITH_CARRY = frozenset(("addc", "subc", "madc"))
+CARRY = Register("%cc", 32)
+"""The condition code register, CC.CF: `.cc` writes it as a second result, the instructions above read it at last."""
 
 
 @dataclass
@@ -240,6 +243,12 @@ class Body:
             operands.append(self._operand(branch, opcode, text))
             if not (tokens.accept(",") or tokens.accept("|")) and tokens.next.text != ";":
                 raise PtxSyntaxError(f"unexpected {tokens.next.text!r} in {text}", tokens.next.line)
+        if "cc" in parts[1:]:
+            self.registers[CARRY.name] = CARRY.width
+            operands.insert(1, CARRY)
+        if parts[0] in _WITH_CARRY:
+            self.registers[CARRY.name] = CARRY.width
+            operands.append(CARRY)
         if branch:
             self.jumps.append((len(self.instructions), self.scope))
         self.instructions.append(

@@ -9,7 +9,8 @@ from math import prod
 from tensor_layouts import size
 
 from cutegen import layouts
-from cutegen.expressions.parsing import Coord, Local, Name, Typed, annotate, walk
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import Coord, Local, Name, Typed, walk
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Operand, Pointwise
 from cutegen.families.elementwise.grid import most_tiles

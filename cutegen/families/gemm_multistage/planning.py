@@ -10,19 +10,8 @@ from tensor_layouts import Layout, compose, size
 from cutegen import layouts
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import (
-    Binary,
-    Cast,
-    Expr,
-    Literal_,
-    Local,
-    MatMul,
-    Name,
-    Typed,
-    Unary,
-    annotate,
-    walk,
-)
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import Binary, Cast, Expr, Literal_, Local, MatMul, Name, Typed, Unary, walk
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage import product as gemm

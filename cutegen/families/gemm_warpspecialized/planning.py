@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import annotate
+from cutegen.expressions.annotating import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import WORD, Operand, Pointwise

@@ -11,7 +11,7 @@ from math import prod
 from tensor_layouts import size
 
 from cutegen import layouts
-from cutegen.expressions.parsing import annotate
+from cutegen.expressions.annotating import annotate
 from cutegen.families.common.planning import resolve_tensors
 from cutegen.families.common.pointwise import Operand, Pointwise
 from cutegen.families.probe.plan import ProbePlan

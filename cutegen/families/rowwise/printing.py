@@ -148,9 +148,11 @@ class RowPrinter(_Numbered):
                 return self.chosen(f"{x} < 0", f"cutlass.{dtype.cutlass}(0)", x)
             case "where" | "minimum" | "maximum":
                 return self.selection(node, arguments)
-        if is_number(node.arguments[0]):
-            arguments = [Text(self.spread(node.arguments[0], arguments[0]))]
-        return super().call(node, arguments)
+        typed = [
+            Text(self.spread(x, text)) if is_number(x) else text
+            for x, text in zip(node.arguments, arguments, strict=True)
+        ]
+        return super().call(node, typed)
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
         pairs = list(zip(node.arguments, arguments, strict=True))

@@ -380,3 +380,33 @@ def test_select_by_sign() -> None:
     values = np.array([0, 0x3F800000, 0x80000000, 0x7FC00000, 0x80000001], dtype=np.uint32)
     assert compute("slct.b32.f32 %r1, 1, 2, %r2", values).tolist() == [1, 1, 1, 2, 2]
     assert compute("slct.ftz.b32.f32 %r1, 1, 2, %r2", values).tolist() == [1, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+@QUICK
+@given(data=st.data())
+def test_sums_and_products_that_carry(kind: str, data: st.DataObject) -> None:
+    """The carry is the second result of what has `.cc`, and the last operand of what ends with `c`."""
+    width = int(kind[1:])
+    r, whole = REGISTER[width], 1 << width
+    for a, b, c in data.draw(rows(width, width, width)):
+        for carry in (0, 1):
+            product = read(a, kind) * read(b, kind)
+            rules = {
+                "add.cc": a + b,
+                "addc": a + b + carry,
+                "addc.cc": a + b + carry,
+                "sub.cc": a - b,
+                "subc": a - b - carry,
+                "subc.cc": a - b - carry,
+                "mad.lo.cc": product % whole + c,
+                "madc.lo.cc": product % whole + c + carry,
+                "mad.hi.cc": (product >> width) % whole + c,
+                "madc.hi": (product >> width) % whole + c + carry,
+                "madc.hi.cc": (product >> width) % whole + c + carry,
+            }
+            for name, exactly in rules.items():
+                given = [a, b, *[c] * name.startswith("mad"), *[carry] * name.split(".")[0].endswith("c")]
+                operands = ", ".join(f"{r}{i}" for i in range(2, 4 + name.startswith("mad")))
+                found = [int(x) for x in compute_all(f"{name}.{kind} {r}1, {operands}", *given)]
+                assert found == [exactly % whole, *[int(not 0 <= exactly < whole)] * name.endswith("cc")], name

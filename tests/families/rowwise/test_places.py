@@ -9,7 +9,8 @@ import pytest
 
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import annotate, parse_compute
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import COMPARISONS, Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, walk
 from cutegen.families.rowwise.places import beside_place, brought, in_32_bits
 from cutegen.families.rowwise.program import program_of

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import annotate, parse_compute
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, Reduce, Unary, walk
 from cutegen.families.rowwise.program import program_of
 from cutegen.families.rowwise.walks import Named, Program, Reduction, Store, Walk

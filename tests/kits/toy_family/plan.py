@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tensor_layouts import Layout
 
-from cutegen.expressions.parsing import annotate
+from cutegen.expressions.annotating import annotate
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 from toy_family.schedule import Spec

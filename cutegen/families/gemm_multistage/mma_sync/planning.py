@@ -7,7 +7,7 @@ from math import prod
 from tensor_layouts import Layout
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.parsing import annotate
+from cutegen.expressions.annotating import annotate
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm_multistage.mma_sync import product as gemm
