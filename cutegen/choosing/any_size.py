@@ -15,18 +15,24 @@ Narrowed = tuple[Mapping[str, int], Mapping[str, int]]  # the divisors of modes,
 
 
 def split(spec: KernelSpec, choices: Sequence[Choice]) -> tuple[KernelSpec, list[Choice]]:
-    """The choices, with a second one behind each that would narrow by inference which sizes and addresses are taken:
-    for all others. The spec promises nothing of those any more.
+    """The choices, with a second one behind each that says nothing but what multiplies, and would narrow by inference
+    which sizes and addresses are taken: for all others. The spec promises nothing of those any more.
     """
     found: list[Choice] = []
     freed: list[Narrowed] = []
     for choice in choices:
-        both = _both(spec, choice)
+        both = _both(spec, choice) if _says_nothing(choice) else None
         found += [choice] if both is None else both[0]
         freed += [] if both is None else [both[1]]
     for one in freed:
         spec = _free(spec, one)
     return spec, found
+
+
+def _says_nothing(choice: Choice) -> bool:
+    """Whether a schedule has no words but those on what multiplies. One with others is its author's, and stays one."""
+    written = choice.schedule.as_data()
+    return set(written) <= {"mma"} and set(written.get("mma", ())) <= {"atom", "operands"}
 
 
 def _both(spec: KernelSpec, choice: Choice) -> tuple[list[Choice], Narrowed] | None:

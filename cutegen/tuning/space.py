@@ -10,6 +10,7 @@ from typing import Any
 
 from cutegen.family import AnyFamily
 from cutegen.language.model import KernelSpec
+from cutegen.registry import family_of
 from cutegen.tuning.schedules import Choice, Steps, changed
 
 MOST = 4096  # combinations that are looked at; of more, a sample
@@ -61,7 +62,7 @@ def make_space(raw: Mapping[str, Any], specs: tuple[KernelSpec, ...]) -> Space:
     """The space of a document, which is plain data, with its resolved kernels."""
     tune: Mapping[str, list[Any]] = raw.get("tune", {})
     first = specs[0]
-    schedule: Mapping[str, Any] = raw.get("schedule", {})
+    schedule = _named(raw.get("schedule", {}), first)
     named = tuple(tuple(path.split(".")[1:]) for path in tune)
     if tune:
         lists = zip(named, tune.items(), strict=True)
@@ -69,6 +70,16 @@ def make_space(raw: Mapping[str, Any], specs: tuple[KernelSpec, ...]) -> Space:
     else:
         axes = [Axis(name, tuple(choices)) for name, choices in first.family.axes(specs)]
     return Space(first.family, first.output.name, schedule, tuple(axes), named)
+
+
+def _named(schedule: Mapping[str, Any], spec: KernelSpec) -> Mapping[str, Any]:
+    """The schedule as written, with the mma atom that it was given, so that no candidate is of another family. The op's
+    first family needs none, as what is given to it no other takes.
+    """
+    mma = schedule.get("mma", {})
+    if "atom" in mma or spec.family is family_of(spec.op, {}):
+        return schedule
+    return {**schedule, "mma": {"atom": spec.family.atoms[0], **mma}} if spec.family.atoms else schedule
 
 
 def neighbours(space: Space, schedule: Mapping[str, Any], spec: KernelSpec) -> Iterator[dict[str, Any]]:

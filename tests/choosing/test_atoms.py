@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from choosing_kit import text
 
+from cutegen.codegen import generate
 from cutegen.language.cases import Cases
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
@@ -14,6 +15,7 @@ from cutegen.language.writer import write_spec
 from cutegen.lint import check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
+from cutegen.tuning.space import make_space
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
@@ -137,3 +139,21 @@ def test_a_schedule_that_names_its_atom_is_one(kind: str) -> None:
     atom = {"bf16": "mma_sync"}.get(kind, "fma")
     found, _ = resolved(text(kind, more=f"schedule: {{mma: {{atom: {atom}}}}}"))
     assert not is_cases(found) and narrowed(found)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_a_schedule_with_words_of_its_own_is_one_for_a_target(target: str) -> None:
+    found, _ = resolved(text(more=f"schedule: {{pipeline: {{stages: 3}}}}\ntargets: [{target}]"))
+    assert not is_cases(found) and narrowed(found) == (target == "sm_80")
+
+
+def test_nobody_is_warned_of_narrow_accesses_that_are_for_the_rest() -> None:
+    spec = text("f32", majors=("M", "N", "N"), more="static: {M: 1024, N: 1024}\ntargets: [sm_90a]")
+    made = generate(spec, "mm.yaml", performance=True)
+    assert is_cases(made.modules[0].spec) and not made.warnings
+
+
+def test_what_is_tuned_keeps_the_atom_that_it_was_given() -> None:
+    found, _ = resolved(text(more="targets: [sm_90a]"))
+    space = make_space({}, (found,))
+    assert all(one["mma"]["atom"] == "wgmma" for one in space.schedules(0, 5))
