@@ -29,6 +29,7 @@ tensors:
   B: {shape: [N, K], dtype: f32, major: N}
   C: {shape: [M, N], dtype: f32, major: M, role: out}
 compute: C = A @ B.T
+schedule: {mma: {atom: fma}}
 targets: [sm_90a]
 """
 

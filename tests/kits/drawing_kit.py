@@ -98,7 +98,8 @@ GEMM: dict[str, Any] = {
 
 
 def gemm(schedule: dict[str, Any], **more: Any) -> Module:
-    """An m-major gemm with these keys in its schedule and these others."""
+    """An m-major gemm on the CUDA cores, with these keys in its schedule and these others."""
+    schedule = {**schedule, "mma": {"atom": "fma", **schedule.get("mma", {})}}
     return generate(yaml.safe_dump({**GEMM, "schedule": schedule, **more}), "x.yaml").modules[0]
 
 
