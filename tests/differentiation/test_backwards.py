@@ -347,3 +347,19 @@ def test_tensors_without_a_gradient_are_told() -> None:
     assert made.without == ("Z",) and lines(made.spec) == ["dX = dY * floor(Z)"]
     with pytest.raises(DifferentiationError, match="depends on `Z`"):
         backward(spec, ["X", "Z"])
+
+
+def test_integers_and_their_operators_are_written_as_they_were() -> None:
+    tensors = {"P": "M,N u8", "S": "M f32", "X": "M,N f32", "Y": "M,N f32 out", "Z": "M,N f32 out"}
+    statements = [
+        "q = (P & 15) - 8",
+        "Y = q * S * where((coord(N) % 64 < 7) & ~(P >> 4 == 3), X, 0)",
+        "Z = X * ((~P | 4294967296) // 7)",
+    ]
+    assert lines(backward(spec_of("elementwise", tensors, statements)).spec) == [
+        "q = (P & 15) - 8",
+        "g = dY * q",
+        "p = (coord(N) % 64 < 7) & ~(P >> 4 == 3)",
+        "dS = sum(g * where(p, X, 0), N)",
+        "dX = dZ * ((~P | 4294967296) // 7) + where(p, g * S, 0)",
+    ]

@@ -16,6 +16,8 @@ from cutegen.dtypes import Dtype  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.reference.bounds import evaluate  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
+from tests.fuzz.chance import Chance  # noqa: E402
+from tests.fuzz.statements import Writer  # noqa: E402
 
 SHORT, LONG = ("i32", "i16", "i8", "u8"), ("i64", "u32", "i32")
 OPERATORS = ("//", "%", "<<", ">>", "&", "|", "^")
@@ -70,6 +72,16 @@ def run(path: Path, name: str, text: str, values: dict[str, torch.Tensor]) -> li
     return list(outputs)
 
 
+def some_of(kind: str, count: int, chance: random.Random) -> torch.Tensor:
+    """Integers of a type: numbers that operators treat apart, small ones, and any."""
+    low, high = Dtype(kind).range
+    found = []
+    for _ in range(count):
+        value = chance.choice([chance.choice(EDGES), chance.randint(-3, 40), chance.randint(low, high)])
+        found.append(value % 2 if kind == "bool" else wrapped(value, Dtype(kind)))
+    return torch.tensor(found).to(getattr(torch, Dtype(kind).torch))
+
+
 @pytest.mark.parametrize(("kinds", "stored"), [(SHORT, "i32"), (LONG, "i64")])
 def test_all_pairs_of_types(kinds: tuple[str, ...], stored: str, tmp_path: Path) -> None:
     chance, count, bits = random.Random(7), 384, Dtype(stored).bits
@@ -82,18 +94,7 @@ def test_all_pairs_of_types(kinds: tuple[str, ...], stored: str, tmp_path: Path)
         parts = [f"(X{a} {op} Y{b}) * {2 * i + 3}" for i, op in enumerate(OPERATORS)]
         lines.append(f"  - Z{a}{b} = {' + '.join(parts)} - ~X{a}")
 
-    def whole(kind: str) -> torch.Tensor:
-        low, high = Dtype(kind).range
-        edges = [wrapped(x, Dtype(kind)) for x in EDGES]
-        some = [
-            chance.choice([chance.choice(edges), chance.randint(-3, 40), chance.randint(low, high)])
-            for _ in range(count)
-        ]
-        return torch.tensor([wrapped(x, Dtype(kind)) for x in some], dtype=torch.int64).to(
-            getattr(torch, Dtype(kind).torch)
-        )
-
-    values = {f"{side}{kind}": whole(kind) for side in "XY" for kind in kinds}
+    values = {f"{side}{kind}": some_of(kind, count, chance) for side in "XY" for kind in kinds}
     for (a, b), found in zip(pairs, run(tmp_path, "pairs", "\n".join(lines), values), strict=True):
         x, y = values[f"X{a}"].to(torch.int64).tolist(), values[f"Y{b}"].to(torch.int64).tolist()
         assert found.tolist() == [mixed(*pair, bits) for pair in zip(x, y, strict=True)], (a, b)
@@ -113,6 +114,66 @@ def test_the_documented_meaning_is_torchs(dtype: torch.dtype) -> None:
         own = Dtype.i32 if bits == 32 else Dtype.i64
         pairs = zip(x[kept].tolist(), y[kept].tolist(), strict=True)
         assert function(x[kept], y[kept]).tolist() == [wrapped(result(op, a, b, bits), own) for a, b in pairs], op
+
+
+@pytest.mark.parametrize("seed", [2, 8, 14])
+def test_statements_by_chance(seed: int, tmp_path: Path) -> None:
+    chance = Chance(seed)
+    read = {"I": "i32", "J": "i32", "U": "u8", "S": "i16", "B": "bool", "W": "i64", "V": "u32"}
+    writer = Writer(chance, dict(read), ("N",), plain=True, whole=True)
+    written, statements = ["i64", "i32", "u32", "bool", "i16", "u8", "f64"], []
+    for number in range(4):
+        statements.append(f"v{number} = {writer.integer(3)}")
+        writer.types[f"v{number}"] = "i32"
+    for number, kind in enumerate(written):
+        statements.append(f"O{number} = {writer.truth(3) if kind == 'bool' else writer.integer(4)}")
+    statements[-1] += "".join(f" + {name}" for name in (*read, "v0", "v1", "v2", "v3"))
+    lines = [f"cutegen: 1\nkernel: chance\nop: elementwise\ntargets: [sm_90a]\n{SCHEDULE}\ntensors:"]
+    lines += [f"  {name}: {{shape: [N], dtype: {kind}}}" for name, kind in read.items()]
+    lines += [f"  O{number}: {{shape: [N], dtype: {kind}, role: out}}" for number, kind in enumerate(written)]
+    lines += ["compute:", *(f"  - {statement}" for statement in statements)]
+    values = {name: some_of(kind, 256, chance) for name, kind in read.items()}
+    run(tmp_path, "chance", "\n".join(lines), values)
+
+
+UNSURE = """
+cutegen: 1
+kernel: unsure
+op: elementwise
+targets: [sm_90a]
+tensors:
+  X: {shape: [N], dtype: f32}
+  Q: {shape: [N], dtype: i32, role: out}
+  R: {shape: [N], dtype: i32, role: out}
+  S: {shape: [N], dtype: i32, role: out}
+  A: {shape: [N], dtype: i32, role: out}
+  L: {shape: [N], dtype: i32, role: out}
+compute:
+  - i = cast(round(exp(X)), i32)
+  - Q = i // 7
+  - R = i % 7
+  - S = i >> 2
+  - A = i & 15
+  - L = i << 3
+"""
+
+
+def test_integers_that_are_not_sure(tmp_path: Path) -> None:
+    """Bounds of quotients and shifts stay small; what of a remainder or of bits is not sure may be anything."""
+    module = generate(UNSURE, "specs/unsure.yaml").modules[0]
+    file = tmp_path / module.name
+    file.write_text(module.text, encoding="utf-8")
+    python = load_module(file)
+    x = torch.linspace(-3, 20, 5000)
+    whole = x.double().exp().round().to(torch.int64)
+    right = (whole // 7, whole % 7, whole >> 2, whole & 15, whole << 3)
+    wanted = list(evaluate(module.spec, {"X": x}, {}).values())
+    for exactly, (value, bound, *_), (own, error) in zip(right, wanted, python.expected(x), strict=True):
+        for found, reach in ((value, bound), (own, torch.as_tensor(error).double().expand(own.shape))):
+            assert ((found - exactly).abs() <= reach).all()
+            assert (reach == 0).double().mean() > 0.3 and (reach > 0).any()
+    for index in (0, 2):
+        assert wanted[index].bound.max() < 1e4
 
 
 COORDINATES = f"""
