@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,17 @@ def replace_function(
     """Replaces the public function by what `around` makes of it, once: a second call starts from the module's own."""
     own = inspect.unwrap(getattr(module, kernel))
     vars(module)[kernel] = wraps(own)(around(own))
+
+
+@contextmanager
+def compiled_by(module: ModuleType, functions: Mapping[int, Callable[..., Any]]) -> Iterator[None]:
+    """Makes the public function call others in the place of its compiled ones meanwhile, by the index of the GPU."""
+    before = module._compiled
+    vars(module)["_compiled"] = dict(functions)
+    try:
+        yield
+    finally:
+        vars(module)["_compiled"] = before
 
 
 def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any, int], Any]) -> None:

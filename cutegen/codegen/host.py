@@ -39,6 +39,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "call_parameters": _call_parameters(spec, "*args"),
         "reference_parameters": _call_parameters(spec, "*"),
         "by_place": _by_place(spec) if spec.named else "",
+        "makeable": python_tuple(tuple(f'"{t.argument}"' for t in spec.named if can_be_made(spec, t)) or ""),
         "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
         "host_summary": summary(spec),
         "documentation": [
@@ -127,15 +128,22 @@ def _call_parameters(spec: KernelSpec, star: str) -> list[str]:
         f"{t.argument}: torch.Tensor | None = None" if can_be_made(spec, t) else f"{t.argument}: torch.Tensor"
         for t in spec.named
     ]
-    places = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs), *_scalar_parameters(spec)]
-    return [*places, star, *named] if named else places
+    taken = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs), *_scalar_parameters(spec)]
+    return [*taken, star, *named] if named else taken
+
+
+def places(spec: KernelSpec) -> tuple[Tensor | Scalar, ...]:
+    """What the public function takes by place: inputs, then scalars."""
+    return (*spec.inputs, *spec.scalars)
 
 
 def _by_place(spec: KernelSpec) -> str:
     """The statement that refuses outputs by place, and says how to call instead."""
     counts = [(len(spec.inputs), "tensor"), (len(spec.scalars), "scalar")]
     counted = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
-    takes = f"{counted} by place ({', '.join(x.argument for x in spec.places)})" if spec.places else "nothing by place"
+    takes = (
+        f"{counted} by place ({', '.join(x.argument for x in places(spec))})" if places(spec) else "nothing by place"
+    )
     outputs = ", ".join(f"{t.argument}=..." for t in spec.named)
     return literal(
         "raise TypeError(", (f"{spec.kernel}() takes {takes}; ", f"outputs are given by name: {outputs}"), ")", 8
@@ -147,8 +155,10 @@ def as_called(spec: KernelSpec, given: Mapping[str, str]) -> list[str]:
 
     `given` has their texts, by the names of the function's parameters.
     """
-    places = [given[x.argument] for x in spec.places]
-    return [*places, *(f"{t.argument}={given[t.argument]}" for t in spec.named if t.argument in given)]
+    return [
+        *(given[x.argument] for x in places(spec)),
+        *(f"{t.argument}={given[t.argument]}" for t in spec.named if t.argument in given),
+    ]
 
 
 def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:

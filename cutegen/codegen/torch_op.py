@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
-from cutegen.codegen.host import PYTHON_TYPES, as_called, can_be_made, is_laid_out_by_torch, output_sizes, result_type
+from cutegen.codegen.host import (
+    PYTHON_TYPES,
+    as_called,
+    can_be_made,
+    is_laid_out_by_torch,
+    output_sizes,
+    places,
+    result_type,
+)
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.gradients import GRADIENT, Gradient, contiguous
 
@@ -27,7 +35,7 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
     parameters = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs)]
     parameters += [f"{s.argument}: {PYTHON_TYPES[s.dtype.value]}" for s in spec.scalars]
     parameters += [*(["*"] if named else []), *(f"{t.argument}: torch.Tensor" for t in named)]
-    given = {x.argument: x.argument for x in (*spec.places, *named)}
+    given = {x.argument: x.argument for x in (*places(spec), *named)}
     casts = {t.argument: f"{t.argument}.to(torch.{t.dtype.torch})" for t in taken if t.dtype.is_float and not t.writes}
     returned = [t.argument for t in made]
     return {

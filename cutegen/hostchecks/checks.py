@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from types import ModuleType
 
-from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, wrong_tensors
+from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
@@ -89,4 +89,5 @@ def _checks(host: Host) -> Iterator[Check]:
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
     yield from _as_far_as_memory(memory.checks(host), host, "memory")
     yield from _as_far_as_memory(promises.checks(host), host, "what the module promises")
+    yield from _as_far_as_memory(stand_ins.checks(host), host, "launches")
     yield from _as_far_as_memory(ops.checks(host), host, "the op")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.hostchecks.parts import COORDINATES
+from cutegen.hostchecks.sizes import made_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.data import data_for
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 
 def checks(host: Host) -> Iterator[Check]:
     yield from _aliases(host)
+    yield from _by_an_element(host)
+    yield from _of_one_element(host)
     yield _neighbours(host)
     yield from _windows(host)
+    yield from _windows_by_a_column(host)
     if host.executor.chooses_blocks:
         yield from _large(host)
 
@@ -44,6 +49,52 @@ def _aliases(host: Host) -> Iterator[Check]:
                 continue  # the second one would start in a gap
             made = _slices(spec, case, at, host.executor.device)
             yield host.refuses(out.argument, f"overlaps {other.argument}, {what}", made, names)
+
+
+def _by_an_element(host: Host) -> Iterator[Check]:
+    """Calls in which an output and another tensor share one element: the last of the one is the first of the other.
+
+    Where no such sizes are taken, they share the fewest that the alignment allows.
+    """
+    for out, other in _pairs(host.spec):
+        for first, second in ((out, other), (other, out)):
+            step = math.lcm(align_unit(first) * first.dtype.bytes, align_unit(second) * second.dtype.bytes)
+            if (sizes := _one_more_than(host, (first,), step)) is None:
+                continue
+            case = replace(host.case, sizes=sizes)
+            last = (_bytes(first, case) - first.dtype.bytes) // step * step
+            if last == 0:
+                continue
+            views = made_of(host, [t.name for t in host.spec.tensors], sizes)
+            views |= _slices(host.spec, case, {first.name: 0, second.name: last}, host.executor.device)
+            what = f"ends where {other.argument} starts" if first is out else f"starts where {other.argument} ends"
+            yield host.refuses(out.argument, f"{what}, in the same element", views, (out.argument, other.argument))
+
+
+def _one_more_than(host: Host, tensors: Sequence[Tensor], step: int) -> dict[str, int] | None:
+    """Sizes with rows of these tensors that are an element longer than whole steps of bytes, else those of the case."""
+    spec, sizes = host.spec, dict(host.case.sizes)
+    for tensor in tensors:
+        mode = tensor.major or tensor.shape[-1]
+        unit = max(1, step // tensor.dtype.bytes)
+        if mode not in spec.static and spec.divisible.get(mode, 1) == 1:
+            sizes[mode] = -(-(sizes[mode] - 1) // unit) * unit + 1
+    return sizes if spec.family.refused(spec, sizes) is None else None
+
+
+def _of_one_element(host: Host) -> Iterator[Check]:
+    """An output of one element, or one with another tensor of one element, at the same address."""
+    spec = host.spec
+    sizes = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+    if spec.family.refused(spec, sizes) is not None or (spec.family.accepted(spec, dict(sizes)) or sizes) != sizes:
+        return
+    case = replace(host.case, sizes=sizes)
+    for out, other in _pairs(spec):
+        if 1 in (math.prod(sizes[m] for m in t.shape) for t in (out, other)):
+            views = made_of(host, [t.name for t in spec.tensors], sizes)
+            views |= _slices(spec, case, {out.name: 0, other.name: 0}, host.executor.device)
+            names = (out.argument, other.argument)
+            yield host.refuses(out.argument, f"overlaps {other.argument}, of one element", views, names)
 
 
 def _pairs(spec: KernelSpec) -> Iterator[tuple[Tensor, Tensor]]:
@@ -82,6 +133,47 @@ def _windows(host: Host) -> Iterator[Check]:
             shape = tuple(sizes[m] for m in tensor.shape)
             made[tensor.name] = _view(buffer, tensor, shape, strides, column * tensor.dtype.bytes)
         yield host.takes(out.argument, f"columns of one buffer beside those of {other.argument}", made)
+
+
+def _windows_by_a_column(host: Host) -> Iterator[Check]:
+    """Windows of one buffer of which two have a column in common, on either side; and which have none, nor a gap."""
+    spec = host.spec
+    for out, other in _pairs(spec):
+        if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.shape) < 2:
+            continue
+        mode, unit = out.major or out.shape[-1], math.lcm(align_unit(out), align_unit(other))
+        names = (out.argument, other.argument)
+        sizes = _one_more_than(host, (out,), unit * out.dtype.bytes)
+        if sizes is not None and (sizes[mode] - 1) % unit == 0 and sizes[mode] > 1:
+            n, views = sizes[mode], made_of(host, [t.name for t in spec.tensors], sizes)
+            far = n - 1 + unit
+            for what, column, pitch in (
+                (f"has the first column of {other.argument} for its last", n - 1, -(-(2 * n - 1) // unit) * unit),
+                (f"has the last column of {other.argument} for its first", far, far + n - 1),
+            ):
+                windows = _two_windows(host, (out, other), sizes, column, pitch)
+                yield host.refuses(out.argument, what, {**views, **windows}, names)
+        sizes = dict(host.case.sizes)
+        if mode not in spec.static:
+            sizes[mode] = -(-sizes[mode] // unit) * unit
+        if sizes[mode] % unit == 0 and (spec.family.accepted(spec, dict(sizes)) or sizes) == sizes:
+            views = made_of(host, [t.name for t in spec.tensors], sizes)
+            windows = _two_windows(host, (out, other), sizes, sizes[mode], 2 * sizes[mode])
+            what = f"columns of one buffer next to those of {other.argument}"
+            yield host.with_sizes(sizes).takes(out.argument, what, {**views, **windows})
+
+
+def _two_windows(
+    host: Host, tensors: tuple[Tensor, Tensor], sizes: Mapping[str, int], column: int, pitch: int
+) -> dict[str, torch.Tensor]:
+    """Windows of a buffer with rows of `pitch` elements: the first has its first columns, the second starts further."""
+    first = tensors[0]
+    strides = strides_for(first, {**sizes, first.major or first.shape[-1]: pitch}, "compact")
+    shape = tuple(sizes[m] for m in first.shape)
+    room = (1 + column + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * first.dtype.bytes
+    buffer = _buffer(room, host.executor.device)
+    starts = zip(tensors, (0, column * first.dtype.bytes), strict=True)
+    return {tensor.name: _view(buffer, tensor, shape, strides, start) for tensor, start in starts}
 
 
 def _large(host: Host) -> Iterator[Check]:

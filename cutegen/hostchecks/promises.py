@@ -90,11 +90,16 @@ def _targets(host: Host) -> str:
         return lambda *arguments: None
 
     def compile_on(capability: tuple[int, int]) -> str:
+        """The target that is chosen for the second of two GPUs; the first has a capability that no target is for."""
+        before = len(chosen)
         with (
-            mock.patch.object(torch.cuda, "get_device_capability", lambda device: capability),
+            mock.patch.object(torch.cuda, "get_device_capability", lambda gpu=0: capability if gpu == 1 else (1, 0)),
             mock.patch.object(module, "compile_for", compiled),
         ):
-            type(module._compiled)()[0]
+            functions = type(module._compiled)()
+            first, second = functions[1], functions[1]
+        if first is not second or len(chosen) > before + 1:
+            raise RuntimeError("it compiles again for each call")
         return chosen[-1]
 
     try:
@@ -107,7 +112,7 @@ def _targets(host: Host) -> str:
     try:
         return f"compiles for {compile_on((7, 5))} on a GPU for sm_75"
     except ValueError as error:
-        return unnamed(error, ("cuda:0",))
+        return unnamed(error, ("cuda:1",))
 
 
 def _memory_of_each_call(host: Host) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cutegen.contract import copies
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.cases import strides_for
+from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.tensors import Guarded, guarded, make_tensors
@@ -51,8 +51,8 @@ def checks(host: Host) -> Iterator[Check]:
     yield from _far_apart(host)
 
 
-def _made(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """Those tensors with other sizes."""
+def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    """The tensors of those names, with other sizes than those of the call."""
     made = {}
     for tensor in map(host.spec.tensor, names):
         shape = tuple(sizes[m] for m in tensor.shape)
@@ -77,15 +77,15 @@ def _disagreeing(host: Host) -> Iterator[Check]:
         if len(having) > 1:
             for tensor in having:
                 what = f"{mode} is {larger[mode]}, elsewhere {sizes[mode]}"
-                yield host.refuses(tensor.argument, what, _made(host, [tensor.name], larger), arguments)
+                yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], larger), arguments)
         if mode in spec.static:
             what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
-            yield host.refuses(arguments[0], what, _made(host, names, larger), arguments)
+            yield host.refuses(arguments[0], what, made_of(host, names, larger), arguments)
         elif step > 1:
             for more in sorted({1, step // 2}):
                 odd = {**sizes, mode: sizes[mode] + more}
                 what = f"{mode} is {odd[mode]}, which {step} does not divide"
-                yield host.refuses(arguments[0], what, _made(host, names, odd), arguments)
+                yield host.refuses(arguments[0], what, made_of(host, names, odd), arguments)
 
 
 def _not_taken(host: Host) -> Iterator[Check]:
@@ -97,7 +97,7 @@ def _not_taken(host: Host) -> Iterator[Check]:
         if refused is not None:
             names, arguments = ([getattr(t, key) for t in _having(spec, mode)] for key in ("name", "argument"))
             arguments += [spec.output.argument] * (spec.output.argument not in arguments)
-            yield host.refuses(spec.output.argument, refused, _made(host, names, more), arguments)
+            yield host.refuses(spec.output.argument, refused, made_of(host, names, more), arguments)
             return
 
 
@@ -107,28 +107,41 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
     """
     spec = host.spec
     empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
-    free = [m for m in spec.modes if m not in spec.static]
-    for size, modes in ((1, [m for m in free if spec.divisible.get(m, 1) == 1]), (0, free)):
-        for mode in modes:
+    free = [m for m in spec.modes if m not in spec.static and (m in empty or m in spec.lead.shape)]
+    without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
+    for size, cases in ((1, where_strides_mean_nothing(host)), (0, without)):
+        for mode, sizes in cases:
             having = _having(spec, mode)
-            sizes = {**host.case.sizes, mode: size}
-            if spec.family.refused(spec, sizes) is not None or not (size or mode in empty or mode in spec.lead.shape):
+            if spec.family.refused(spec, sizes) is not None:
                 continue
-            made = _made(host, [t.name for t in spec.tensors], sizes)
+            made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
                 made[tensor.name] = _strided(tensor, made[tensor.name], mode, size)
             where = f"any stride along {mode} where that is 1" if size else f"what torch makes where {mode} is 0"
             yield host.with_sizes(sizes).takes(having[0].argument, where, made)
 
 
+def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
+    """Modes that may have a size of 1, along which nothing steps, each with the sizes of a call of which it has."""
+    spec = host.spec
+    for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
+        sizes = {**host.case.sizes, mode: 1}
+        if spec.family.refused(spec, sizes) is None:
+            yield mode, sizes
+
+
+def with_stride(tensor: Tensor, view: torch.Tensor, mode: str, stride: int) -> torch.Tensor:
+    """The tensor with another stride along a mode."""
+    strides = [stride if m == mode else s for m, s in zip(tensor.shape, view.stride(), strict=True)]
+    return view.as_strided(view.shape, strides)
+
+
 def _strided(tensor: Tensor, view: torch.Tensor, mode: str, size: int) -> torch.Tensor:
-    """The tensor with a stride of 1 along a mode of size 1; without elements, with the strides that torch gives it."""
+    """The tensor with an odd stride along a mode of size 1; without elements, with the strides that torch gives it."""
     import torch
 
     if size:
-        return view.as_strided(
-            view.shape, [1 if m == mode else s for m, s in zip(tensor.shape, view.stride(), strict=True)]
-        )
+        return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
     order = sorted(range(view.dim()), key=lambda i: tensor.shape[i] == tensor.major)
     fresh = torch.empty([view.shape[i] for i in order], dtype=view.dtype, device=view.device)
     return fresh.permute([order.index(i) for i in range(view.dim())])

@@ -295,8 +295,7 @@ class KernelSpec(Signature, Generic[S]):
     op: str = key(OpName(), "Kind of kernel:", default=MISSING, required=True)
     tensors: tuple[Tensor, ...] = key(
         Named(Tensor, "tensor", least=1, most=32),
-        "The tensors by name. The generated function takes those that are read by place, and returns those that are "
-        "written, in this order.",
+        "The tensors by name, in the order of the generated function's parameters, and of its results.",
         default=MISSING,
         required=True,
         block=True,

@@ -1,4 +1,4 @@
-"""What the generated function of a spec takes and returns, of its tensors and scalars."""
+"""What the generated function of a spec takes and returns."""
 
 from __future__ import annotations
 
@@ -6,28 +6,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cutegen.expressions.tree import Compute
-    from cutegen.language.model import Scalar, Tensor
+    from cutegen.language.model import Tensor
 
 
 class Signature:
-    """A spec by what its function takes by place, takes by name, and returns.
-
-    It takes inputs and scalars by place, and outputs by name; each in the order in which the spec declares them.
-    """
+    """A spec by what its function takes and returns, all in the order of the spec."""
 
     tensors: tuple[Tensor, ...]
-    scalars: tuple[Scalar, ...]
     compute: Compute
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors that are read, an `inout` among them."""
         return tuple(t for t in self.tensors if t.reads)
-
-    @property
-    def places(self) -> tuple[Tensor | Scalar, ...]:
-        """What the function takes by place: inputs, then scalars."""
-        return (*self.inputs, *self.scalars)
 
     @property
     def named(self) -> tuple[Tensor, ...]:
@@ -42,8 +33,7 @@ class Signature:
     @property
     def assigned(self) -> tuple[Tensor, ...]:
         """The outputs in the order in which `compute` assigns to them."""
-        tensors = {t.name: t for t in self.tensors}
-        return tuple(tensors[target] for target in self.compute.targets if target in tensors)
+        return tuple(sorted(self.outputs, key=lambda tensor: self.compute.targets.index(tensor.name)))
 
     @property
     def output(self) -> Tensor:

@@ -1,8 +1,7 @@
 """The op that torch knows a kernel by: its name, what it can have as arguments, and whether it can have a gradient.
 
-An op takes the tensors that are read, then the scalars, in the spec's order, and by name the outputs that only a caller
-can make. It returns the other outputs. What it takes and writes is an argument that it mutates, of which torch computes
-no gradient.
+An op takes the tensors that are read, then the scalars, and by name the outputs that only a caller can make. It returns
+the other outputs. What it takes and writes is an argument that it mutates, of which torch computes no gradient.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from cutegen.atoms.mma import FusedSum, SumOrder
 from cutegen.codegen.exactness import LARGEST, Near, exact_targets, is_exact, near_of
 from cutegen.codegen.expected import NearPrinter
 from cutegen.codegen.formatting import WIDTH, call, display
-from cutegen.codegen.host import as_called
+from cutegen.codegen.host import as_called, places
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
@@ -135,7 +135,7 @@ def expected_of(
 
 
 def _of_reference(spec: KernelSpec) -> str:
-    arguments = as_called(spec, {x.argument: x.argument for x in (*spec.places, *spec.named)})
+    arguments = as_called(spec, {x.argument: x.argument for x in (*places(spec), *spec.named)})
     doubles = [".double()" if tensor.dtype is not Dtype.i64 else "" for tensor in spec.outputs]
     if len(doubles) == 1:
         return call("return [(reference(", arguments, f"){doubles[0]}, torch.zeros(()))]", 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from functools import cache
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from unittest import mock
 
 from cutegen.compiling.loading import load
-from cutegen.contract import as_called, make_known
+from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.costs import LARGEST_TENSOR
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import torch
 
     from cutegen.emulator import Emulated, Launch
-
 
 _NORESERVE = 0x4000  # Linux's MAP_NORESERVE: pages that nobody touches take no memory
 
@@ -128,6 +127,11 @@ class Executor(Protocol):
 
     def for_targets(self, targets: Sequence[str]) -> Executor:
         """The executor that runs the code for some targets only, if it chooses those."""
+
+    def standing_in(
+        self, module: ModuleType, spec: KernelSpec, compiled: Mapping[int, Callable[..., Any]]
+    ) -> AbstractContextManager[Callable[[Any], Any]]:
+        """Has the module's function call others than its compiled ones, by GPU; gives what makes tensors arguments."""
 
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         """Runs a module as a program, with `broken` so that its function gives wrong outputs."""
@@ -269,6 +273,15 @@ class EmulatorExecutor:
                 emulated.only_launches = False
             return tuple(emulated.launches)
 
+    @contextmanager
+    def standing_in(
+        self, module: ModuleType, spec: KernelSpec, compiled: Mapping[int, Callable[..., Any]]
+    ) -> Iterator[Callable[[Any], Any]]:
+        from cutegen.emulator import on_device
+
+        with self._emulating(module, spec), compiled_by(module, compiled):
+            yield on_device
+
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         import torch
 
@@ -282,11 +295,9 @@ class EmulatorExecutor:
         def outputs(**sizes: int) -> dict[str, Any]:
             return {name: on_device(x) for name, x in make_outputs(**sizes, device="cpu").items()}
 
-        def plain(x: Any) -> Any:
-            return x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x
-
         def wanted(*places: Any, **named: Any) -> Any:  # which makes tensors where its arguments are
-            return expected(*map(plain, places), **{name: plain(x) for name, x in named.items()})
+            given = (x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x for x in places)
+            return expected(*given, **{name: x.as_subclass(torch.Tensor) for name, x in named.items()})
 
         with (
             self._emulating(module, spec),

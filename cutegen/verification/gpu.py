@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cutegen.contract import as_called, make_known
+from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of, with_blocks
 from cutegen.verification.programs import Program, run_program
@@ -104,6 +104,13 @@ class GpuExecutor:
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         raise CannotRun("a GPU does not tell what it would launch")
+
+    @contextmanager
+    def standing_in(
+        self, module: ModuleType, spec: KernelSpec, compiled: Mapping[int, Callable[..., Any]]
+    ) -> Iterator[Callable[[Any], Any]]:
+        with compiled_by(module, compiled):
+            yield lambda argument: argument
 
     def program(self, module: ModuleType, spec: KernelSpec, flags: Sequence[str], broken: bool = False) -> Program:
         return run_program(module, spec, flags, broken)

@@ -105,7 +105,7 @@ def test_a_call_runs_no_python_but_the_function_itself(build: Callable[..., tupl
     called: list[str] = []
     sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
     try:
-        result = module.add_one(x, y)
+        result = module.add_one(x, y=y)
     finally:
         sys.setprofile(None)
     assert result is y and called == ["add_one"]
@@ -147,13 +147,29 @@ def test_what_nobody_can_explain_is_raised_as_it_was(
     assert raised.value is error and calls == [1] and not compiled, "called once more, or compiled anew"
 
 
+def test_why_an_output_cannot_be_made_is_said(
+    build: Callable[..., tuple[ModuleType, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with an argument comes first."""
+    module, _ = build("sm_80", (8, 0))
+
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    monkeypatch.setattr(module, "_empty", fails)
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        module.add_one(on_device(torch.ones(4)))
+    with pytest.raises(TypeError, match=r"^x: expected torch.float32 \[N\] on cuda:0, got torch.float64"):
+        module.add_one(on_device(torch.ones(4).double()))
+
+
 PRODUCT = """
 cutegen: 1
 kernel: product
 op: gemm
 tensors:
   A: {shape: [M, K], dtype: f32, major: K, align: 4}
-  B: {shape: [N, K], dtype: f32, major: N}
+  B: {shape: [N, K], dtype: f32, major: N, align: 16}
   C: {shape: [M, N], dtype: f32, major: M, align: 16, role: out}
 compute: C = A @ B.T
 schedule: {tiler: {M: 32, N: 32, K: 8}}

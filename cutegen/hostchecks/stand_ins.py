@@ -1,0 +1,213 @@
+"""Calls behind which another function stands than the compiled one: which GPU's is called, and what it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from cutegen.codegen.host import can_be_made
+from cutegen.contract import as_called, compiled_arguments, copies, has_workspaces
+from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.sizes import made_of, small, where_strides_mean_nothing, with_stride
+from cutegen.verification.tensors import make_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+Compiled = Callable[..., None]
+Views = Mapping[str, "torch.Tensor | None"]
+
+SAID = "what a launch raises"
+ERRORS = (RuntimeError, ValueError, TypeError, AssertionError, MemoryError, OSError, ZeroDivisionError)
+
+
+def checks(host: Host) -> Iterator[Check]:
+    if not host.executor.generated:
+        return
+    output = host.spec.output.argument
+    if host.spec.named:
+        yield Check(output, "outputs by place", partial(_by_place, host))
+    yield Check(output, "errors of a launch", partial(_raises, host, None))
+    if (usual := _as_promised(host)) is not None:
+        yield Check(output, "errors of a launch, wide accesses", partial(_raises, usual, None))
+        if (elsewhere := _on_another(usual, usual.views)) is not None:
+            what = "the kernel of another GPU, wide accesses"
+            yield Check(output, what, partial(_calls_that_of, usual, elsewhere))
+    for tensor in (t for t in host.spec.outputs if can_be_made(host.spec, t)):
+        what = f"errors of a launch without {tensor.argument}"
+        yield Check(tensor.argument, what, partial(_raises, host, tensor.name))
+        yield Check(
+            tensor.argument, f"errors of making {tensor.argument}", partial(_raises_in_making, host, tensor.name)
+        )
+    if (free := _with_free_strides(host)) is not None:
+        yield Check(output, "errors of a launch with other strides", partial(_raises_again, host, free))
+    if (elsewhere := _on_another(host, host.views)) is not None:
+        yield Check(output, "the kernel of another GPU", partial(_calls_that_of, host, elsewhere))
+        made = [t.name for t in host.spec.outputs if can_be_made(host.spec, t)]
+        if made:
+            left_out = {**elsewhere, **dict.fromkeys(made)}
+            yield Check(output, "the kernel of another GPU, without outputs", partial(_calls_that_of, host, left_out))
+        if free is not None and (moved := _on_another(host, free)) is not None:
+            what = "the kernel of another GPU, with other strides"
+            yield Check(output, what, partial(_calls_that_of, host, moved, fails_first=True))
+        if has_workspaces(host.module):
+            yield Check(output, "workspaces on another GPU", partial(_workspaces, host, elsewhere))
+
+
+def _call(host: Host, views: Views, compiled: Mapping[int, Compiled]) -> object:
+    """What a call gives, of which the compiled function of each GPU is another one. Raises what it raises."""
+    import torch
+
+    with host.executor.standing_in(host.module, host.spec, compiled) as placed, torch.no_grad():
+        places, named = as_called(host.spec, [placed(x) for x in host.arguments(views)])
+        given = {name: x for name, x in named.items() if x is not None}
+        return getattr(host.module, host.spec.kernel)(*places, **given)
+
+
+def _by_place(host: Host) -> str:
+    """What is wrong with a call that gives outputs by place: it must say how they are given, and launch nothing."""
+    called: list[object] = []
+    given = [*host.views.values(), *host.scalars.values()]
+    with host.executor.standing_in(host.module, host.spec, {0: lambda *x: called.append(x)}) as placed:
+        try:
+            getattr(host.module, host.spec.kernel)(*map(placed, given))
+        except TypeError as error:
+            names = [f"{t.argument}=" for t in host.spec.named]
+            missing = [name for name in names if name not in str(error) and f"'{name[:-1]}'" not in str(error)]
+            return f"the error does not name {' and '.join(missing)}: {str(error)[:200]}" if missing else ""
+    return f"was accepted{', and launched' if called else ''}"
+
+
+def _raises(host: Host, left_out: str | None) -> str:
+    """What is wrong if the compiled function raises an error and nothing is wrong with the arguments."""
+    views: Views = {**host.views, left_out: None} if left_out else host.views
+    for kind in ERRORS:
+        error = kind(SAID)
+        if problem := _raised(host, views, {0: _raising(error)}, error):
+            return problem
+    return ""
+
+
+def _raises_in_making(host: Host, name: str) -> str:
+    """What is wrong if an output cannot be made, as where there is no memory, or torch was built without CUDA."""
+    for kind in ERRORS:
+        error = kind(SAID)
+        with ExitStack() as stack:
+            for function in ("_new", "_empty"):
+                if function in vars(host.module):
+                    stack.enter_context(mock.patch.object(host.module, function, _raising(error)))
+            if problem := _raised(host, {**host.views, name: None}, {0: lambda *_: None}, error):
+                return problem
+    return ""
+
+
+def _raises_again(host: Host, views: Views) -> str:
+    """What is wrong if strides do not fit that mean nothing, and the second launch raises an error."""
+    for kind in ERRORS:
+        raised: list[Exception] = []
+
+        def fails(*_: object, raised: list[Exception] = raised, kind: type[Exception] = kind) -> None:
+            raised.append(kind(SAID) if raised else ValueError("strides"))
+            raise raised[-1]
+
+        try:
+            _call(host, views, {0: fails})
+        except Exception as found:
+            if raised and found is not raised[-1]:
+                return f"{kind.__name__} becomes {type(found).__name__}: {str(found)[:200]}"
+        else:
+            return f"{kind.__name__} is lost: the call returns"
+    return ""
+
+
+def _raised(host: Host, views: Views, compiled: Mapping[int, Compiled], error: Exception) -> str:
+    """What is wrong with a call that has to raise this very error."""
+    try:
+        _call(host, views, compiled)
+    except Exception as found:
+        if found is error:
+            return ""
+        return f"{type(error).__name__} becomes {type(found).__name__}: {str(found)[:200]}"
+    return f"{type(error).__name__} is lost: the call returns"
+
+
+def _raising(error: Exception) -> Compiled:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    return fails
+
+
+def _calls_that_of(host: Host, views: Views, fails_first: bool = False) -> str:
+    """What is wrong with a call whose tensors are on GPU 1: its kernel is to be called, with tensors that are there."""
+    called: list[int] = []
+    strays: list[str] = []
+
+    def compiled(gpu: int) -> Compiled:
+        def noted(*arguments: Any) -> None:
+            called.append(gpu)
+            strays.extend(str(x.device) for x in arguments if hasattr(x, "get_device") and x.get_device() != 1)
+            if fails_first and len(called) == 1:
+                raise ValueError("strides")
+
+        return noted
+
+    with suppress(ValueError):  # where the call knows by itself that strides do not fit, and launches only once
+        _call(host, views, {0: compiled(0), 1: compiled(1)})
+    if set(called) != {1}:
+        return f"calls the kernels of the GPUs {called}, not of 1"
+    return f"is called with tensors on {strays[0]}" if strays else ""
+
+
+def _workspaces(host: Host, views: Views) -> str:
+    """What is wrong with the memory that a call makes for itself: where it is, and how much."""
+    plan = host.whole or host.plan
+    wanted = plan.spec.family.kernel_parts(plan).workspaces
+    assert wanted is not None
+    given = len(host.spec.tensors) + len(host.spec.scalars)
+    with host.executor.standing_in(host.module, host.spec, {}) as placed:
+        arguments = list(compiled_arguments(host.module, [placed(x) for x in host.arguments(views)]))[given:]
+    if len(arguments) != len(wanted.each):
+        return f"{len(arguments)} are made, not {len(wanted.each)}"
+    for space, x in zip(wanted.each, arguments, strict=True):
+        least = [host.case.sizes[m.size] if isinstance(m.size, str) else m.size for m in space.modes]
+        least = [max(1, -(-n // m.unit)) * m.unit if m.unit > 1 else n for n, m in zip(least, space.modes, strict=True)]
+        if x.get_device() != 1:
+            return f"{space.parameter} is on {x.device}, and the tensors on cuda:1"
+        if str(x.dtype) != f"torch.{space.dtype.torch}" or any(a < b for a, b in zip(x.shape, least, strict=True)):
+            return f"{space.parameter} is {x.dtype} {list(x.shape)}, not {space.dtype.torch} {least}"
+        if x.stride(space.major) != 1:
+            return f"{space.parameter} has strides of {list(x.stride())}"
+    return ""
+
+
+def _with_free_strides(host: Host) -> dict[str, torch.Tensor] | None:
+    """Tensors with strides that mean nothing, and that the compiled function does not take; None if there are none."""
+    for mode, sizes in where_strides_mean_nothing(host):
+        views = made_of(host, [t.name for t in host.spec.tensors], sizes)
+        for tensor in (t for t in host.spec.tensors if mode in t.shape):
+            odd = 3 if mode == tensor.major else 0
+            views[tensor.name] = with_stride(tensor, views[tensor.name], mode, odd)
+        return views
+    return None
+
+
+def _as_promised(host: Host) -> Host | None:
+    """The same with tensors that stand as the kernel takes them, where a call would else copy them before."""
+    usual = host.spec.family.variants(host.plan)[0].spec
+    aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
+    sizes = small(usual)
+    if not copies(host.module) or not host.spec.takes(sizes) or not usual.takes(sizes):
+        return None
+    case = replace(host.case, sizes=sizes, aligned=aligned)
+    return replace(host, case=case, tensors=make_tensors(host.spec, case, host.executor.device))
+
+
+def _on_another(host: Host, views: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | None] | None:
+    """The tensors on a second GPU, if there is one or one can be pretended."""
+    found = {name: dict(host.executor.elsewhere(view)).get("cuda:1") for name, view in views.items()}
+    return None if None in found.values() else found

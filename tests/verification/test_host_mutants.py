@@ -1,0 +1,355 @@
+"""Host code that is broken in ways that one call does not show: each is seen by a check of the call.
+
+`test_host_promises` breaks every promise once. These are near misses: bounds that are off by one element, errors that
+are lost, another GPU's kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from emulator_kit import THROUGH_A_WORKSPACE
+from sweep_kit import sampled
+
+pytest.importorskip("cutlass")
+
+from cutegen.codegen import Module, generate
+from cutegen.hostchecks import memory, promises, sizes, stand_ins, wrong_tensors
+from cutegen.hostchecks.judging import Check, Host
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import make_tensors
+
+POINTS = """
+cutegen: 1
+kernel: points
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  V: {shape: [M], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+  Z: {shape: [M, N], dtype: f32, role: out}
+scalars: {steps: i64, alpha: f32}
+compute:
+  - Z = X - V
+  - Y = X * alpha + cast(steps, f32)
+targets: [sm_80]
+"""
+ROWS = """
+cutegen: 1
+kernel: rows
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+  r: {shape: [M], dtype: f32, role: out}
+scalars: {eps: f32}
+compute:
+  - r = rsqrt(mean(X * X, N) + eps)
+  - Y = X * r
+static: {N: 64}
+targets: [sm_80]
+"""
+CASES = """
+cutegen: 1
+kernel: chosen
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = 2 * X
+schedule:
+  - for: {N: "<= 16"}
+    partition: inner
+  - {}
+targets: [sm_80]
+"""
+WARPS = """
+cutegen: 1
+kernel: warps
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule: {mma: {atom: %s}, tiler: {M: 64, N: 64, K: 64}}
+targets: [%s]
+"""
+SPECS = {
+    "points": POINTS,
+    "rows": ROWS,
+    "chosen": CASES,
+    "mma_sync": WARPS % ("mma_sync", "sm_80"),
+    "wgmma": WARPS % ("wgmma", "sm_90a"),
+    "through_a_workspace": THROUGH_A_WORKSPACE,
+}
+LOST = (r"(if not _settle\([^)]*\):\n +)raise\n", r"\1pass\n")
+ENDS, STARTS = r"\(start \+ reach <= other\)", r"\(other \+ other_reach <= start\)"
+LEFT, RIGHT = r"width \+ sum\(inner\) <= column", r"column \+ other_width \+ sum\(other_inner\) <= pitch"
+SPACE = r"x.new_empty_strided\(\(rows, x.shape\[1\]\), \(1, rows\)\)"
+SETTLED = r"    (_compiled\[fitted\[0\].get_device\(\)\]\(.*)\n"
+TYPES = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype,"
+MUTANTS = [
+    # kernel, what is broken, pattern, text, where it is seen, which check says so
+    ("points", "one element shared at the end", ENDS, "(start + reach - width <= other)", memory, "same element"),
+    (
+        "rows",
+        "one element shared at the start",
+        STARTS,
+        "(other + other_reach - other_width <= start)",
+        memory,
+        "same element",
+    ),
+    ("mma_sync", "elements shared at the end", ENDS, "(start + reach - 8 * width <= other)", memory, "same element"),
+    ("points", "a column shared on the left", LEFT, "sum(inner) <= column", memory, "the first column of"),
+    (
+        "points",
+        "a column shared on the right",
+        RIGHT,
+        "column + sum(other_inner) <= pitch",
+        memory,
+        "the last column of",
+    ),
+    ("points", "neighbours are apart by more", ENDS, "(start + reach < other)", memory, "side by side|next to"),
+    ("points", "columns are apart by more on the left", LEFT, "width + sum(inner) < column", memory, "next to"),
+    (
+        "points",
+        "columns are apart by more on the right",
+        RIGHT,
+        RIGHT.replace("\\", "").replace("<=", "<"),
+        memory,
+        "next to",
+    ),
+    (
+        "rows",
+        "one element shares nothing",
+        r"\(count == 0\) \| \(other",
+        "(count <= 1) | (other",
+        memory,
+        "of one element",
+    ),
+    ("rows", "nothing shares one element", r"\(other_count == 0\)", "(other_count <= 1)", memory, "of one element"),
+    (
+        "points",
+        "outputs may overlap each other",
+        r"OUTPUTS\[: number \+ 1\]",
+        "OUTPUTS",
+        memory,
+        "overlaps z|z starts|z ends",
+    ),
+    ("points", "where an input starts", ENDS, "(start + reach <= other) | (start == other)", memory, "same address"),
+    (
+        "chosen",
+        "where an input starts, in cases",
+        ENDS,
+        "(start + reach <= other) | (start == other)",
+        memory,
+        "same address",
+    ),
+    ("points", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
+    ("rows", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
+    ("chosen", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
+    ("mma_sync", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
+    ("wgmma", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
+    ("points", "whatever failed is settled", "return False", "return True", stand_ins, "errors of a launch"),
+    ("rows", "what was left out hides why", "if left_out or all", "if all", stand_ins, "errors of"),
+    (
+        "rows",
+        "an output that is not made is wrong",
+        r"if given\[name\] is None\]",
+        "if False]",
+        stand_ins,
+        "errors of making",
+    ),
+    (
+        "points",
+        "the second launch may fail",
+        SETTLED,
+        r"    try:\n        \1\n    except RuntimeError:\n        pass\n",
+        stand_ins,
+        "errors of a launch with other strides",
+    ),
+    (
+        "points",
+        "the kernel of the first GPU",
+        r"_compiled\[\w+.get_device\(\)\]",
+        "_compiled[0]",
+        stand_ins,
+        "the kernel of another GPU",
+    ),
+    (
+        "chosen",
+        "the kernel of the first GPU",
+        r"_compiled\[\w+.get_device\(\)\]",
+        "_compiled[0]",
+        stand_ins,
+        "the kernel of another GPU",
+    ),
+    (
+        "wgmma",
+        "the kernel of the first GPU",
+        r"_compiled\[\w+.get_device\(\)\]",
+        "_compiled[0]",
+        stand_ins,
+        "the kernel of another GPU",
+    ),
+    (
+        "points",
+        "the first GPU at a second launch",
+        r"_compiled\[fitted\[0\].get_device\(\)\]",
+        "_compiled[0]",
+        stand_ins,
+        "the kernel of another GPU, with other strides",
+    ),
+    (
+        "through_a_workspace",
+        "a workspace on the first GPU",
+        SPACE,
+        'torch.empty_strided((rows, x.shape[1]), (1, rows), dtype=x.dtype, device="cuda")',
+        stand_ins,
+        "workspaces on another GPU",
+    ),
+    (
+        "through_a_workspace",
+        "a workspace too small by one",
+        SPACE,
+        "x.new_empty_strided((rows, x.shape[1] - 1), (1, rows))",
+        stand_ins,
+        "workspaces on another GPU",
+    ),
+    ("points", "outputs by place are ignored", "    if args:\n", "    if False:\n", stand_ins, "outputs by place"),
+    (
+        "points",
+        "another GPU's capability",
+        r"get_device_capability\(device\)",
+        "get_device_capability(0)",
+        promises,
+        "the target for",
+    ),
+    (
+        "points",
+        "the current GPU's capability",
+        r"get_device_capability\(device\)",
+        "get_device_capability()",
+        promises,
+        "the target for",
+    ),
+    (
+        "points",
+        "each call compiles",
+        r"self\[device\] = getattr\((.*)\n            return self\[device\]",
+        r"return getattr(\1",
+        promises,
+        "the target for",
+    ),
+    ("points", "results the other way round", r"return y, z\n", "return z, y\n", promises, "accepts"),
+    (
+        "points",
+        "names of results the other way round",
+        r'OUTPUTS = \("y", "z"\)',
+        'OUTPUTS = ("z", "y")',
+        promises,
+        "accepts",
+    ),
+    ("points", "the gradient of one input is not looked at", r" or v.requires_grad", "", promises, "wants a gradient"),
+    ("points", "the gradient of one output is not looked at", r" or z.requires_grad", "", promises, "wants a gradient"),
+    ("points", "64 bits are not looked at", r"not -\(2\*\*63\) <= steps < 2\*\*63", "False", promises, "is -?92233"),
+    (
+        "points",
+        "scalars the other way round",
+        r"return \(\*tensors, 2, 0.5\)",
+        "return (*tensors, 0.5, 2)",
+        promises,
+        "make_inputs",
+    ),
+    (
+        "points",
+        "an output is not made by name",
+        r"for name in OUTPUTS if",
+        "for name in OUTPUTS[1:] if",
+        promises,
+        "make_inputs",
+    ),
+    ("points", "a type is not looked at", TYPES, "(dtype, x.dim(), x.device) == (dtype,", wrong_tensors, "wrong dtype"),
+    (
+        "points",
+        "a number of modes is not looked at",
+        TYPES,
+        "(x.dtype, len(modes), x.device) == (dtype,",
+        wrong_tensors,
+        "one mode too",
+    ),
+    (
+        "rows",
+        "another type of results",
+        r"(y = _empty\([^=]*torch\.)float32, x\)",
+        r"\1float64, x)",
+        promises,
+        "None for y",
+    ),
+    (
+        "points",
+        "sizes may be larger elsewhere",
+        r"_expect\(size == wanted",
+        "_expect(size >= wanted",
+        sizes,
+        "elsewhere",
+    ),
+]
+
+
+@lru_cache(maxsize=1)
+def modules() -> dict[str, Module]:
+    return {name: generate(text, "specs/x.yaml").modules[0] for name, text in SPECS.items()}
+
+
+def host_of(module: Module, text: str, folder: Path) -> Host:
+    """What the checks look at, of a module with this text."""
+    path = folder / f"{module.spec.kernel}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = module.plan.spec
+    case = Case("host checks", "wrong calls", sizes.small(spec), "padded", "integers")
+    tensors = make_tensors(spec, case, "cpu")
+    executor = EmulatorExecutor(lines=False)
+    return Host(module.plan, load_module(path), executor, case, tensors, scalar_values(spec, case))
+
+
+def checks(host: Host, room: ModuleType) -> Iterator[Check]:
+    if room is wrong_tensors:
+        for number in range(len(host.tensors)):
+            yield from wrong_tensors.checks(host, number)
+    else:
+        yield from room.checks(host)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "broken", "pattern", "text", "room", "says"),
+    sampled(MUTANTS),
+    ids=[f"{kernel}: {broken}" for kernel, broken, *_ in MUTANTS],
+)
+def test_it_is_seen(
+    kernel: str, broken: str, pattern: str, text: str, room: ModuleType, says: str, tmp_path: Path
+) -> None:
+    module = modules()[kernel]
+    changed, count = re.subn(pattern, text, module.text, count=1)
+    assert count and changed != module.text, f"{pattern} is not in {kernel}: adapt the pattern"
+    host = host_of(module, changed, tmp_path)
+    asked = [check for check in checks(host, room) if re.search(says, check.what)]
+    assert asked and any(check.run() for check in asked), f"{broken}: {[check.what for check in asked]}"
+
+
+@pytest.mark.parametrize("kernel", SPECS)
+def test_nothing_is_said_of_what_is_right(kernel: str, tmp_path: Path) -> None:
+    module = modules()[kernel]
+    host = host_of(module, module.text, tmp_path)
+    for room in (memory, stand_ins):
+        for check in checks(host, room):
+            if "2^32" not in check.what:
+                assert not check.run(), check.what
