@@ -26,7 +26,7 @@ from cutegen.exits import BROKEN
 )
 @click.option("--inouts", metavar="NAME,...", help="Arguments that may be written too.")
 @click.option(
-    "--orders", type=click.IntRange(1, 1000), default=1, show_default=True,
+    "--orders", type=click.IntRange(1, 1000), default=3, show_default=True,
     help="Orders of blocks and warps to run in, which must give the same.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first order, and torch's seed.")

@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 from operator import index
 
 import numpy as np
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.emulator.checks.faults import Fault, FaultError, Kind, Note, Stop, Witness, triple
+from cutegen.emulator.checks.faults import Fault, FaultError, Note, Stop, Witness, triple
+from cutegen.emulator.checks.journal import Journal
 from cutegen.emulator.checks.places import place_of
+from cutegen.emulator.host.differing_orders import differences, in_tensor, with_accesses
 from cutegen.emulator.host.freed_memory import keep_freed_memory
 from cutegen.emulator.host.limits import LARGEST_CLUSTER, refused_cluster, refused_sizes
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.machine.machine import Machine, Triple, clusters_of
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.program_builder import build_program
-from cutegen.emulator.memory.arenas import Arena, GlobalMemory
+from cutegen.emulator.memory.arenas import GlobalMemory
 from cutegen.emulator.memory.bound_tensors import BoundTensor, Role
 from cutegen.emulator.ptx.errors import UnlikeRounds
 from cutegen.emulator.ptx.model import Instruction, Module
@@ -172,31 +174,45 @@ def launch(
     first: GlobalMemory | None = None
     faults: list[Fault] = []
     instructions = 0
-    for order in range(seed, seed + orders):
-        memory = GlobalMemory([*tensors, *extra], program.unit)
-        started = partial(
-            Machine,
-            *(program, grid, block, parameters),
-            shared=shared,
+
+    def machine(memory: GlobalMemory, order: int, limit: int = limit, traced: bool = False) -> Machine:
+        return Machine(
+            program,
+            grid,
+            block,
+            parameters,
+            memory,
+            shared,
             seed=order,
+            limit=limit,
+            traced=traced,
             blocks=blocks,
             cluster=cluster,
             early=early,
         )
-        machine = started(memory=memory, limit=limit)
+
+    def again(order: int, journal: Journal) -> Machine:
+        made = machine(GlobalMemory([*tensors, *extra], program.unit, journal=journal), order)
+        made.run()
+        return made
+
+    for order in range(seed, seed + orders):
+        memory = GlobalMemory([*tensors, *extra], program.unit)
+        running = machine(memory, order)
         try:
-            machine.run()
+            running.run()
         except Stop as stop:
             traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
-            again = started(memory=traced, limit=min(limit, _TRACED), traced=True)
-            faults.append(_fault(*_explained(stop, machine, again), program, file))
+            slow = machine(traced, order, min(limit, _TRACED), traced=True)
+            faults.append(_fault(*_explained(stop, running, slow), program, file))
         else:
             faults += _unwritten(memory, program.kernel.name)
-        instructions += machine.instructions
+        instructions += running.instructions
         if first is None:
             first = memory
         elif not faults:
-            faults += _differences(first, memory, program.kernel.name)
+            found = differences(first, memory, program.kernel.name)
+            faults += [with_accesses(one, again, (seed, order), program.kernel, file) for one in found]
         if faults:
             break
     assert first is not None
@@ -372,20 +388,5 @@ def _unwritten(memory: GlobalMemory, kernel: str) -> list[Fault]:
         count, offset = arena.unwritten() if arena.role == "out" else (0, 0)
         if count:
             text = f"{count} of {arena.tensor.elements} elements of {arena.name} were never written"
-            faults.append(_in_tensor("output-not-written", text, kernel, arena, arena.tensor.at + offset))
+            faults.append(in_tensor("output-not-written", text, kernel, arena, arena.tensor.at + offset))
     return faults
-
-
-def _differences(first: GlobalMemory, second: GlobalMemory, kernel: str) -> list[Fault]:
-    """A fault for the first tensor that two orders of the same launch leave different; none if there is no such."""
-    for one, other in zip(first.arenas, second.arenas, strict=True):
-        different = one.bytes != other.bytes
-        if different.any():
-            text = f"{one.name} is another one in this order of blocks and warps than in the first"
-            return [_in_tensor("order-dependent", text, kernel, one, one.start + int(different.argmax()))]
-    return []
-
-
-def _in_tensor(kind: Kind, text: str, kernel: str, arena: Arena, address: int) -> Fault:
-    """A fault at an address in a tensor."""
-    return Fault(kind, text, kernel, address=address, tensor=arena.name, element=arena.element(address))

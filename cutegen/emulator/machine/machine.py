@@ -11,6 +11,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.earlier_grids import EarlierGrids
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import ClockEpochs, Epochs
+from cutegen.emulator.checks.journal import watch
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.machine.ordered_schedule import OrderedSchedule
@@ -110,6 +111,8 @@ class Machine:
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
         shared = SharedMemory(size, self.program.shared_unit, shape, variables, None if team is None else team.clocks)
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
+        if self.memory.journal is not None:
+            watch(shared.log, self.memory.journal, ids)
         earlier = EarlierGrids(shape, epochs, _first_wait(self.program)) if self.early else None
         access = GlobalAccess(self.memory, ids, self.threads, epochs, earlier)
         specials = special_values(numbers, self.grid, self.block, self.cluster, placement.static, self.dynamic)

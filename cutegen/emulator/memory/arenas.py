@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.global_races import TouchRecord
+from cutegen.emulator.checks.journal import Journal
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.memory.bound_tensors import (
     NEAR,
@@ -129,10 +130,13 @@ def describe(tensor: BoundTensor, address: int, size: int) -> str:
 class GlobalMemory:
     """The arenas of all tensors of a launch, in the order of their addresses; `unit` is the least access in bytes.
 
-    Where it is `traced`, it keeps the PTX line of the last access to each unit.
+    Where it is `traced`, it keeps the PTX line of the last access to each unit. A `journal` notes all touches.
     """
 
-    def __init__(self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False) -> None:
+    def __init__(
+        self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False, journal: Journal | None = None
+    ) -> None:
+        self.journal = journal
         self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
         self._folds = [tensor for tensor in tensors if tensor.fold is not None]
         self.alike_elsewhere = any(tensor.fold is not None and tensor.fold.elsewhere for tensor in tensors)

@@ -48,6 +48,7 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
+        self._note(arena, units, keep, instruction, writes=False)
         epochs = self.epochs
         ordered, clusters = epochs.before, epochs.first_of_cluster
         clash = arena.touched.read(units, *self._who(keep), self.threads, instruction.line, ordered, clusters)
@@ -76,6 +77,7 @@ class Hazards:
         """
         assert arena.touched is not None
         units = _units(arena, cells, size)
+        self._note(arena, units, keep, instruction, writes=True)
         who, when = self._who(keep)
         when = np.full_like(when, NEVER) if flying else when
         clash = arena.touched.write(units, who, when, self.threads, instruction.line, self.epochs.before)
@@ -117,6 +119,12 @@ class Hazards:
             for arena in self.memory.arenas:
                 if arena.touched is not None:
                     arena.touched.detach(self.lanes[gone], passed)
+
+    def _note(self, arena: Arena, units: Array, keep: Keep, instruction: Instruction, *, writes: bool) -> None:
+        """Notes touches in the journal, where there is one."""
+        if self.memory.journal is not None:
+            cells = (self.memory.arenas.index(arena) << 40) + units
+            self.memory.journal.note(cells, self.lanes[keep], instruction.line, writes=writes)
 
     def _who(self, keep: Keep) -> tuple[Array, Array]:
         """The numbers of the lanes that are kept, and how many barriers their blocks have passed."""

@@ -272,6 +272,13 @@ def test_orders_see_it_where_no_race_is_found(make: Callable, race: str) -> None
     (found,) = report.faults
     assert found.kind == "order-dependent" and found.seed > 0 and report.orders == found.seed + 1
     assert found.tensor == bound[-1].name and f"in the order of seed {found.seed}" in str(found)
+    # The two accesses that changed places, with their threads and lines
+    assert found.line and found.block is not None and found.thread is not None and len(found.notes) == 2
+    for note in found.notes:
+        assert note.place is not None and "block (" in note.text and "thread (" in note.text
+        assert ("writes here" in note.text) == ("st." in note.place.text)
+    ours = f"before the other one in the order of seed 0, after it in the order of seed {found.seed}"
+    assert ours in found.notes[0].text and "change places" in found.explanation
     first = bound[-1].bytes().tobytes()  # the tensors hold what the first order gives
     for seed, same in ((0, True), (found.seed, False)):  # the seed alone gives what differed
         text, again, launch = make(seed=seed)

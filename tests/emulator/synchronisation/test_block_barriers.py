@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from emulator_kit import fault, go, in_and_out, indexed
 
+from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
+
 SWAP = "st.shared.b32 [%r6], %r0;\n{}xor.b32 %r7, %r6, 128;\nld.shared.b32 %r8, [%r7];\nst.global.b32 [%rd12], %r8;\n"
 PAIRS = "setp.lt.u32 %p1, %r0, 64;\n@%p1 bra ONE;\n{}\nbra ON;\nONE:\n{}\nON:\n"  # of two warps each
 
@@ -129,6 +131,7 @@ def test_a_warp_comes_to_one_barrier_instruction_together() -> None:
 HANDS_ON = """
 setp.lt.u32 %p1, %r0, 32;
 mov.u32 %r9, 0;
+mov.u32 %r11, 0;
 LOOP:
 @!%p1 bra TAKES;
 setp.eq.u32 %p2, %r9, 0;
@@ -142,6 +145,7 @@ bra ON;
 TAKES:
 bar.sync 1, 64;
 ld.shared.b32 %r8, [%r6+-128];
+mad.lo.u32 %r11, %r11, 31, %r8;
 setp.eq.u32 %p2, %r9, 3;
 @%p2 bra ON;
 bar.arrive {empty}, 64;
@@ -149,7 +153,7 @@ ON:
 add.u32 %r9, %r9, 1;
 setp.lt.u32 %p2, %r9, 4;
 @%p2 bra LOOP;
-@!%p1 st.global.b32 [%rd12+-128], %r8;
+@!%p1 st.global.b32 [%rd12+-128], %r11;
 """
 
 
@@ -158,7 +162,8 @@ def test_a_barrier_that_serves_for_two_things(seed: int) -> None:
     """A warp fills a tile that another one takes, four times. Its arrival and its own wait make up the count."""
     bound = in_and_out(64, "inout")
     assert go(indexed(HANDS_ON.format(empty=2), 512), bound, block=64, seed=seed).ok
-    assert bound[1].bytes().view("u4")[:32].tolist() == [3 + i for i in range(32)]
+    taken = [(((i * 31 + i + 1) * 31 + i + 2) * 31) + i + 3 for i in range(32)]
+    assert bound[1].bytes().view("u4")[:32].tolist() == taken
     found = fault(indexed(HANDS_ON.format(empty=1), 512), in_and_out(64, "inout"), block=64, seed=seed)
     assert found.kind == "barrier" and found.line and found.thread is not None and found.notes[0].place is not None
     assert "barrier 1 after that of warp" in found.explanation and "bar." in found.notes[0].place.text
@@ -232,3 +237,15 @@ def test_threads_of_a_warp_that_never_come(shape: str, together: str) -> None:
     for unaligned in {together.replace("bar.sync", "barrier.sync"), together.replace(".aligned", "")} - {together}:
         if "cluster" in together or "%r8, 64" not in together:
             assert go(indexed(shape.format(unaligned, WORK)), in_and_out(64, "inout"), block=64).ok
+
+
+def test_orders_name_the_accesses_that_change_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a net behind the check of barriers: the tile is overwritten in one order before it is read."""
+    monkeypatch.setattr(BlockBarriers, "_check_turn", lambda *_: None)
+    bound = in_and_out(64, "inout")
+    report = go(indexed(HANDS_ON.format(empty=1), 512), bound, block=64, orders=9)
+    (found,) = report.faults
+    assert found.kind == "order-dependent" and found.block == (0, 0, 0) and found.thread is not None
+    texts = [note.place.text for note in found.notes if note.place is not None]
+    assert sorted(text.split(".")[0] for text in texts) == ["ld", "st"] and all("shared" in text for text in texts)
+    assert {note.text.split(" here")[0].split()[-1] for note in found.notes} == {"reads", "writes"}
