@@ -172,3 +172,29 @@ static: {N: 40}
 targets: [sm_90a]
 torch: {op: "op_tests::spread"}
 """
+ALIGNED = """\
+cutegen: 1
+kernel: op_aligned
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+scalars: {s: f32}
+compute: Y = s * X * X
+static: {N: 20}
+targets: [sm_90a]
+torch: {op: "op_tests::aligned", backward: op_aligned_bwd}
+---
+cutegen: 1
+kernel: op_aligned_bwd
+op: elementwise
+tensors:
+  dY: {shape: [M, N], dtype: bf16, align: 16}
+  X: {shape: [M, N], dtype: bf16, align: 8}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+scalars: {s: f32}
+compute: dX = 2 * s * X * dY
+static: {N: 20}
+targets: [sm_90a]
+torch: {op: "op_tests::aligned_bwd"}
+"""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from op_specs import NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
+from op_specs import ALIGNED, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import checks as host_checks_module
@@ -31,6 +31,7 @@ TEXTS = {
     "several": SEVERAL,
     "step": STEP,
     "spread": SPREAD,
+    "aligned": ALIGNED,
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
 DOES = r'("""What the op does on a GPU."""\n)'
@@ -100,6 +101,9 @@ MUTANTS = [
         "(dy if dy.is_contiguous() else torch.empty_like(dy, memory_format=torch.contiguous_format))",
         GRADIENT,
     ),
+    ("aligned", "rows that arrive are not aligned", r"_aligned_rows\(dy, 8\)", "dy.contiguous()", GRADIENT),
+    ("aligned", "rows that are saved are not aligned", r"_aligned_rows\(x, 4\)", "x", GRADIENT),
+    ("aligned", "a copy without its values", r"    return rows.copy_\(x\)", "    return rows.zero_()", GRADIENT),
     ("softmax", "the gradient is not told", r"    torch.library.register_autograd\(.*?\)\n", "", GRADIENT),
     ("softmax", "the module of the gradient is not imported", r"    _import_gradient\(\)\n", "", GRADIENT),
     ("norm", "what has no gradient seems to have one", r"    ctx.mark_non_differentiable\(rstd\)\n", "", GRADIENT),
