@@ -126,7 +126,7 @@ def test_an_old_value_of_a_column_is_part_of_what_is_made_of_all_rows(tmp_path: 
     wanted = ("primes", "special values", "several rows a block", "rows of two turns", "M = 0")
     cases = [case for case in derive_cases(module.plan) if case.name in wanted]
     found = [verify_case(module.plan, case, loaded, executor) for case in cases]
-    assert {"primes", "special values", "M = 0"} < {one.name for one in found}
+    assert {"primes", "special values"} < {one.name for one in found}
     assert [(one.name, one.message) for one in found if one.status != "passed"] == []
 
 
