@@ -30,7 +30,7 @@ tensors:
   C: {shape: [M, N], dtype: f16, role: inout}
 scalars: {alpha: f32, beta: f32}
 compute: C = relu(alpha * (A @ B.T)) + beta * C
-schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {thread_layout: "(8,4,1)"}}
+schedule: {tiler: {M: 16, N: 16, K: 4}, mma: {atom: fma, thread_layout: "(8,4,1)"}}
 divisible: {M: 2, K: 2}
 targets: [sm_80]
 """
