@@ -73,7 +73,6 @@ def test_each_name_is_told_of_in_a_sentence_of_its_own() -> None:
     ("text", "words"),
     [
         ("X.exp()", "`exp(x)`"),
-        ("X // 2", "`floor_divide(x, y)`"),
         ("1 if X > 0 else 2", "`where("),
         ("gelu(X, approximate='tanh')", "`gelu_tanh(x)`"),
         ("X + INF", "`inf`"),

@@ -1,0 +1,81 @@
+"""What lint says to write for a function of torch gives what that function gives, for special values too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cutlass")
+torch = pytest.importorskip("torch")
+
+from cutegen.codegen import generate  # noqa: E402
+from cutegen.emulator import install  # noqa: E402
+from cutegen.expressions.absent import INSTEAD  # noqa: E402
+from cutegen.verification.executor import load_module  # noqa: E402
+
+F = torch.nn.functional
+INF, NAN = float("inf"), float("nan")
+X = [100.0, -100.0, -20.0, 1e-9, NAN, INF, -INF, 1.0, 1e30, -1.0, 5.0, -0.0, -1e-9, 16777217.0, 0.5, -0.5, 2.5, 3.4e38]
+Z = [1.0, 1.0, 1.0, 1.0, 1.0, INF, -INF, 0.1, 1e30, -1.0, INF, NAN, 1.0, 3.0, 0.0, -2.5, 0.5, -1.0]
+A, B = -0.75, 1.25  # the scalars a and b
+WANTED: dict[str, Callable[..., torch.Tensor]] = {
+    "rcp": torch.reciprocal,
+    "floordiv": torch.floor_divide,
+    "mod": torch.remainder,
+    "clip": lambda x: torch.clip(x, A, B),
+    "absolute": torch.absolute,
+    "sgn": torch.sgn,
+    "float_power": lambda x, y: torch.float_power(x, y).float(),
+    "lerp": lambda x, y: torch.lerp(x, y, A),
+    "round_": torch.round,
+    "fix": torch.fix,
+    "frac": torch.frac,
+    "nan_to_num": torch.nan_to_num,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
+    "logical_xor": torch.logical_xor,
+    "logical_not": torch.logical_not,
+    "bool": lambda x: x.bool(),
+    "log_sigmoid": lambda x: F.logsigmoid(x.double()).float(),  # torch's own is a subnormal off in f32
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "logit": torch.logit,
+    "softsign": F.softsign,
+    "prelu": lambda x: F.prelu(x, torch.tensor([A])),
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "hardsigmoid": lambda x: F.hardsigmoid(x.double()).float(),
+    "hard_swish": lambda x: F.hardswish(x.double()).float(),
+    "half": lambda x: x.half().float(),
+    "cbrt": lambda x: x.double().sign() * x.double().abs() ** (1 / 3),
+}
+TRUTHS = ("logical_and", "logical_or", "logical_xor", "logical_not", "bool")
+
+
+def test_advice_of_elements(tmp_path: Path) -> None:
+    lines = ["cutegen: 1", "kernel: advice", "op: elementwise", "targets: [sm_80]", "scalars: {A: f32, B: f32}"]
+    lines += ["tensors:", "  X: {shape: [N], dtype: f32}", "  Z: {shape: [N], dtype: f32}"]
+    lines += [f"  {n}_: {{shape: [N], dtype: {'bool' if n in TRUTHS else 'f32'}, role: out}}" for n in WANTED]
+    lines += ["compute:"]
+    for name in WANTED:
+        text = INSTEAD[name]
+        for letter, stands in (("x", "X"), ("y", "Z"), ("a", "A"), ("b", "B")):
+            text = re.sub(rf"\b{letter}\b", stands, text)
+        lines.append(f'  - "{name}_ = {text}"')
+    made = generate("\n".join(lines), "specs/advice.yaml").modules[0]
+    path = tmp_path / made.name
+    path.write_text(made.text, encoding="utf-8")
+    python = load_module(path)
+    install(python, "advice", lines=False)
+    x, z = torch.tensor(X), torch.tensor(Z)
+    wrong = []
+    for name, found in zip(WANTED, python.advice(x, z, A, B), strict=True):
+        wanted = WANTED[name]
+        right = wanted(x, z) if re.search(r"\by\b", INSTEAD[name]) else wanted(x)
+        close = (found.double() - right.double()).abs() <= 1e-5 * right.double().abs() + 1e-44
+        same = close | (found == right) | (found.double().isnan() & right.double().isnan())
+        rows = zip(*(v[~same].tolist() for v in (x, z, found, right)), strict=True)
+        wrong += [(name, *row) for row in rows]
+    assert not wrong, wrong
