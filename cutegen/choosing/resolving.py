@@ -83,7 +83,7 @@ def by_target(spec: Spec) -> list[Choice]:
     found: list[Choice] = []
     for target in spec.targets:
         choice = fastest(spec, target)
-        alike = next((one for one in found if (one.schedule, one.why) == (choice.schedule, choice.why)), None)
+        alike = next((one for one in found if one.schedule == choice.schedule), None)
         if alike is None:
             found.append(choice)
         else:

@@ -9,6 +9,7 @@ from choosing_kit import text
 
 from cutegen.codegen import generate
 from cutegen.language.cases import Cases
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
@@ -157,3 +158,9 @@ def test_what_is_tuned_keeps_the_atom_that_it_was_given() -> None:
     found, _ = resolved(text(more="targets: [sm_90a]"))
     space = make_space({}, (found,))
     assert all(one["mma"]["atom"] == "wgmma" for one in space.schedules(0, 5))
+
+
+def test_targets_that_take_no_atom_are_told_of_once() -> None:
+    with pytest.raises(SpecError) as refused:
+        generate(text("f32", more="schedule: {pipeline: {stages: 30}}\ntargets: [sm_80, sm_86, sm_90a]"), "mm.yaml")
+    assert [d.code for d in refused.value.diagnostics] == ["CG254"]
