@@ -173,23 +173,6 @@ def taken(cases: Sequence[Conditions], call: Call) -> int | None:
     return None
 
 
-def is_for_the_rest(cases: Sequence[Conditions], number: int) -> bool:
-    """Whether a case is for what one before it does not fit, as that asks more of alignment or of divisors alone."""
-    own = cases[number]
-    return any(
-        other.targets == own.targets
-        and _bounds(other) == _bounds(own)
-        and (other.align > own.align or any(other.divisor(mode) > own.divisor(mode) for mode in other.sizes))
-        for other in cases[:number]
-    )
-
-
-def _bounds(conditions: Conditions) -> dict[str, tuple[int, int]]:
-    """Between which sizes conditions leave those modes that they bound at all."""
-    found = {mode: conditions.within(mode) for mode in conditions.sizes}
-    return {mode: sides for mode, sides in found.items() if sides != (0, MAX_INT)}
-
-
 def calls(
     cases: Sequence[Conditions],
     targets: Sequence[str],

@@ -21,6 +21,7 @@ from cutegen.reference import (
     factors,
     fused_sums,
     powers_and_remainders,
+    products,
     reductions,
     sums,
     torch_functions,
@@ -35,7 +36,6 @@ from cutegen.reference.rounding import (
     overflow,
     settle,
     settle_integer,
-    unit,
 )
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ class Evaluator:
             return placed(torch.einsum(text, x, y), tuple(kept), self.spec.lead.shape)
 
         if not dtype.is_float:
-            return settle_integer(_exact_integer_product(a, b, product), self._zero(), dtype)
+            return settle_integer(products.exact_integer_product(a, b, product), self._zero(), dtype)
         a, b = a.to(torch.float64), b.to(torch.float64)
         value = product(a, b)
         finite_a, finite_b = (x.detach().masked_fill(~x.isfinite(), 0.0) for x in (a, b))
@@ -351,12 +351,12 @@ class Evaluator:
         orders = self.spec.family.sum_orders(self.spec)
         bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
         exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
-        gamma = _gamma(terms + 1, dtype)
+        gamma = products.gamma(terms + 1, dtype)
         wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
         wide = wide or bool((cut != 0).any())
         if wide:
-            gamma = _gamma(terms + 3, dtype)
-        error = (gamma + _gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
+            gamma = products.gamma(terms + 3, dtype)
+        error = (gamma + products.gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
         if orders:
             (mode,) = contracted
             axes = left.shape.index(mode), right.shape.index(mode)
@@ -369,40 +369,9 @@ class Evaluator:
         error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
         # What the order decides: whether a partial sum overflows, unless those of one sign alone must
         stays = magnitude * (1 + gamma) < overflow(dtype)
-        unsure = 2 * _gamma(terms + 1, Dtype.f64) * magnitude  # of the difference of both, which may be nearly alike
+        unsure = 2 * products.gamma(terms + 1, Dtype.f64) * magnitude  # of their difference
         against = (magnitude - value.abs() + unsure) * (1 + gamma) < overflow(dtype)
         surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
         error = torch.where(stays | surely, error, torch.inf)
-        certain = value.isnan() & (stays | _nan_among(a, b, product)) | value.isinf() & stays & (not wide)
+        certain = value.isnan() & (stays | products.nan_among(a, b, product)) | value.isinf() & stays & (not wide)
         return settle(value, error, torch.zeros_like(error), dtype, lambda: certain)
-
-
-def _nan_among(
-    a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """Whether a NaN is among what is summed for each element, whatever else is."""
-    import torch
-
-    return product(a.isnan().double(), torch.ones_like(b)) + product(torch.ones_like(a), b.isnan().double()) > 0
-
-
-def _gamma(n: int, dtype: Dtype) -> float:
-    nu = n * unit(dtype)
-    return nu / (1 - nu) if nu < 0.5 else float("inf")
-
-
-def _exact_integer_product(
-    a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """A @ B.T modulo 2^32 from float64 products of 16-bit halves, each of which is exact for K below 2^21.
-
-    It works wherever there is no integer matrix product, as on a GPU.
-    """
-    import torch
-
-    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return (x >> 16).to(torch.float64), (x & 0xFFFF).to(torch.float64)
-
-    (ah, al), (bh, bl) = halves(a), halves(b)
-    middle = product(ah, bl).to(torch.int64) + product(al, bh).to(torch.int64)
-    return ((middle % 2**16) << 16) + product(al, bl).to(torch.int64) % 2**32
