@@ -115,7 +115,7 @@ int main() {
   i32.dtype = {kDLInt, 32, 1};
   b8.dtype = {kDLBool, 8, 1};
   for (DLTensor* second : {&u32, &u32, &i32}) try {
-    kernels::features(&f16, second, &b8, &f64, 0.5, int64_t{1} << 40, (void*)9);
+    kernels::features(&f16, second, &b8, 0.5, int64_t{1} << 40, &f64, (void*)9);
     fails = -1;
   } catch (const tvm::ffi::Error& error) {
     std::printf("%s: %s\\n", error.kind().c_str(), error.message().c_str());
