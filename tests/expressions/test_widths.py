@@ -137,6 +137,8 @@ def evaluated(node: Expr, given: Mapping[str, int], values: Mapping[str, int]) -
             match node.function:
                 case "where":
                     return arguments[1] if arguments[0] else arguments[2]
+                case "isnan" | "isinf" | "isfinite":
+                    return int(node.function == "isfinite")
                 case "minimum" | "maximum":
                     return (min if node.function == "minimum" else max)(arguments)
     raise AssertionError(node)
