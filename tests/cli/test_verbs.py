@@ -150,7 +150,7 @@ def test_init_refuses_bad_names_with_a_good_one(tmp_path: Path, name: str, help:
     assert result.exit_code == 2 and f"help: try {help}" in result.stderr and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("name", "op"), [("k", "gemm"), ("a", "elementwise"), ("B", "gemm"), ("t", "probe")])
+@pytest.mark.parametrize(("name", "op"), [("c", "gemm"), ("a", "elementwise"), ("B", "gemm"), ("d", "probe")])
 def test_init_refuses_names_that_its_own_spec_has(tmp_path: Path, name: str, op: str) -> None:
     result = cutegen("init", name, "--op", op)
     assert result.exit_code == 2 and not list(tmp_path.iterdir())
@@ -172,7 +172,7 @@ def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
         (["build", "specs", "--check", "--diff"], "exclude each other"),
         (["explain", "specs/one.yaml", "--kernel", "two"], "no kernel `two`"),
         (["init", "one", "--op", "gemm"], "is there already"),
-        (["init", "k", "--op", "gemm"], "the starter spec cannot have a kernel named `k`"),
+        (["init", "b", "--op", "gemm"], "the starter spec cannot have a kernel named `b`"),
         (["verify", "specs", "--on", "tpu"], "--on"),
         (["no-such-verb"], "no-such-verb"),
     ],

@@ -145,7 +145,7 @@ def test_sizes_are_parsed() -> None:
 )
 def test_wrong_sizes_are_refused_with_a_way_out(text: str, words: str) -> None:
     with pytest.raises(ShapeError, match=words) as refused:
-        parse_sizes(text, gemm(more="static: {K: 64}\n").spec)
+        parse_sizes(text, gemm(more="static: {K: 64}\nschedule: {mma: {atom: fma}}\n").spec)
     assert refused.value.help
 
 

@@ -31,7 +31,7 @@ from cutegen.emulator.ptx.errors import UnsupportedInstruction
         "and.b32 %rd1, %r2, %r3",
         "mov.b32 %r1, {%r2, %r3}",
         "rcp.approx.f64 %rd1, %rd2",
-        "add.cc.u32 %r1, %r2, %r3",
+        "mul.lo.cc.u32 %r1, %r2, %r3",
     ],
 )
 def test_what_is_not_known_stops_with_its_name_and_line(text: str) -> None:

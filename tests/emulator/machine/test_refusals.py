@@ -190,7 +190,6 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
         ("barrier.sync %r5;", "1 operands, 2 were expected"),
         ("barrier.sync %r5, %r0;", "no constant"),
         ("barrier.sync 1, %r0;", "no constant"),
-        ("add.cc.u32 %r5, %r0, 1;", "modifier .cc"),
         ("membar.gl;", ""),
         ("atom.global.add.u32 %r5, [%rd0], 1;", ""),
         ("red.global.add.u32 [%rd0], 1;", ""),

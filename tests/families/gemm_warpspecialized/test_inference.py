@@ -315,7 +315,7 @@ def test_each_operand_of_8_bits_is_of_its_own_type() -> None:
         (F8.replace("f8e4m3, major: K}\n  C", "f8e4m3, major: N}\n  C"), "CG306", "contiguous along N"),
         (F8 + "  tiler: {K: 48}\n", "CG302", "a wgmma of f8e4m3 is 32"),
         (F8.replace("wgmma", "fma"), "CG266", "f64, f32, f16 or bf16"),
-        (F8[: F8.index("schedule")], "CG266", "f64, f32, f16 or bf16"),
+        (F8[: F8.index("schedule")] + "targets: [sm_80]\n", "CG266", "f64, f32, f16 or bf16"),
         (MIXED.replace("wgmma", "mma_sync"), "CG312", "multiplies like with like"),
     ],
 )
