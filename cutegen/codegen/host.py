@@ -9,8 +9,8 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
-from cutegen.expressions.places import modes_compared
 from cutegen.language import torch_ops
+from cutegen.language.kinds import ONE
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
 
@@ -27,6 +27,8 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
     padded = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
     return {
         "compiles": compiles,
+        "single": any(not t.shape for t in spec.tensors),
+        "ones": any(ONE in t.shape for t in spec.tensors),
         "skipped": "_, " if compiles else "",  # the compiler's name of a type, in the table of arguments
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
         "tensor_table": [(f"tensors.{t.name}", _row(t, alignment(t, parts), compiles)) for t in spec.tensors],
@@ -88,7 +90,8 @@ def _row(tensor: Tensor, align: int | None, compiles: bool) -> str:
     """A tensor's line in the table of arguments."""
     modes = ", ".join(f'"{mode}"' for mode in tensor.shape) + ("," if len(tensor.shape) == 1 else "")
     types = [f"torch.{tensor.dtype.torch}", *([f"cutlass.{tensor.dtype.cutlass}"] if compiles else [])]
-    items = [*types, f"({modes})", f'"{tensor.major}"', str(align), f'"{tensor.role}"']
+    major = f'"{tensor.major}"' if tensor.major else "None"
+    items = [*types, f"({modes})", major, str(align), f'"{tensor.role}"']
     return display(f'"{tensor.argument}": (', items, "),", 4)
 
 
@@ -176,14 +179,14 @@ def output_sizes(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The sizes of an output, as the tensors that are read have them, or the spec."""
     sizes = []
     for mode in tensor.shape:
-        having = next((t for t in spec.tensors if t.reads and mode in t.shape), None)
+        having = next((t for t in spec.tensors if t.reads and mode in t.modes), None)
         sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
     return sizes
 
 
 def is_laid_out_by_torch(tensor: Tensor) -> bool:
     """Whether an output has no padding, and its modes in the order in which torch's own tensors have them."""
-    return tensor.major == tensor.shape[-1] and (tensor.align or 1) <= tensor.dtype.bytes
+    return tensor.modes[-1:] == (tensor.major,) and (tensor.align or 1) <= tensor.dtype.bytes
 
 
 def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> list[str]:
@@ -195,7 +198,7 @@ def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor
     arguments = {spec.kernel, *(t.argument for t in spec.tensors), *(s.argument for s in spec.scalars)}
     model = next((t for t in inputs if t.shape == tensor.shape), inputs[0])
     lines = []
-    if model.shape == tensor.shape and not arguments & {*tensor.shape}:
+    if model.shape == tensor.shape and not {*arguments, ONE} & {*tensor.shape}:
         sizes = list(tensor.shape)
         lines = [f"{f'({sizes[0]},)' if len(sizes) == 1 else ', '.join(sizes)} = {model.argument}.shape"]
     steps = [" * ".join(sizes[i:]) or "1" for i in range(1, len(sizes) + 1)]
@@ -249,20 +252,15 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     """
     padded = tensor.name in parts.padded
     use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
-    known = [f"{m} = {spec.static[m]}" for m in tensor.shape if m in spec.static]
+    known = [f"{m} = {spec.static[m]}" for m in tensor.modes if m in spec.static]
     known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
     made = ", None makes one" if can_be_made(spec, tensor) and not for_kernel else ""
     anywhere = (padded and not for_kernel) or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
     aligned = "" if anywhere else f"{alignment(tensor, parts)}-byte aligned, "
-    return f"{text}{tensor.major} contiguous, {aligned}{use}{made}{_of_no_place(spec, tensor)}."
-
-
-def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
-    """What an element that is no place along a mode means, where elements are compared with places for equality."""
-    modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
-    return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
+    contiguous = f"{tensor.major} contiguous, " if tensor.major else ""
+    return f"{text}{contiguous}{aligned}{use}{made}."
 
 
 def _scalar_checks(scalar: Scalar) -> list[str]:

@@ -92,7 +92,7 @@ class _Forward:
         self.spec = spec
         tensors = {tensor.name: tensor for tensor in spec.tensors}
         meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
-        meanings |= {t.name: of(named(t.name, t.shape)) for t in spec.tensors if t.reads}
+        meanings |= {t.name: of(named(t.name, t.modes)) for t in spec.tensors if t.reads}
         typed = annotate(
             spec.compute, {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
         )
@@ -120,7 +120,7 @@ class _Forward:
     @property
     def kept(self) -> list[Value]:
         """The outputs that a backward can read: with all modes of what they hold, and no others."""
-        shapes = {tensor.name: frozenset(tensor.shape) for tensor in self.spec.tensors if tensor.role == "out"}
+        shapes = {tensor.name: frozenset(tensor.modes) for tensor in self.spec.tensors if tensor.role == "out"}
         return [value for value in self.outputs if shapes.get(value.name) == value.meaning.modes]
 
     @property
@@ -131,8 +131,8 @@ class _Forward:
         for value in self.outputs:
             tensor, name = spec.tensor(value.name), f"{value.name}{AFTER}"
             free = name not in taken and len(name) <= MAX_NAME
-            if tensor.reads and free and value.meaning.modes == frozenset(tensor.shape):
-                found[named(tensor.name, tensor.shape)] = replace(value, name=name)
+            if tensor.reads and free and value.meaning.modes == frozenset(tensor.modes):
+                found[named(tensor.name, tensor.modes)] = replace(value, name=name)
         return found
 
 
@@ -187,8 +187,8 @@ class _Backward:
             message = f"no float that {self.spec.kernel} writes depends on {names} in a way that has a gradient"
             help = "comparisons, whole numbers and `round`, `floor` and `ceil` have none"
             raise DifferentiationError(message, help)
-        widest = max(len(tensor.shape) for tensor in self.spec.tensors)
-        read = {t.name: t.dtype.bytes for t in self.spec.tensors if len(t.shape) == widest}
+        widest = max(len(tensor.modes) for tensor in self.spec.tensors)
+        read = {t.name: t.dtype.bytes for t in self.spec.tensors if len(t.modes) == widest}
         read |= {f"{name}{AFTER}": size for name, size in read.items()}
         results = {self.made_of[name]: x for name, x in found.items()}
         chosen = choose(results, self.forward.values, self.forward.kept, self.forward.overwritten, read)
@@ -197,7 +197,7 @@ class _Backward:
 
     def _found(self) -> dict[str, Sum]:
         """The gradients, by the names of the tensors that they are of."""
-        shapes = {tensor.name: tensor.shape for tensor in self.spec.tensors}
+        shapes = {tensor.name: tensor.modes for tensor in self.spec.tensors}
         pairs = []
         for value in self.forward.outputs:
             if value.name not in self.given:
@@ -206,7 +206,7 @@ class _Backward:
             gradient = of(named(self.given[value.name], shape))
             more = [mode for mode in reversed(shape) if mode not in value.meaning.modes]
             pairs.append((total_over(gradient, more), value.meaning))
-        atoms = {tensor.name: named(tensor.name, tensor.shape) for tensor in self.wanted}
+        atoms = {tensor.name: named(tensor.name, tensor.modes) for tensor in self.wanted}
         found = gradients(pairs, list(atoms.values()), self.spec.modes)
         return {name: found[atom] for name, atom in atoms.items() if atom in found}
 

@@ -174,4 +174,4 @@ def _bits(view: torch.Tensor) -> torch.Tensor:
     """The bytes of a tensor's elements, copied, so that different NaNs and the two zeros compare as different."""
     import torch
 
-    return view.detach().clone(memory_format=torch.contiguous_format).view(torch.uint8)
+    return view.detach().clone(memory_format=torch.contiguous_format).flatten().view(torch.uint8)

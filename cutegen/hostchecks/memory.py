@@ -44,7 +44,7 @@ def _aliases(host: Host) -> Iterator[Check]:
             ("starting before the end of", {out.name: 0, other.name: step}),
         ):
             first = other if at[out.name] else out  # the one in which the second starts
-            run = case.sizes[first.major or first.shape[-1]] * first.dtype.bytes
+            run = case.sizes.get(first.contiguous, 1) * first.dtype.bytes
             if max(at.values()) >= run:
                 continue  # the second one would start in a gap
             made = _slices(spec, case, at, host.executor.device)
@@ -75,9 +75,9 @@ def _one_more_than(host: Host, tensors: Sequence[Tensor], step: int) -> dict[str
     """Sizes with rows of these tensors that are an element longer than whole steps of bytes, else those of the case."""
     spec, sizes = host.spec, dict(host.case.sizes)
     for tensor in tensors:
-        mode = tensor.major or tensor.shape[-1]
+        mode = tensor.contiguous
         unit = max(1, step // tensor.dtype.bytes)
-        if mode not in spec.static and spec.divisible.get(mode, 1) == 1:
+        if tensor.modes and mode not in spec.static and spec.divisible.get(mode, 1) == 1:
             sizes[mode] = -(-(sizes[mode] - 1) // unit) * unit + 1
     return sizes if spec.family.refused(spec, sizes) is None else None
 
@@ -120,11 +120,11 @@ def _windows(host: Host) -> Iterator[Check]:
     """Each output beside another tensor of its shape and type, both windows of the columns of one buffer."""
     spec, sizes = host.spec, host.case.sizes
     for out, other in _pairs(spec):
-        if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.shape) < 2:
+        if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.modes) < 2:
             continue
         unit = math.lcm(align_unit(out), align_unit(other))
-        width = -(-sizes[out.major or out.shape[-1]] // unit) * unit
-        wide = {**sizes, out.major or out.shape[-1]: 2 * width}
+        width = -(-sizes[out.contiguous] // unit) * unit
+        wide = {**sizes, out.contiguous: 2 * width}
         strides = strides_for(out, wide, "compact")
         room = (1 + sum((wide[m] - 1) * s for m, s in zip(out.shape, strides, strict=True))) * out.dtype.bytes
         buffer = _buffer(room, host.executor.device)
@@ -139,9 +139,9 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
     """Windows of one buffer of which two have a column in common, on either side; and which have none, nor a gap."""
     spec = host.spec
     for out, other in _pairs(spec):
-        if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.shape) < 2:
+        if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.modes) < 2:
             continue
-        mode, unit = out.major or out.shape[-1], math.lcm(align_unit(out), align_unit(other))
+        mode, unit = out.contiguous, math.lcm(align_unit(out), align_unit(other))
         names = (out.argument, other.argument)
         sizes = _one_more_than(host, (out,), unit * out.dtype.bytes)
         if sizes is not None and (sizes[mode] - 1) % unit == 0 and sizes[mode] > 1:
@@ -168,7 +168,7 @@ def _two_windows(
 ) -> dict[str, torch.Tensor]:
     """Windows of a buffer with rows of `pitch` elements: the first has its first columns, the second starts further."""
     first = tensors[0]
-    strides = strides_for(first, {**sizes, first.major or first.shape[-1]: pitch}, "compact")
+    strides = strides_for(first, {**sizes, first.contiguous: pitch}, "compact")
     shape = tuple(sizes[m] for m in first.shape)
     room = (1 + column + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * first.dtype.bytes
     buffer = _buffer(room, host.executor.device)

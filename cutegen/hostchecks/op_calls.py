@@ -121,7 +121,7 @@ def _larger(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     """Other sizes than these, of each mode of which there are others: such that rows need no padding, if there are."""
     found = dict(sizes)
     for mode in (m for m in sizes if m not in spec.static):
-        along = [align_unit(t) for t in spec.tensors if mode == (t.major or t.shape[-1])]
+        along = [align_unit(t) for t in spec.tensors if mode == t.contiguous]
         step = lcm(max(1, spec.divisible.get(mode, 1)), *along)
         found[mode] = (sizes[mode] // step + 1) * step
     return spec.family.accepted(spec, dict(found)) or dict(sizes)

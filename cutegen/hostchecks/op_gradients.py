@@ -243,7 +243,7 @@ class _Trial:
         import torch
 
         for name, x in {**done.inputs, **done.outputs}.items():
-            a, b = (y.detach().contiguous().view(torch.uint8) for y in (x, done.kept[name]))
+            a, b = (y.detach().flatten().view(torch.uint8) for y in (x, done.kept[name]))
             if not torch.equal(a, b):
                 raise _Wrong(f"{self._argument(name)} is overwritten")
 

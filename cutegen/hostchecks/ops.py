@@ -137,7 +137,7 @@ def _autocast(host: Host, one: OpCall) -> str:
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     import torch
 
-    a, b = (x.detach().contiguous().view(torch.uint8) for x in (a, b))
+    a, b = (x.detach().flatten().view(torch.uint8) for x in (a, b))
     return torch.equal(a, b)
 
 

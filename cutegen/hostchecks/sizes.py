@@ -33,7 +33,7 @@ def small(spec: KernelSpec) -> dict[str, int]:
     for rows in (2, 1, 0):
         sizes = {}
         for i, mode in enumerate(spec.modes):
-            along = [t for t in spec.tensors if (t.major or t.shape[-1]) == mode]
+            along = [t for t in spec.tensors if t.contiguous == mode]
             least = max([2 + i, *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
             step = max(1, spec.divisible.get(mode, 1))
             sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
@@ -202,8 +202,8 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
     others = {item.tensor.name: item.view for item in tensors}
     for item in tensors:
         tensor, view = item.tensor, item.view
-        outermost = max(range(view.dim()), key=view.stride)
-        if view.shape[outermost] > 1 and tensor.shape[outermost] != (tensor.major or tensor.shape[-1]):
+        outermost = max(range(view.dim()), key=view.stride, default=0)
+        if view.dim() and view.shape[outermost] > 1 and tensor.shape[outermost] != tensor.contiguous:
             # not those of neighbouring rows in the lower 32 bits either
             step = (1 << 32) + -(-3 * view.stride(outermost) // unit) * unit
             addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES

@@ -101,7 +101,7 @@ def _shape(ctx: Context, name: str) -> list[object]:
 def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor], scalars: tuple[Scalar, ...]) -> None:
     """Every name is a tensor, a scalar or a value that an earlier statement computed, and assigned at most once."""
     declared = [*known, *(s.name for s in scalars)]
-    modes = tuple(dict.fromkeys(mode for tensor in known.values() for mode in tensor.shape))
+    modes = tuple(dict.fromkeys(mode for tensor in known.values() for mode in tensor.modes))
     assigned: list[str] = []
     later = set(statements.targets)
     for number, statement in enumerate(statements.statements):
@@ -261,14 +261,14 @@ def check_alike(ctx: Context, outputs: Sequence[Tensor]) -> bool:
 
 def check_fits(ctx: Context, tensor: Tensor, output: Tensor) -> None:
     """A tensor lies along the output's modes, in their order; those that it lacks are broadcast."""
-    modes, out = list(tensor.shape), list(output.shape)
+    modes, out = list(tensor.modes), list(output.shape)
     path = ("tensors", tensor.name, "shape")
     shown_out = f"[{', '.join(out)}]"
     extra = [mode for mode in modes if mode not in out]
     if extra:
         message = f"`{tensor.name}` has the mode `{extra[0]}`, which the output `{output.name}` lacks"
         notes = (f"{output.name} is {shown_out}; a tensor broadcasts along the modes that it lacks itself",)
-        ctx.say("CG129", message, *path, modes.index(extra[0]), notes=notes)
+        ctx.say("CG129", message, *path, tensor.shape.index(extra[0]), notes=notes)
     elif modes != [mode for mode in out if mode in modes]:
         good = ", ".join(mode for mode in out if mode in modes)
         what = "the output " if output.writes else ""

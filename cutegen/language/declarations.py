@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import NO_NAMES
 from cutegen.language.context import Context
-from cutegen.language.kinds import keys_of
+from cutegen.language.kinds import ONE, keys_of
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.names import (
     COMPILERS_OWN,
@@ -55,11 +55,11 @@ def tensors(ctx: Context) -> tuple[Tensor, ...]:
     for tensor in found:
         name, shape = tensor.name, tensor.shape
         for i, mode in enumerate(shape):
-            if mode in shape[:i]:
+            if mode != ONE and mode in shape[:i]:
                 help = "give every mode a name of its own"
                 ctx.say("CG115", f"`{name}` has the mode `{shown(mode)}` twice", "tensors", name, "shape", i, help=help)
-        if tensor.major is not None and tensor.major not in shape:
-            help = suggestion(tensor.major, shape, f"modes of {name}")
+        if tensor.major is not None and tensor.major not in tensor.modes:
+            help = suggestion(tensor.major, tensor.modes, f"modes of {name}")
             message = f"`{shown(tensor.major)}` is not a mode of `{name}`"
             ctx.say("CG116", message, "tensors", name, "major", help=help)
         check_align(ctx, tensor)
@@ -93,7 +93,8 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     for scalar in scalars:
         places["scalar", scalar.name] = (("scalars", scalar.name), True)
     for tensor in tensors:
-        for i, mode in enumerate(tensor.shape):
+        for mode in tensor.modes:
+            i = tensor.shape.index(mode)
             places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
     kernel = ctx.data["kernel"]
     named = [kernel, *(name for kind, name in places if kind != "scalar")]

@@ -105,6 +105,24 @@ class Text(Kind):
         return {"description": says, "type": "string", **{k: v for k, v in bounds.items() if v is not None}}
 
 
+ONE = "1"
+"""The mode of size 1 that a shape writes as the number: it belongs to no tensor in particular, and has no name."""
+
+
+@dataclass(frozen=True)
+class ModeName(Kind):
+    """The name of a mode, or the number 1 for one that has no name, along which a tensor broadcasts."""
+
+    def schema(self, says: str) -> dict[str, Any]:
+        return {"description": says, "type": ["string", "integer"], "minimum": 1, "maximum": 1}
+
+    def read(self, value: str | int, ctx: Context, path: Path) -> str:
+        return str(value)
+
+    def write(self, value: str) -> str | int:
+        return 1 if value == ONE else value
+
+
 @dataclass(frozen=True)
 class Scalars(Kind):
     """A text, a number or a truth value, as a matrix lists them."""
@@ -276,7 +294,7 @@ class ByName(Kind):
         return {name: inner for name, inner in found.items() if inner is not None}
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.each.write(inner) for name, inner in value.items()}
+        return {name: self.each.write(inner) for name, inner in value.items() if name != ONE}
 
     def as_written(self, value: Mapping[str, Any], path: Path, is_written: IsWritten) -> dict[str, Any]:
         return {

@@ -35,18 +35,8 @@ def unquoted(value: Any) -> str | None:
     return None
 
 
-def shape_help(path: Path, value: Any, data: Any) -> str | None:
-    """What to write in the place of a shape that has a number among its modes, or no modes; None for anything else."""
-    if len(path) < 3 or path[0] != "tensors" or path[2] != "shape":
-        return None
-    name = str(path[1])
-    if value == []:
-        first = "write `shape: [U]`, give all other tensors the mode U first, and fix `static: {U: 1}`"
-        return f"{first}; pass `{name}.view(1)`, and `x[None]` of the others: views, which are not copied"
-    if not isinstance(value, int):
-        return None
-    if value != 1:
+def shape_help(path: Path, value: Any) -> str | None:
+    """What to write in place of a number among the modes of a shape; None for anything else."""
+    if len(path) == 4 and path[0] == "tensors" and path[2] == "shape" and type(value) is int:
         return "name the mode, and fix its size under `static:`"
-    shape = data["tensors"][path[1]]["shape"]
-    index = ", ".join("0" if size == 1 else ":" for size in shape)
-    return f"leave the 1 out, and pass the view `{name}[{index}]`: a tensor broadcasts along the modes that it lacks"
+    return None

@@ -18,6 +18,7 @@ from cutegen.expressions.tree import Compute
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
 from cutegen.language.kinds import (
     MAX_INT,
+    ONE,
     ByName,
     Choice,
     CountText,
@@ -25,6 +26,7 @@ from cutegen.language.kinds import (
     Integer,
     Items,
     Kind,
+    ModeName,
     Named,
     Number,
     Path,
@@ -53,8 +55,8 @@ class Tensor:
 
     name: str
     shape: tuple[str, ...] = key(
-        Items(Text(), least=1, most=5),
-        "Names of its modes, from 1 to 5. A mode of one name has one size in all tensors.",
+        Items(ModeName(), most=5),
+        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts.",
         default=MISSING,
         required=True,
     )
@@ -70,6 +72,15 @@ class Tensor:
         "`in` is read (the default), `out` is written, `inout` is both.",
         default="in",
     )
+
+    @property
+    def modes(self) -> tuple[str, ...]:  # those that have names
+        return tuple(mode for mode in self.shape if mode != ONE)
+
+    @property
+    def contiguous(self) -> str:
+        """The mode with stride 1, which is the last if none was written."""
+        return self.major or (self.modes or (ONE,))[-1]
 
     @property
     def reads(self) -> bool:
@@ -385,5 +396,5 @@ class KernelSpec(Signature, Generic[S]):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Every mode, in order of first appearance, those of the leading tensor before the others."""
+        """Every mode, in order of first appearance, those of the leading tensor first."""
         return tuple(dict.fromkeys((*self.lead.shape, *(mode for tensor in self.tensors for mode in tensor.shape))))

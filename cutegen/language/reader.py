@@ -15,7 +15,7 @@ from cutegen.language.context import Context
 from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
-from cutegen.language.kinds import Record
+from cutegen.language.kinds import ONE, Record
 from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.names import shown
@@ -130,8 +130,9 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, declared, numbers)
     statements = compute(ctx, op, declared, numbers)
-    modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.shape))
+    modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.modes))
     static, divisible = promises(ctx, modes)
+    static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
     schedule: Schedule
     if isinstance(written, list):
         schedule = read_cases(ctx, op, known, modes, statements)

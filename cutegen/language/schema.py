@@ -283,12 +283,12 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             told = kind.told if isinstance(kind, Integer) else None
             bound = f"{'at least' if error.validator == 'minimum' else 'at most'} {limit}"
             bound = f"from {told[0]} to {told[1]}" if told else bound
-            help = f"write `{path[-1]}: {told[2]}`" if told else None
+            help = f"write `{path[-1]}: {told[2]}`" if told else shape_help(path, value)
             yield source.diagnostic("CG105", f"{where} must be {bound}, not {shown(value)}", *path, help=help)
         case "minItems" | "minProperties" | "maxItems" | "maxProperties":
             bound = "at least" if error.validator.startswith("min") else "at most"
             message = f"{where} must have {bound} {limit} {'entry' if limit == 1 else 'entries'}, not {len(value)}"
-            yield source.diagnostic("CG105", message, *path, help=shape_help(path, value, data))
+            yield source.diagnostic("CG105", message, *path)
         case "minLength" | "maxLength":
             bound = "at least" if error.validator == "minLength" else "at most"
             message = f"{where} must have {bound} {limit} character{'s' * (limit != 1)}, not {len(value)}"
@@ -393,8 +393,6 @@ def _type_help(path: Path, value: Any, data: Any) -> str | None:
         if value == "mask" and len(guards) == 3 and "residue_first" in str(known):
             guards[list(guards)[2]] = "residue_first"  # the summed mode knows no mask
         return f"name the modes: `predication: {{{', '.join(f'{mode}: {guard}' for mode, guard in guards.items())}}}`"
-    if help := shape_help(path, value, data):
-        return help
     if isinstance(value, str) and value and value.strip().lstrip("+-").replace("_", "").isdigit():
         return f"write it as a number: {value.strip().replace('_', '')}"
     return None

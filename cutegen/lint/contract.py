@@ -64,9 +64,9 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
             notes=tuple(_reasons(aligned, inferred)),
             help=_any_address(spec, aligned),
         )
-    turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.shape[-1]]
+    turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.modes[-1]]
     if turned:
-        first, major, last = turned[0], turned[0].major, turned[0].shape[-1]
+        first, major, last = turned[0], turned[0].major, turned[0].modes[-1]
         other = f"reduce along {last}" if spec.operation.has_reductions else f"`major: {last}`"
         yield spec.source.diagnostic(
             MAJORNESS,

@@ -10,6 +10,7 @@ from cutegen.language.computing import check_alike, check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.op import Op
+from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.measuring.peers import Peer
@@ -50,7 +51,8 @@ targets: [sm_80, sm_90a]
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
-        check_alike(ctx, outputs)
+        if all(has_names(ctx, output) for output in outputs):
+            check_alike(ctx, outputs)
         for name in compute.names():
             if name in tensors and tensors[name] not in outputs:
                 check_fits(ctx, tensors[name], outputs[0])

@@ -18,6 +18,7 @@ from cutegen.language.computing import check_alike, check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.op import Op, Work
+from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.measuring.peers import Peer
@@ -95,7 +96,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
                 self._check_product(ctx, tensors[product.a], tensors[product.b], output)
             sound = sound and not scalar
         if len(ctx.found) == before:  # else the first output may be the one that is wrong
-            sound = check_alike(ctx, outputs)
+            sound = all(has_names(ctx, output) for output in outputs) and check_alike(ctx, outputs)
         if sound:
             self._check_epilogue(ctx, compute, tensors, output)
 
@@ -141,6 +142,8 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         """Whether all have two modes, or that of a batch before them; says how they do not."""
         batch = batch_of(out)
         for tensor, wanted in ((a, "M, K"), (b, "N, K"), (out, "M, N")):
+            if not has_names(ctx, tensor):
+                return False
             if len(tensor.shape) not in (2, BATCHED):
                 message = f"`{tensor.name}` has {len(tensor.shape)} mode{'s' * (len(tensor.shape) > 1)}"
                 help = f"in `{out.name} = {a.name} @ {b.name}.T` it is [{wanted}], or [L, {wanted}] of a batch"

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from cutegen.expressions.tree import Binary, Call, walk
+from cutegen.language.kinds import ONE
 
 if TYPE_CHECKING:
     import torch
@@ -95,7 +96,7 @@ class Op(ABC):
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that are computed away, as by a sum: those that no output has."""
-        kept = {mode for tensor in spec.outputs for mode in tensor.shape}
+        kept = {mode for tensor in spec.outputs for mode in tensor.shape} | {ONE}
         return tuple(mode for mode in spec.modes if mode not in kept)
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
@@ -123,7 +124,8 @@ class Op(ABC):
         """
         from cutegen.reference.placing import exactly, placed
 
-        return exactly(placed(values, tensor.shape, spec.lead.shape), tensor.dtype)
+        values = values.reshape([n for n, mode in zip(values.shape, tensor.shape, strict=True) if mode != ONE])
+        return exactly(placed(values, tensor.modes, spec.lead.shape), tensor.dtype)
 
     # --------------------------------------------------------------------------------------------------- measuring
 

@@ -12,6 +12,7 @@ from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.layouts import mode_sizes
 from cutegen.ops.op import Op
+from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +64,8 @@ targets: [sm_80, sm_90a]
         if value.id == assignment.target:
             say(ctx, "CG127", "a probe moves one tensor to another", 0, value.place, "write `D = A`")
         out, source = tensors[assignment.target], tensors[value.id]
+        if not has_names(ctx, source) or not has_names(ctx, out):
+            return
         if len(out.shape) != 2:
             message = f"a probe's output has two modes, thread and value, not {len(out.shape)}"
             ctx.say("CG129", message, "tensors", out.name, "shape", help="write `shape: [T, V]`")

@@ -12,6 +12,7 @@ from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
+from cutegen.language.kinds import ONE
 from cutegen.language.model import KernelSpec, Tensor
 
 _DEVICE = "device=device"
@@ -113,8 +114,9 @@ def squeezed(spec: KernelSpec, stored: Stored, shaped: Collection[str]) -> str:
 
     `shaped` are the names of what has dimensions.
     """
-    index = [":" if mode in stored.tensor.shape else "0" for mode in spec.lead.shape]
-    return f"[{', '.join(index)}]" if "0" in index and _is_shaped(stored.value, shaped) else ""
+    tensor = stored.tensor
+    index = _index(spec, tensor, "0", "None")
+    return f"[{', '.join(index)}]" if tensor.shape != spec.lead.shape and _is_shaped(stored.value, shaped) else ""
 
 
 def broadcast_outputs(spec: KernelSpec, statements: Sequence[Typed], variables: Variables) -> dict[str, str]:
@@ -133,7 +135,7 @@ def broadcasts(spec: KernelSpec, statements: Sequence[Typed], names: Mapping[str
     """The lines that give tensors a mode of size 1 for each that they lack; `names` has the variables."""
     lines = []
     for tensor in _lacking(spec, statements):
-        index = ", ".join(":" if mode in tensor.shape else "None" for mode in spec.lead.shape)
+        index = ", ".join(_index(spec, tensor, "None", "0"))
         lines.append(f"{names[tensor.name]} = {tensor.argument}[{index}]")
     return lines
 
@@ -141,7 +143,22 @@ def broadcasts(spec: KernelSpec, statements: Sequence[Typed], names: Mapping[str
 def _lacking(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     """The tensors that are read and lack modes of the leading one."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-    return [t for t in spec.tensors if t.name in read and len(t.shape) < len(spec.lead.shape)]
+    lead = spec.lead.shape
+    return [t for t in spec.tensors if t.name in read and t.shape != lead and {*t.modes} <= {*lead}]
+
+
+def _index(spec: KernelSpec, tensor: Tensor, lacking: str, one: str) -> list[str]:
+    """An index that turns a tensor's modes into those of the leading one, or these into its own.
+
+    `lacking` stands for a mode that the tensor lacks, and `one` for one of size 1 that only it has.
+    """
+    index, rest = [], list(tensor.shape)
+    for mode in spec.lead.shape:
+        while mode in rest and rest[0] != mode:
+            index += [one] * (rest.pop(0) == ONE)
+        index.append(":" if mode in rest else lacking)
+        rest = rest[mode in rest :]
+    return index + [one] * rest.count(ONE)
 
 
 def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from cutegen.language.computing import check_fits, say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.op import ELEMENTS, Op
+from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.ops.reference import Reference
@@ -65,10 +66,11 @@ targets: [sm_80, sm_90a]
     ) -> None:
         lead = leading(tensors.values())
         if lead is None:
-            widest = max(tensors.values(), key=lambda t: len(t.shape))
-            lacks = next((m for t in tensors.values() for m in t.shape if m not in widest.shape), None)
+            widest = max(tensors.values(), key=lambda t: len(t.modes))
+            lacks = next((m for t in tensors.values() for m in t.modes if m not in widest.shape), None)
             if lacks is None:
-                return  # it has a mode twice, which is said where shapes are read
+                has_names(ctx, widest)
+                return  # or it has a mode twice, which is said where shapes are read
             message = f"no tensor has all modes: `{widest.name}` lacks `{lacks}`"
             help = "give one tensor all modes; the others broadcast along those that they lack"
             ctx.say("CG129", message, "tensors", widest.name, "shape", help=help)
@@ -79,7 +81,7 @@ targets: [sm_80, sm_90a]
             if statement.matmul:
                 self.refuse_product(ctx, number, statement.matmul.place)
                 return
-        spans = spans_of(compute, {t.name: t.shape for t in tensors.values()})
+        spans = spans_of(compute, {t.name: t.modes for t in tensors.values()})
         for number, statement in enumerate(compute.statements):
             for reduction in reductions(statement.value):
                 if reduction.mode not in span(reduction.x, spans):
@@ -132,8 +134,8 @@ targets: [sm_80, sm_90a]
 def leading(tensors: Iterable[Tensor]) -> Tensor | None:
     """The first tensor that has all modes of all tensors, if there is one."""
     tensors = tuple(tensors)
-    every = {mode for tensor in tensors for mode in tensor.shape}
-    return next((tensor for tensor in tensors if len(tensor.shape) == len(every)), None)
+    every = {mode for tensor in tensors for mode in tensor.modes}
+    return next((t for t in tensors if len(t.shape) == len(every) and every == {*t.shape}), None)
 
 
 def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
@@ -152,7 +154,7 @@ def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
             return last[-1].mode
     lead = leading(tensors)
     assert lead is not None
-    return lead.major or lead.shape[-1]
+    return lead.contiguous
 
 
 def outermost(statement: Assignment) -> tuple[Reduce, ...]:
@@ -238,7 +240,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
         elif len(functions := {reduction.function for reduction in last}) > 1:
             message = f"the rows are reduced by {' and by '.join(sorted(functions))}"
             say(ctx, "CG127", message, number, place, "reduce them along each mode by the same function")
-        elif {reduction.mode for reduction in last} != others or tensors[statement.target].shape != (row,):
+        elif {reduction.mode for reduction in last} != others or tensors[statement.target].modes != (row,):
             message = f"what is reduced over the rows has one element for each {row}, and is reduced along all else"
             wanted = statement.value
             text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{row}]`"
@@ -269,6 +271,11 @@ def _check_target(
     if statement.target not in tensors:
         return True
     tensor = tensors[statement.target]
+    if not tensor.shape:
+        message = f"`{tensor.name}` has no modes: every row would write it, and the rows are not summed to one value"
+        help = "write a value for each row, such as `shape: [M]`, and reduce those in torch or in a second kernel"
+        ctx.say("CG129", message, "tensors", tensor.name, "shape", help=help)
+        return False
     for mode in modes - set(tensor.shape):
         message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and what is assigned to it differs along {mode}"
         whole = next((t.shape for t in tensors.values() if {*tensor.shape, mode} <= set(t.shape)), ())

@@ -113,7 +113,7 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
 
 def contiguous(tensor: Tensor) -> str:
     """The mode in which a tensor is contiguous, the last one where none is written."""
-    return tensor.major or tensor.shape[-1]
+    return tensor.contiguous
 
 
 def _some(names: Mapping[str, object]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.expressions.annotating import annotate
+from cutegen.language.kinds import ONE
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
@@ -148,7 +149,7 @@ class Evaluator:
         moved = None
         if isinstance(stored, ex.Name) and stored.id in self.tensors and stored.dtype == tensor.dtype:
             source = self.spec.tensor(stored.id).shape
-            if set(source) <= set(tensor.shape):
+            if set(source) <= set(tensor.modes):
                 moved = placed(self.tensors[stored.id], source, tensor.shape).expand(shape).clone()
         value, error = (self._of_modes(x, tensor).expand(shape) for x in (computed.value.to(kind), computed.error))
         return Expected(value, error, signed, moved)
@@ -157,7 +158,8 @@ class Evaluator:
         """Values with all modes without those that a tensor lacks, along which they have size 1."""
         if x.dim() == 0:
             return x
-        return x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
+        x = x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
+        return x[tuple(None if mode == ONE else slice(None) for mode in tensor.shape)]
 
     def is_signed(self, value: ex.Expr) -> bool:
         """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum, unless

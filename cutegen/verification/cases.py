@@ -70,7 +70,7 @@ def strides_for(
     """
     if not tensor.shape:
         return ()
-    major = tensor.major or tensor.shape[-1]
+    major = tensor.contiguous
     order = [major, *(m for m in reversed(tensor.shape) if m != major)]
     strides = {major: 1}
     for inner, mode in pairwise(order):
@@ -175,7 +175,7 @@ def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
 def _outer(spec: KernelSpec) -> Iterator[str]:
     """The modes along which some tensor is not contiguous, and whose sizes are free."""
     for mode in spec.modes:
-        if mode not in spec.static and any(mode in t.shape and mode != (t.major or t.shape[-1]) for t in spec.tensors):
+        if mode not in spec.static and any(mode in t.shape and mode != t.contiguous for t in spec.tensors):
             yield mode
 
 

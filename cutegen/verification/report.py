@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cutegen.language.kinds import ONE
 from cutegen.verification.cases import Case
 
 Status = Literal["passed", "failed", "not run"]
@@ -165,7 +166,7 @@ class KernelReport:
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{mode} {size}" for mode, size in sizes.items())
+    return ", ".join(f"{mode} {size}" for mode, size in sizes.items() if mode != ONE)
 
 
 def as_json(report: KernelReport) -> dict[str, Any]:

@@ -97,7 +97,7 @@ CASES = [
     (ADD, "align: 16", 'align: «"16"', "CG103", "write it as a number: 16"),
     (ADD, "align: 16", "align: «16.0", "CG103", "whole number"),
     (ADD, "align: 16", "align: «1_6", "CG103", "write it as a number: 16"),
-    (ADD, "shape: [N]", "shape: [«4]", "CG103", "name the mode"),
+    (ADD, "shape: [N]", "shape: [«4]", "CG105", "name the mode"),
     (ADD, "shape: [N]", "shape: «N", "CG103", "must be a list"),
     (ADD, "kernel: add", "kernel: «[add]", "CG103", "must be a text"),
     (ADD, "  shapes:\n    - {M: 7, N: 16}\n", "  shapes: «7\n", "CG103", "must be a list, not the number `7`"),

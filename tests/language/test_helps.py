@@ -79,15 +79,22 @@ def _has_errors(text: str) -> bool:
     return any(found.severity == "error" for found in found_in(text))
 
 
-def test_a_shape_with_a_1_or_of_no_modes_is_told_the_view_to_pass() -> None:
-    """What the helps say lints clean."""
-    (found,) = found_in(SCALED)
-    assert found.help is not None and "the view `s[:, 0]`" in found.help
-    assert not _has_errors(SCALED.replace("[M, 1]", "[M]"))
-    (found,) = found_in(SCALED.replace("[M, 1]", "[]"))
-    assert found.help is not None and "`shape: [U]`" in found.help and "`static: {U: 1}`" in found.help
-    whole = SCALED.replace("[M, N]", "[U, M, N]").replace("[M, 1]", "[U]") + "static: {U: 1}\n"
-    assert not _has_errors(whole)
+@pytest.mark.parametrize(
+    ("change", "told", "help"),
+    [
+        (("s: {shape: [M, 1]", "s: {shape: [M, 4]"), "must be at most 1, not 4", "fix its size under `static:`"),
+        (("Y: {shape: [M, N]", "Y: {shape: [1, M, N]"), "`Y` has a 1 in its shape", "`shape: [U, M, N]`"),
+        (("Y: {shape: [M, N]", "Y: {shape: []"), "`Y` has no modes", ""),
+    ],
+)
+def test_a_number_is_no_mode_and_an_output_has_names(change: tuple[str, str], told: str, help: str) -> None:
+    found = next(d for d in found_in(SCALED.replace(*change)) if told in d.message)
+    assert help in (found.help or "")
+
+
+def test_inputs_have_a_1_or_no_modes() -> None:
+    for shape in ("[M, 1]", "[1, N]", "[1, 1]", "[M, 1, N]", "[]"):
+        assert not _has_errors(SCALED.replace("[M, 1]", shape)), shape
 
 
 def test_a_row_of_several_modes_is_told_the_view_to_pass() -> None:

@@ -27,14 +27,14 @@ def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str
     tensors = []
     for tensor in spec.tensors:
         major, align = tensor.major, tensor.align
-        if major is None:
-            major = default_major.get(tensor.name, tensor.shape[-1])
-            last = major == tensor.shape[-1]
+        if major is None and tensor.modes:
+            major = default_major.get(tensor.name, tensor.contiguous)
+            last = major == tensor.contiguous
             why = "the last mode, as torch lays out a new tensor" if last else f"neighbours lie along {major}"
             report.infer(why, "tensors", tensor.name, "major")
         if align is None:
-            align = 16
-            report.infer("one 128-bit access", "tensors", tensor.name, "align")
+            align = 16 if tensor.modes else tensor.dtype.bytes
+            report.infer("one 128-bit access" if tensor.modes else "one element", "tensors", tensor.name, "align")
         tensors.append(replace(tensor, major=major, align=align))
     return infer_targets(replace(spec, tensors=tuple(tensors)), report)
 

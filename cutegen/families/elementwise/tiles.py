@@ -16,7 +16,7 @@ from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
 def whole_tensors(spec: Spec) -> list[Tensor]:
     """Tensors with all modes of the output: they are most of the traffic, and set the width of an access."""
-    return [t for t in spec.tensors if len(t.shape) == len(spec.output.shape)]
+    return [t for t in spec.tensors if len(t.modes) == len(spec.output.shape)]
 
 
 def widest_tensor(spec: Spec) -> Tensor:

@@ -31,7 +31,7 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
             copies[tensor.name] = own
         if tensor.align is None:
-            along = vector if (tensor.major or tensor.shape[-1]) == (output.major or output.shape[-1]) else 1
+            along = vector if tensor.contiguous == output.contiguous else 1
             why, width = f"accesses of {count(along, 'element')}", along
             if mapped and own.misaligned == "workspace":
                 why, width = "any tensor is taken", 1
@@ -58,7 +58,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
             return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
         if all(obstacle_of(spec, output) for output in spec.assigned):
             return "no output passes shared memory"
-    product, major, unit = product_of(spec), tensor.major or tensor.shape[-1], ALIGN // tensor.dtype.bytes
+    product, major, unit = product_of(spec), tensor.contiguous, ALIGN // tensor.dtype.bytes
     columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
     size = spec.static.get(major) or promised(spec, major)
     if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):

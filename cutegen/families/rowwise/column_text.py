@@ -29,6 +29,8 @@ class ColumnText:
     memory: str  # where they are in the workspace
     both: str  # two partial results, `x` and `other`, as one
     result: str  # of the sum `x`, what is stored
+    axis: int  # of the columns in the output
+    place: str  # of one of them
     finish: tuple[str, ...] = ()  # the statements before that, of a kernel that adds up what blocks have
     statements: tuple[str, ...] = ()
     update: str = ""
@@ -41,7 +43,7 @@ class ColumnText:
     def of(plan: RowwisePlan, column: Column) -> ColumnText:
         """The texts that do not depend on the walk."""
         dtype, out, lead = column.dtype, plan.spec.tensor(column.tensor).dtype, plan.spec.lead.name
-        vector = min(plan.vector, 16 // dtype.bytes)
+        vector, shape = min(plan.vector, 16 // dtype.bytes), plan.spec.tensor(column.tensor).shape
         narrows = plan.spec.schedule.narrows
         text = vector_text(plan.spec, vector, plan.vector) if narrows else str(vector)
         mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
@@ -60,6 +62,8 @@ class ColumnText:
             memory=f"t{lead}g{column.tensor}",
             both=combined_texts(column.function, dtype, "x", "other"),
             result=result,
+            axis=shape.index(plan.row),
+            place=", ".join("column" if mode == plan.row else "0" for mode in shape),
         )
 
 
@@ -79,7 +83,7 @@ def _finished(plan: RowwisePlan, text: ColumnText, column: Column, numbers: list
     printer = RowPrinter({tensor.name: old}, frozenset(), {}, WIDTH - 8, {}, numbers=numbers)
     printer.locals[RESULT] = f"whole_{tensor.argument}"
     truth = " != 0" if tensor.dtype is Dtype.bool else ""
-    lines = [f"{printer.locals[RESULT]} = {whole}", f"{old} = m{tensor.name}[column]{truth}"]
+    lines = [f"{printer.locals[RESULT]} = {whole}", f"{old} = m{tensor.name}[{text.place}]{truth}"]
     return replace(text, finish=(*lines, *printer.run(column.finish, new)), result=new)
 
 

@@ -258,7 +258,7 @@ def _most_values(spec: Spec, threads: int) -> int:
         held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
         most = 2 * room // (2 * (held + len(named)) + 1)
     else:
-        whole = [t.dtype.bytes for t in along(spec) if t.reads and len(t.shape) == len(spec.lead.shape)]
+        whole = [t.dtype.bytes for t in along(spec) if t.reads and len(t.modes) == len(spec.lead.shape)]
         most = 4 * room // max(1, sum(whole) + sum(named))
     limit = VALUES
     if cluster_of(spec) > 1 and not planned.columns:

@@ -45,7 +45,7 @@ def along(spec: Spec) -> list[Tensor]:
 
 def whole_tensors(spec: Spec) -> list[Tensor]:
     """Tensors with all modes: they are most of the traffic, and set the width of an access."""
-    return [t for t in spec.tensors if len(t.shape) == len(spec.lead.shape)]
+    return [t for t in spec.tensors if len(t.modes) == len(spec.lead.shape)]
 
 
 def widest_tensor(spec: Spec) -> Tensor:
@@ -68,7 +68,7 @@ def vector_of(spec: Spec) -> int:
 
 def fixed_for_all_rows(spec: Spec) -> list[Tensor]:
     """The tensors that are read and are the same for all rows, which a block that walks them loads once."""
-    return [t for t in spec.tensors if len(spec.lead.shape) > 1 and t.role == "in" and t.shape == (row_of(spec),)]
+    return [t for t in spec.tensors if len(spec.lead.shape) > 1 and t.role == "in" and t.modes == (row_of(spec),)]
 
 
 def is_fixed_for_all_rows(spec: Spec) -> bool:
@@ -228,7 +228,7 @@ def has_exponentials(spec: Spec) -> bool:
 def program(spec: Spec) -> Program:
     """The walks over a row."""
     row = row_of(spec)
-    shapes = {t.name: t.shape for t in spec.tensors}
+    shapes = {t.name: t.modes for t in spec.tensors}
     return program_of(
         without_definitions(statements_of(spec)),
         shapes,

@@ -303,7 +303,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         loads_has_row = in_bounds
     if plan.fewer_threads:
         used |= set(texts.row_coordinates)
-    loaded = {m for name in plan.row_tensors for m in plan.spec.tensor(name).shape}
+    loaded = {m for name in plan.row_tensors for m in plan.spec.tensor(name).modes}
     wanted = used | (set() if plan.ahead else loaded)
     wanted |= set(texts.row_coordinates) if stores else {str(beside)} if has_row else set()
     indices = [(v, text) for m, v, text in _row_indices(plan, texts) if m in wanted]

@@ -19,6 +19,7 @@ from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
 from cutegen.families.rowwise.walks import Column, Named, Reduction, RowStep, Store, Walk
+from cutegen.language.model import Tensor
 
 LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
 
@@ -70,8 +71,7 @@ class WalksText:
     def row_load(self, name: str) -> tuple[str, str, str]:
         """Variable, tensor and text of a value that is the same along the row."""
         tensor = self.spec.tensor(name)
-        index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
-        text = f"m{name}[{index}]"
+        text = f"m{name}[{self._index(tensor)}]"
         if tensor.dtype is Dtype.bool:
             text += " != 0"
         if self.plan.beside in self.plan.masked:
@@ -93,15 +93,18 @@ class WalksText:
         held = lines[-1].removeprefix(f"{target} = ")
         if held.isidentifier():
             lines, target = lines[:-1], held
-        index = ", ".join(self.row_coordinates[mode] for mode in tensor.shape)
         terms = ["tidx % THREADS_PER_ROW == 0"] if self.plan.threads_per_row > 1 else []
         terms = ["tidx == 0"] if self.plan.fewer_threads and terms else terms
         terms += ["rank == 0"] if self.plan.cluster > 1 else []
         terms += ["has_row"] if self.plan.beside in self.plan.masked else []
-        assign = f"m{step.tensor}[{index}] = {target}"
+        assign = f"m{step.tensor}[{self._index(tensor)}] = {target}"
         if step.tensor in self.plan.row_tensors and not self.old_are_read:
             lines, self.old_are_read = [*lines, *all_have_read(self.plan)], True
         return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
+
+    def _index(self, tensor: Tensor) -> str:
+        """The place of a row's value in a tensor; 0 in one without modes."""
+        return ", ".join(self.row_coordinates.get(mode, "0") for mode in tensor.shape) or "0"
 
     def _variable(self, name: str) -> str:
         tensor = next((t for t in self.spec.tensors if t.name == name), None)
