@@ -90,9 +90,8 @@ def _inexact(node: Expr, local_values: Collection[str]) -> Iterator[Expr]:
     """All parts of an expression, and of what its functions come to, that are not exact."""
     if is_exact(node, local_values):
         return
-    if not isinstance(node, Call) or node.body is None:
-        yield node
-    else:
+    yield node
+    if isinstance(node, Call) and node.body is not None:
         yield from _inexact(node.body, _inside(node, local_values))
     for child in node.children:
         yield from _inexact(child, local_values)
@@ -112,7 +111,8 @@ def near_of(statements: Sequence[Typed]) -> Near:
     """What the class needs for the types of these statements, before it is known which operations it needs."""
     sure = exact_targets(statements)
     values = [value for typed in statements for value in (typed.value, typed.stored) if value is not None]
-    nodes = [node for value in values for node in _inexact(value, sure)]
+    parts = [node for value in values for node in _inexact(value, sure)]
+    nodes = [node for node in parts if not isinstance(node, Call) or node.body is None]  # what is computed
     operations = [n for n in nodes if isinstance(n, Unary | Binary | Call | Reduce) and _of(n) is not Dtype.bool]
     chosen = [n for n in operations if isinstance(n, Call) and n.function in _SELECTIONS]
     rounding = [n for n in operations if n not in chosen and (not isinstance(n, Reduce) or _rounds(n))]
@@ -121,7 +121,7 @@ def near_of(statements: Sequence[Typed]) -> Near:
         dtypes=tuple(dict.fromkeys(_of(node) for node in rounding)),
         integers=any(_of(node).is_integer for node in nodes),
         has_i64=any(_of(node) is Dtype.i64 for node in nodes),
-        sure_conditions=not conditions & set(nodes),
+        sure_conditions=not conditions & set(parts),
     )
 
 

@@ -137,7 +137,8 @@ def _ends(host: Host, mode: str, tiles: int, band: int) -> Tiles:
 def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int], beside: int = 2) -> Tiles:
     """A call of so many tiles of a mode, or a few more where its size may not be that, the last as small as can be.
 
-    Of a mode that is walked in bands each has neighbours along the other, so many in all.
+    The last tile stands for those chosen beyond it, as where a case allows fewer. Of a mode walked in bands each has
+    neighbours along the other, so many in all.
     """
     spec, covered = host.spec, host.spec.family.covered(host.plan)
     inner = spec.operation.contracted(spec)
@@ -148,7 +149,9 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int], beside: int 
         other = next(m for m in reversed(spec.output.shape) if m != mode)
         wanted[other] = (beside - 1) * extents[other] + 1
     together = spec.family.tiles(host.plan, wanted)
-    return Tiles(mode, allowed(host, wanted), extents, 1 if together is None else together.blocks, chosen)
+    sizes = allowed(host, wanted)
+    there = sorted({min(tile, (sizes[mode] - 1) // extents[mode]) for tile in chosen})
+    return Tiles(mode, sizes, extents, 1 if together is None else together.blocks, there)
 
 
 def _extent(host: Host, mode: str, little: Mapping[str, int]) -> int:

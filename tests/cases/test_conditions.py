@@ -208,7 +208,7 @@ def test_a_misspelt_key_of_a_case_is_told_at_its_place() -> None:
 
 def test_what_follows_from_the_whole_spec_is_told_there() -> None:
     """A size that `static` fixes is not what a case says of it."""
-    cases = '  - for: {N: "% 8 == 0", M: "> 8"}\n  - partition: inner\n    threads: 64'
+    cases = '  - for: {N: "% 8 == 0", M: "> 8"}\n    partition: inner_outer\n  - partition: inner\n    threads: 64'
     text = spec_of(cases) + "static: {N: 64}\n"
     (found,) = (d for d in generate(text, "x.yaml", performance=True).warnings if d.code == "CG273")
     assert text.splitlines()[found.span.line - 1] == "static: {N: 64}"

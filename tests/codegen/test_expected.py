@@ -88,6 +88,7 @@ SPECS = {
     "choice": Spec(
         "D = where(X + Y > Z and not (X * Y < 0) or Y == Z, X * 2, -minimum(X, Y - X))", f"{F32}, D: f32[M,N]"
     ),
+    "choice by NaN of what rounds": Spec("D = where(isnan(sqrt(X - Y)), Z, X * 2)", f"{F32}, D: f32[M,N]"),
     "sure choice": Spec("D = where(X > Z and coord(N) >= 3, -1e30, alpha * X)", f"{F32}, D: bf16[M,N]", "alpha: f32"),
     "scalar choice": Spec("D = where(alpha * 3 > 1, X * Y, X)", f"{F32}, D: f32[M,N]", "alpha: f32"),
     "coordinates": Spec("D = X * coord(M) + cast(coord(N), f32) / 3", f"{F32}, D: f32[M,N]"),
