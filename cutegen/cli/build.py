@@ -45,7 +45,7 @@ def build(
     """Generate, compile and verify the modules of the specs, then write all of them or nothing.
 
     Kernels run on the GPU of this machine, or on a CPU emulator where there is none. Exit 2 where a spec has an error
-    or cannot be found, 1 where a kernel is not as it must be or nothing could run it, or a file is not.
+    or cannot be found, 1 where a kernel fails or cannot run, or a file is out of date.
 
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
     else the one that holds `specs`.

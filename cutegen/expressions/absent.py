@@ -37,7 +37,6 @@ INSTEAD = {
     **dict.fromkeys(("rint", "roundeven", "round_"), "round(x)"),
     "fix": "trunc(x)",
     "frac": "x - trunc(x)",
-    "nan_to_num": "where(isnan(x), 0, clamp(x, -3.4028234663852886e38, 3.4028234663852886e38))",
     "logical_and": "x != 0 and y != 0",
     "logical_or": "x != 0 or y != 0",
     "logical_xor": "(x != 0) ^ (y != 0)",
@@ -54,7 +53,7 @@ INSTEAD = {
     **dict.fromkeys(("le", "less_equal"), "x <= y"),
     **dict.fromkeys(("gt", "greater"), "x > y"),
     **dict.fromkeys(("ge", "greater_equal"), "x >= y"),
-    **dict.fromkeys(("select", "masked_fill", "cond", "iff"), "where(x > 0, y, z)"),
+    **dict.fromkeys(("select", "cond", "iff"), "where(x > 0, y, z)"),
     **dict.fromkeys(("to", "astype", "float32", "type"), "cast(x, f32)"),
     **dict.fromkeys(("int", "int32"), "cast(x, i32)"),
     **dict.fromkeys(("half", "float16"), "cast(x, f16)"),
@@ -99,6 +98,12 @@ INSTEAD = {
 """Name -> what comes to the same, of x, y, z, scalars a and b, and modes M and N."""
 
 _SENTENCES = {
+    ("masked_fill",): (
+        "is not in the language", "write `where(mask, value, x)`: the value where the mask is true, then x"),
+    ("nan_to_num",): (
+        "is not in the language",
+        "write `where(isnan(x), 0, clamp(x, -a, a))`, where a is the largest number of the type: "
+        "3.4028234663852886e38 of f32, 3.3895313892515355e38 of bf16, 65504 of f16"),
     ("median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
         "is not among the reductions",
         f"those are sum, mean, max, min, prod, var, std, logsumexp, any, all, argmax and argmin, with `op: rowwise`; "
@@ -163,6 +168,12 @@ _SYNTAX: dict[type, str] = {
     ast.NamedExpr: "write a statement of its own, in a list",
 }
 
+
+ABSENT_FORMS = {
+    "softplus": "write `softplus(b * x) / b` for another beta",
+    "gelu": "the approximation by tanh is `gelu_tanh(x)`",
+}
+"""Function -> what to write for arguments that torch's function of that name has and this one has not."""
 
 _PARTS = "declare each part as a tensor of its own, and pass views such as `x[:, :n]` and `x[:, n:]`"
 

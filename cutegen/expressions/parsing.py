@@ -18,7 +18,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.absent import ABSENT, of_syntax, scattered
+from cutegen.expressions.absent import ABSENT, ABSENT_FORMS, of_syntax, scattered
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.tree import (
     COMPARISONS,
@@ -291,20 +291,25 @@ class _Parser:
     def function(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
         """A call of a function, whose last arguments may be left out or given by name, as torch has them."""
         given: dict[str, ast.expr] = {word.arg: word.value for word in node.keywords if word.arg is not None}
-        if name == "clamp" and len(node.args) + len(given) == 2:  # one bound alone
+        written = name
+        if name == "clamp" and len(node.args) + len(given) == 2 and given.keys() <= {"min", "max"}:  # one bound alone
             name = "clamp_max" if "max" in given else "clamp_min"
         function = self.functions[name]
         if len(given) < len(node.keywords) or not given.keys() <= {*function.keywords}:
             named = " or ".join(f"`{word}`" for word in function.keywords)
-            message = f"{name} takes no keyword arguments{f' but {named}' if named else ''}"
-            help = "the approximation by tanh is `gelu_tanh(x)`" if name == "gelu" else None
-            raise ExpressionError(message, place, help)
+            message = f"{written} takes no keyword arguments{f' but {named}' if named else ''}"
+            raise ExpressionError(message, place, ABSENT_FORMS.get(written))
         count, (least, most) = len(node.args) + len(given), (function.least, function.most)
         missing = [word for word in function.parameters[len(node.args) : least] if word not in given]
         again = [word for word in function.parameters[: len(node.args)] if word in given]
-        if not least <= count <= most or missing or again:
-            wanted = str(most) if least == most else f"{least} to {most}"
-            raise ExpressionError(f"{name} takes {wanted} argument{'s'[: most > 1]}, not {count}", place)
+        if again:
+            raise ExpressionError(
+                f"{written} is given `{again[0]}` by place and by name", place, "leave one of them out"
+            )
+        if not least <= count <= most or missing:
+            wanted = "a value and `min`, `max` or both" if written == "clamp" else None
+            wanted = wanted or f"{most if least == most else f'{least} to {most}'} argument{'s'[: most > 1]}"
+            raise ExpressionError(f"{written} takes {wanted}, not {count}", place, ABSENT_FORMS.get(written))
         defaults = dict(zip(function.parameters[least:], function.defaults, strict=True))
         arguments = [self.expr(argument, depth + 1) for argument in node.args]
         for word in function.parameters[len(node.args) :]:

@@ -73,7 +73,7 @@ def _results(host: Host, one: OpCall) -> str:
         return f"of the arguments that it writes, {problem}"
     for tensor in (t for t in taken(spec) if not t.writes):
         if not _same(given[tensor.name], before[tensor.name]):
-            return f"{tensor.argument}, which is only read, is another one after the call"
+            return f"{tensor.argument}, was changed by the call, though it is only read"
     return ""
 
 

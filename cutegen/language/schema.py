@@ -247,7 +247,7 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             for key in limit:
                 if key not in value and key not in misspelt:
                     inside = f" in {where}" if path else ""
-                    help = f"write {with_meaning(key, error.schema)}" if path else None
+                    help = f"write {with_meaning(key, error.schema)}" if path or key == "cutegen" else None
                     message = f"the key `{key}` is missing{inside}"
                     yield source.diagnostic("CG102", message, *path, key=True, help=help)
         case "type":

@@ -147,7 +147,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
 
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
-    """Cases of so many tiles along one mode that nothing which counts them in 8 bits is right, nor in up to 18.
+    """Cases of so many tiles along one mode that counts of them overflow counters of 8 to 18 bits.
 
     Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, which
     is nothing to sum. Those of `host.far_blocks` sum; many tiles of what is summed are for `host.long_sums`. Where the

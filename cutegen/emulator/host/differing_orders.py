@@ -21,7 +21,7 @@ def differences(first: GlobalMemory, second: GlobalMemory, kernel: str) -> list[
     for one, other in zip(first.arenas, second.arenas, strict=True):
         different = one.bytes != other.bytes
         if different.any():
-            text = f"{one.name} is another one in this order of blocks and warps than in the first"
+            text = f"{one.name} differs between this order of blocks and warps and the first"
             return [in_tensor("order-dependent", text, kernel, one, one.start + int(different.argmax()))]
     return []
 
