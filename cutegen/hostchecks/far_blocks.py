@@ -10,8 +10,7 @@ from typing import Literal
 
 from cutegen.hostchecks import walked_tiles
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.parts import TILES, Parts, allowed, arguments, largest, of_tiles, telling, wrong
-from cutegen.verification.executor import CannotRun
+from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, launches, of_tiles, telling, wrong
 
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
@@ -202,14 +201,7 @@ def _affordable(host: Host, call: _Call, most: float = 0.0) -> bool:
 
 def _launched(host: Host, call: _Call) -> int:
     """How many blocks a call launches, for all targets; 0 where it launches several kernels or is refused."""
-    try:
-        asked = host.executor.launched(host.module, host.spec, arguments(host, call.parts))
-    except CannotRun:
-        raise
-    except Exception as error:
-        host.look_at_memory(error, sizes=call.sizes)
-        return 0
-    counts = {prod(launches[0].grid) if len(launches) == 1 else 0 for launches in asked}
+    counts = {prod(made[0].grid) if len(made) == 1 else 0 for made in launches(host, call.parts)}
     return counts.pop() if len(counts) == 1 else 0
 
 

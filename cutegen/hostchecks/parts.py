@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
@@ -15,6 +16,9 @@ from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.tensors import Guarded, guarded
 from cutegen.verification.wishes import between
+
+if TYPE_CHECKING:
+    from cutegen.emulator import Launch
 
 TILES = (1 << 24) + 3
 """Tiles of a mode with numbers that f32 does not tell apart, if they are of fewer than 2^7 coordinates."""
@@ -83,9 +87,20 @@ def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     return most // step * step
 
 
-def arguments(host: Host, call: Parts) -> list[object]:
-    """The arguments of a call. Raises MemoryError where there are not so many addresses left."""
-    return _made(host, call)[0]
+def launches(host: Host, call: Parts) -> Sequence[Sequence[Launch]]:
+    """The launches that a call would make, for each target whose code differs; empty where the module refuses the call.
+
+    Raises NoMemory where the machine has not the memory for the call, and CannotRun where nothing tells its launches.
+    """
+    parts: tuple[Guarded, ...] = ()
+    try:
+        given, parts, _ = _made(host, call)
+        return host.executor.launched(host.module, host.spec, given)
+    except CannotRun:
+        raise
+    except Exception as error:
+        host.look_at_memory(error, [part.buffer for part in parts], call.sizes)
+        return ()
 
 
 def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:

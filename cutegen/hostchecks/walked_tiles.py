@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.hostchecks.judging import Host
-from cutegen.hostchecks.parts import Parts, allowed, arguments, largest, of_tiles, wrong
-from cutegen.verification.executor import CannotRun
+from cutegen.hostchecks.parts import Parts, allowed, largest, launches, of_tiles, wrong
+from cutegen.verification.lacking import NoMemory
 
 if TYPE_CHECKING:
     from cutegen.emulator import Launch
@@ -89,8 +89,8 @@ def wrong_with_many(host: Host, mode: str) -> str | None:
     """
     band = _band(host, mode)
     most = _most(host, mode)
-    calls = [_ends(host, mode, tiles, band) for tiles in dict.fromkeys((most, most // 2, min(most, _FEWEST)))]
-    calls = [call for call in calls if _launched(host, call)][:1]
+    sizes = dict.fromkeys((most, most // 2, min(most, _FEWEST)))
+    calls = _first_launched(host, [_ends(host, mode, tiles, band) for tiles in sizes])
     if band > 1:
         calls.append(_call(host, mode, 2 * band, [band - 1, band, 2 * band - 1]))
     for call in calls:
@@ -100,6 +100,23 @@ def wrong_with_many(host: Host, mode: str) -> str | None:
             ran = ", ".join(map(str, call.chosen))
             return f"of {call.count} tiles of {mode} those numbered {ran} ran: {problem}"
     return ""
+
+
+def _first_launched(host: Host, calls: Sequence[Tiles]) -> list[Tiles]:
+    """The first of several calls, largest first, that is launched as one kernel; none where no call is.
+
+    A call that lacks memory gives way to a smaller one. Raises NoMemory where no smaller one is launched either.
+    """
+    lacking: NoMemory | None = None
+    for call in calls:
+        try:
+            if _launched(host, call):
+                return [call]
+        except NoMemory as error:
+            lacking = lacking or error
+    if lacking:
+        raise lacking
+    return []
 
 
 def all_of(host: Host, mode: str) -> Tiles:
@@ -175,15 +192,10 @@ def _most(host: Host, mode: str) -> int:
 
 def _launched(host: Host, call: Tiles) -> Launch | None:
     """The one launch of a call, as large for all targets; None where there are several, or it is refused."""
-    try:
-        asked = host.executor.launched(host.module, host.spec, arguments(host, call.parts))
-    except CannotRun:
-        raise
-    except Exception:
-        return None
-    launches = [launch for launches in asked for launch in launches]
-    shapes = {(launch.grid, launch.cluster) for launch in launches}
-    return launches[0] if len(shapes) == 1 and len(launches) == len(asked) else None
+    asked = launches(host, call.parts)
+    made = [launch for one in asked for launch in one]
+    shapes = {(launch.grid, launch.cluster) for launch in made}
+    return made[0] if len(shapes) == 1 and len(made) == len(asked) else None
 
 
 def _numbers(launch: Launch, blocks: int, places: Sequence[int]) -> list[int]:

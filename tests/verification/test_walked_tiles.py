@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 from sweep_kit import sampled
@@ -14,12 +18,17 @@ from cutegen.hostchecks import far_blocks, walked_tiles
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.parts import Parts
 from cutegen.hostchecks.sizes import small
+from cutegen.language.model import KernelSpec
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.lacking import NoMemory
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import make_tensors
 
 pytest.importorskip("cutlass")
+
+if TYPE_CHECKING:
+    from cutegen.emulator import Launch
 
 TENSORS = """
 op: gemm
@@ -92,15 +101,17 @@ def modules() -> dict[str, Module]:
     return {module.spec.kernel: module for module in made}
 
 
-def checked(module: Module, text: str, folder: Path) -> dict[str, str]:
-    """What each check says of a module with this text, by its mode."""
-    path = folder / f"{module.spec.kernel}.py"
+def host_of(module: Module, text: str, folder: Path, executor: EmulatorExecutor) -> Host:
+    path, spec = folder / f"{module.spec.kernel}.py", module.spec
     path.write_text(text, encoding="utf-8")
-    loaded, executor, spec = load_module(path), EmulatorExecutor(lines=False), module.spec
     case = Case("wrong calls", "", small(spec), "padded", "integers")
     tensors = make_tensors(spec, case, executor.device)
-    host = Host(module.plan, loaded, executor, case, tensors, scalar_values(spec, case))
-    checks = list(far_blocks.checks(host))
+    return Host(module.plan, load_module(path), executor, case, tensors, scalar_values(spec, case))
+
+
+def checked(module: Module, text: str, folder: Path) -> dict[str, str]:
+    """What each check says of a module with this text, by its mode."""
+    checks = list(far_blocks.checks(host_of(module, text, folder, EmulatorExecutor(lines=False))))
     return {check.what.split(" of ")[1].split()[0]: check.run() for check in checks}
 
 
@@ -144,3 +155,36 @@ def test_blocks_may_take_tiles_in_another_order(tmp_path: Path) -> None:
     module = modules()["persistent"]
     changed, count = re.subn(r"band % 2 \* \(tiles_m", "cutlass.min(band, 1) * (tiles_m", module.text)
     assert count and set(checked(module, changed, tmp_path).values()) == {""}
+
+
+class Poor(EmulatorExecutor):
+    """Lacks the memory for calls with too many elements of C."""
+
+    def __init__(self, affords: Callable[[int], bool]) -> None:
+        super().__init__(lines=False)
+        self.affords = affords
+
+    def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
+        if not self.affords(prod(args[2].shape)):  # type: ignore[attr-defined]
+            raise MemoryError("an address range needs 1000000000000 bytes")
+        return super().launched(module, spec, args)
+
+
+def test_a_call_without_memory_gives_way_to_a_smaller_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there is no memory for any call, the check is not run: it neither passes nor fails."""
+    module, ran = modules()["warps"], []
+
+    def noted(host: Host, call: Parts, *_: object) -> str:
+        ran.append(call.sizes["M"])
+        return ""
+
+    monkeypatch.setattr(walked_tiles, "wrong", noted)
+    host = host_of(module, module.text, tmp_path, Poor(lambda elements: elements < 1 << 31))
+    assert walked_tiles.wrong_with_many(host, "M") == "" and 1 << 20 < ran[0] < 1 << 26
+    poor = host_of(module, module.text, tmp_path, Poor(lambda elements: False))
+    for room in (walked_tiles, far_blocks):
+        call = (walked_tiles._ends(poor, "M", 300, 1), far_blocks._call(poor, "M", 300, [0]))[room is far_blocks]
+        with pytest.raises(NoMemory, match="needs 1000.0 GB"):
+            room._launched(poor, call)  # type: ignore[attr-defined]
+    with pytest.raises(NoMemory, match="needs 1000.0 GB"):
+        walked_tiles.wrong_with_many(poor, "M")
