@@ -246,32 +246,3 @@ def _check_types(
 def first_output(compute: Compute, tensors: Mapping[str, Tensor]) -> Tensor:
     """The first tensor that statements assign to: checked ones have one."""
     return next(tensors[target] for target in compute.targets if target in tensors)
-
-
-def check_alike(ctx: Context, outputs: Sequence[Tensor]) -> bool:
-    """Whether all outputs have the modes of the first; says which have not."""
-    first, wrong = outputs[0], [other for other in outputs if other.shape != outputs[0].shape]
-    for other in wrong:
-        message = f"`{other.name}` is [{', '.join(other.shape)}], and `{first.name}` [{', '.join(first.shape)}]"
-        notes = ("one kernel writes all its outputs element by element: they have the same modes",)
-        help = f"write `shape: [{', '.join(first.shape)}]`, or a kernel for each"
-        ctx.say("CG129", message, "tensors", other.name, "shape", notes=notes, help=help)
-    return not wrong
-
-
-def check_fits(ctx: Context, tensor: Tensor, output: Tensor) -> None:
-    """A tensor lies along the output's modes, in their order; those that it lacks are broadcast."""
-    modes, out = list(tensor.modes), list(output.shape)
-    path = ("tensors", tensor.name, "shape")
-    shown_out = f"[{', '.join(out)}]"
-    extra = [mode for mode in modes if mode not in out]
-    if extra:
-        message = f"`{tensor.name}` has the mode `{extra[0]}`, which the output `{output.name}` lacks"
-        notes = (f"{output.name} is {shown_out}; a tensor broadcasts along the modes that it lacks itself",)
-        ctx.say("CG129", message, *path, tensor.shape.index(extra[0]), notes=notes)
-    elif modes != [mode for mode in out if mode in modes]:
-        good = ", ".join(mode for mode in out if mode in modes)
-        what = "the output " if output.writes else ""
-        message = f"the modes of `{tensor.name}` are in another order than those of {what}`{output.name}`"
-        help = f"write `shape: [{good}]` and say which mode is contiguous with `major:`"
-        ctx.say("CG129", message, *path, notes=(f"{output.name} is {shown_out}",), help=help)

@@ -294,7 +294,7 @@ class ByName(Kind):
         return {name: inner for name, inner in found.items() if inner is not None}
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.each.write(inner) for name, inner in value.items() if name != ONE}
+        return {name: self.each.write(inner) for name, inner in value.items()}
 
     def as_written(self, value: Mapping[str, Any], path: Path, is_written: IsWritten) -> dict[str, Any]:
         return {
@@ -302,6 +302,14 @@ class ByName(Kind):
             for name, inner in value.items()
             if is_written((*path, name))
         }
+
+
+@dataclass(frozen=True)
+class Sizes(ByName):
+    """Sizes of modes; that of a 1 is said by the shape."""
+
+    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return super().write({name: size for name, size in value.items() if name != ONE})
 
 
 def kind_at(record: type, path: Path) -> Kind | None:

@@ -33,10 +33,3 @@ def unquoted(value: Any) -> str | None:
         if inside is None:
             return f'quote it: "{{{key}}}"'
     return None
-
-
-def shape_help(path: Path, value: Any) -> str | None:
-    """What to write in place of a number among the modes of a shape; None for anything else."""
-    if len(path) == 4 and path[0] == "tensors" and path[2] == "shape" and type(value) is int:
-        return "name the mode, and fix its size under `static:`"
-    return None

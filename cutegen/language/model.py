@@ -31,6 +31,7 @@ from cutegen.language.kinds import (
     Number,
     Path,
     Record,
+    Sizes,
     Text,
     key,
 )
@@ -341,9 +342,7 @@ class KernelSpec(Signature, Generic[S]):
         default=(),
     )
     static: Mapping[str, int] = key(
-        ByName(Integer(), "The only size of this mode."),
-        "Modes of a fixed size, checked when the kernel is called.",
-        factory=dict,
+        Sizes(Integer(), "The only size of this mode."), "Modes of a fixed size, checked at each call.", factory=dict
     )
     divisible: Mapping[str, int] = key(
         ByName(Integer(), "What the size of this mode is a multiple of."),

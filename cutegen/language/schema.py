@@ -15,7 +15,7 @@ from cutegen.choosing.meant import families_meant, with_known_atoms
 from cutegen.dtypes import Dtype
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
-from cutegen.language.mappings import mapping_help, shape_help, unquoted, with_meaning
+from cutegen.language.mappings import mapping_help, unquoted, with_meaning
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
@@ -283,7 +283,9 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             told = kind.told if isinstance(kind, Integer) else None
             bound = f"{'at least' if error.validator == 'minimum' else 'at most'} {limit}"
             bound = f"from {told[0]} to {told[1]}" if told else bound
-            help = f"write `{path[-1]}: {told[2]}`" if told else shape_help(path, value)
+            help = f"write `{path[-1]}: {told[2]}`" if told else None
+            if path[:1] + path[2:3] == ("tensors", "shape"):
+                help = "name the mode, and fix its size under `static:`"
             yield source.diagnostic("CG105", f"{where} must be {bound}, not {shown(value)}", *path, help=help)
         case "minItems" | "minProperties" | "maxItems" | "maxProperties":
             bound = "at least" if error.validator.startswith("min") else "at most"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.tree import Compute, Place
-from cutegen.language.computing import check_alike, check_fits, say
+from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
-from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.measuring.peers import Peer

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import MatMul, Name, coords, walk
 from cutegen.expressions.tree import Compute
-from cutegen.language.computing import check_alike, check_fits, say
+from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op, Work
-from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.measuring.peers import Peer

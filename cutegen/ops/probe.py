@@ -11,8 +11,8 @@ from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.layouts import mode_sizes
+from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
-from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     import torch

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from cutegen.expressions.spans import span, spans_of
 from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
-from cutegen.language.computing import check_fits, say
+from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.modes import check_fits, has_names
 from cutegen.ops.op import ELEMENTS, Op
-from cutegen.ops.walked import has_names
 
 if TYPE_CHECKING:
     from cutegen.ops.reference import Reference

@@ -108,7 +108,7 @@ CASES = [
     (ADD, "  partition: thread_value\n  thread_layout: (32,8):(8,1)\n  value_layout: (4,8):(8,1)\n",
      "  partition: inner\n  tiler: {M: «0}\n", "CG105", "at least 1, not 0"),
     (ADD, "N: 16}\n", "N: «99999999999}\n", "CG105", "at most 2147483647"),
-    (ADD, "[M, N], dtype: f32, role", "«[], dtype: f32, role", "CG105", "at least 1 entry"),
+    (ADD, "[M, N], dtype: f32, role", "«[], dtype: f32, role", "CG129", "has no modes"),
     (ADD, "atol: 1e-3", "atol: «-1.5", "CG105", "at least 0"),
     (ADD, "targets: [sm_80]", "targets: [sm_80, «sm_80]", "CG105", "twice"),
     (ADD, "N: 16}\n", "N: «0}\n", "CG105", "at least 1"),
