@@ -19,6 +19,7 @@ from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.host import host_context
 from cutegen.codegen.regions import separate
+from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.reference.bounds import Expected, evaluate
 
@@ -177,7 +178,10 @@ def function(module: Module) -> Callable[..., list[tuple[torch.Tensor, torch.Ten
 
 
 def arguments(module: Module, special: bool) -> list[Any]:
-    """Of the module's functions, the same in each call. `special`: with NaN, infinities and numbers near the limits."""
+    """The tensors and the scalars of a call, the same each time.
+
+    `special`: with NaN, infinities and numbers near the limits.
+    """
     generator = torch.Generator().manual_seed(5)
     sizes = SIZES | {"T": 4, "V": 6} | ({"M": 4, "N": 6} if module.spec.op == "probe" else {})
     found: list[Any] = []
@@ -200,7 +204,8 @@ def arguments(module: Module, special: bool) -> list[Any]:
 def both(module: Module, special: bool = False) -> list[tuple[torch.Tensor, torch.Tensor, Expected]]:
     """For each output the printed value and error, and what is derived."""
     given = arguments(module, special)
-    outputs = function(module)(*given)
+    places, named = as_called(module.spec, given)
+    outputs = function(module)(*places, **named)
     names = [x.name for x in (*module.spec.tensors, *module.spec.scalars)]
     tensors = {name: x for name, x in zip(names, given, strict=True) if isinstance(x, torch.Tensor)}
     scalars = {name: x for name, x in zip(names, given, strict=True) if not isinstance(x, torch.Tensor)}
@@ -215,7 +220,8 @@ def kernel_of(module: Module, special: bool = False) -> tuple[torch.Tensor, ...]
     """The outputs, in float64, of a kernel that is right: the module's own `reference`, in the kernel's types."""
     names: dict[str, Any] = {"torch": torch}
     exec(reference_of(module), names)
-    found = names["reference"](*arguments(module, special))
+    places, named = as_called(module.spec, arguments(module, special))
+    found = names["reference"](*places, **named)
     return tuple(x.double() for x in (found if isinstance(found, tuple) else (found,)))
 
 
@@ -265,7 +271,7 @@ def test_a_sum_and_a_product_in_f64_that_do_not_round_are_known() -> None:
 def test_a_plain_product_needs_no_class_and_what_is_exact_but_the_reference() -> None:
     product, copy = (printed(module_of(SPECS[name])) for name in ("product", "narrow copy"))
     assert "class" not in product and len(product.splitlines()) <= 14
-    assert "_Near" not in copy and "reference(x, d)" in copy
+    assert "_Near" not in copy and "reference(x, d=d)" in copy
 
 
 def test_a_wrong_kernel_is_outside_of_the_bound() -> None:

@@ -52,9 +52,10 @@ def test_statements_are_read_and_written_again(text: str) -> None:
     assert "compute:\n  - " in again
 
 
-def test_outputs_are_in_the_order_of_the_statements() -> None:
+def test_outputs_are_in_the_order_of_the_tensors_and_the_first_assigned_one_is_known() -> None:
     (spec,) = read_specs(SWIGLU)
-    assert [t.name for t in spec.outputs] == ["dU", "dG"] and spec.output.name == "dU"
+    assert [t.name for t in spec.outputs] == ["dG", "dU"]
+    assert [t.name for t in spec.assigned] == ["dU", "dG"] and spec.output.name == "dU"
     assert spec.compute.targets == ("s", "dU", "dG") and spec.modes == ("M", "N")
     assert spec.compute.single is None and len(spec.compute.text.splitlines()) == 3
 

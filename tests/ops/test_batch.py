@@ -9,6 +9,7 @@ import torch
 from lint_kit import found_in
 
 from cutegen.codegen import Module, generate
+from cutegen.contract import as_called
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import Arguments
 from cutegen.measuring.peers import CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
@@ -92,7 +93,8 @@ def test_the_text_of_the_module_and_the_bounds_agree_with_products_one_by_one(
     space: dict[str, Any] = {}
     start = module.text.index("def reference(")
     exec("import torch\n" + module.text[start : module.text.index("def make_inputs(")], space)
-    assert torch.equal(space["reference"](*tensors.values()), wanted.to(torch.bfloat16))
+    places, named = as_called(module.spec, list(tensors.values()))
+    assert torch.equal(space["reference"](*places, **named), wanted.to(torch.bfloat16))
     ((value, bound, *_),) = evaluate(module.spec, tensors, {}).values()
     assert bool(((value - wanted).abs() <= bound).all())
 
@@ -130,6 +132,7 @@ def test_a_batch_of_8_bits_is_measured_against_eager_code_as_torch_scales_none()
     module = made(spec().replace("K], dtype: bf16", "K], dtype: f8e4m3"))
     assert GEMM.peers(module.spec)[0] == CUBLAS_EAGER
     tensors = tensors_of(module)
-    found = contenders.expression(module.plan, inplace=False)(*tensors.values())
+    places, named = as_called(module.spec, list(tensors.values()))
+    found = contenders.expression(module.plan, inplace=False)(*places, **named)
     assert isinstance(found, torch.Tensor)
     assert torch.equal(found, (tensors["A"].double() @ tensors["B"].double().mT).to(torch.bfloat16))

@@ -97,7 +97,8 @@ def check(x, y):
             raise TypeError(f"{name} has another type")
         if t.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} must not want a gradient")
-        if t.device.type != "cpu" or t.dim() != rank or t.numel() > 1 and t.stride(-1) != 1:
+        steps = t.numel() and t.shape[-1] > 1
+        if t.device.type != "cpu" or t.dim() != rank or steps and t.stride(-1) != 1:
             raise ValueError(f"{name} is another tensor")
     if x.shape[0] != y.shape[0]:
         raise ValueError("x and y differ")

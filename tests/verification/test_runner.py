@@ -180,8 +180,9 @@ def test_every_output_is_laid_over_every_other_tensor_once(tmp_path: Path) -> No
         *(("e", f"overlaps {other}, at the same address") for other in ("x", "b")),
     ]
     assert [c.argument for c in checks if c.what.startswith("accepts slices")] == ["d"]
-    beside = [(c.argument, c.what.split()[-1]) for c in checks if c.what.startswith("accepts columns")]
-    assert beside == [("d", "x")], "of one shape and type"
+    beside = [(c.argument, c.what) for c in checks if c.what.startswith("accepts columns")]
+    wanted = [("d", f"accepts columns of one buffer {where} x") for where in ("beside those of", "next to those of")]
+    assert beside == wanted, "of one shape and type"
     for what in ("wrong dtype", "wrong device", "one mode too", "elsewhere", "major instead of", "share memory"):
         assert {"d", "e"} <= {c.argument for c in checks if what in c.what}
 

@@ -110,8 +110,8 @@ def test_contracted_and_not(tmp_path: Path) -> None:
     emulated.outcomes[0].restore()
     fused = (x.double() * z + x).float()
     assert torch.equal(y, fused) and not torch.equal(fused, x * z + x)
-    assert len(run(module, x, z, y, kernel="multiply_add")) == 2
-    run(module, x, z, y, kernel="multiply_add", target="sm_80")
+    assert len(run(module, x, z, outputs={"y": y}, kernel="multiply_add")) == 2
+    run(module, x, z, outputs={"y": y}, kernel="multiply_add", target="sm_80")
     assert torch.equal(y, fused)
 
 
