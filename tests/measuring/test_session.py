@@ -33,7 +33,8 @@ return scope.get("result")
 
 
 @pytest.fixture
-def job(tmp_path: Path):  # type: ignore[no-untyped-def]
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # which may leave no GPU
     plan = elementwise("D = A").plan
 
     def make(script: str) -> Request:
