@@ -22,6 +22,7 @@ _ELEMENTS = 1 << 16  # of the largest tensor of a call
 _SCRATCH = 1 << 34  # bytes that a call allocates itself, of which each is one of this machine
 _COORDINATES = 1 << 31  # that 32 bits do not number
 _ADDRESSES = 1 << 45  # bytes from the first element of a tensor to its last
+_ROOM = 1 << 46  # bytes of all tensors of a call: half of the addresses of a process, with what is mapped amid them
 _BLOCKS = 65535  # of a grid's second and third extent (CUDA C++ Programming Guide, table of compute capabilities)
 
 
@@ -217,7 +218,8 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
 def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = None) -> Iterator[Check]:
     """A check of sizes whose kernel is not run: it must be launched with a grid that there can be, or refused by name.
 
-    `taken` says which of the two; None leaves it to the module. Nothing where no such tensors can be made here.
+    `taken` says which of the two; None leaves it to the module. Nothing where tensors of more than `_ROOM` bytes have
+    no addresses: no machine need have room for those.
     """
     spec = host.spec
     accepted = spec.family.accepted(spec, dict(sizes))
@@ -230,12 +232,14 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     if not host.executor.chooses_blocks:
         return
     names = [t.argument for t in spec.tensors]
+    if _room(host, accepted) > _ROOM:
+        try:
+            _never_touched(host, accepted)
+        except MemoryError:
+            return
 
     def run() -> str:
-        made = {}
-        for tensor in _uncopied(host).tensors:
-            shape, strides = tuple(accepted[m] for m in tensor.shape), strides_for(tensor, accepted, "padded")
-            made[tensor.name] = host.executor.untouched(tensor, shape, strides)
+        made = _never_touched(host, accepted)
         try:
             launches = host.executor.launched(host.module, spec, host.arguments(made))
         except CannotRun:
@@ -255,3 +259,18 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         return "" if grids else "is accepted, and nothing is launched"
 
     yield Check(spec.output.argument, ("accepts " if taken else "") + what, run)
+
+
+def _room(host: Host, sizes: Mapping[str, int]) -> int:
+    """How many bytes there are from the first element of a tensor to its last, of all tensors together."""
+    shapes = [(t, [sizes[m] for m in t.shape], strides_for(t, sizes, "padded")) for t in _uncopied(host).tensors]
+    return sum(t.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(*of, strict=True))) for t, *of in shapes)
+
+
+def _never_touched(host: Host, sizes: Mapping[str, int]) -> dict[str, torch.Tensor | None]:
+    """Tensors of these sizes that nobody looks into. Raises MemoryError where there are not so many addresses."""
+    made = {}
+    for tensor in _uncopied(host).tensors:
+        shape, strides = tuple(sizes[m] for m in tensor.shape), strides_for(tensor, sizes, "padded")
+        made[tensor.name] = host.executor.untouched(tensor, shape, strides)
+    return made
