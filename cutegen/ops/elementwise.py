@@ -51,8 +51,9 @@ targets: [sm_80, sm_90a]
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
-        if all(has_names(ctx, output) for output in outputs):
-            check_alike(ctx, outputs)
+        if not all(has_names(ctx, output) for output in outputs):
+            return
+        check_alike(ctx, outputs)
         for name in compute.names():
             if name in tensors and tensors[name] not in outputs:
                 check_fits(ctx, tensors[name], outputs[0])
