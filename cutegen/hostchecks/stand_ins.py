@@ -117,7 +117,10 @@ def _raises_again(host: Host, views: Views) -> str:
         try:
             _call(host, views, {0: fails})
         except Exception as found:
-            if raised and found is not raised[-1]:
+            if not raised:
+                host.look_at_memory(found, views.values())
+                return f"{type(found).__name__} is raised before a launch: {str(found)[:200]}"
+            if found is not raised[-1]:
                 return f"{kind.__name__} becomes {type(found).__name__}: {str(found)[:200]}"
         else:
             return f"{kind.__name__} is lost: the call returns"

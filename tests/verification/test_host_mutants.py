@@ -353,3 +353,14 @@ def test_nothing_is_said_of_what_is_right(kernel: str, tmp_path: Path) -> None:
         for check in checks(host, room):
             if "2^32" not in check.what:
                 assert not check.run(), check.what
+
+
+def test_an_error_before_the_first_launch_is_seen(tmp_path: Path) -> None:
+    """Of a call whose strides the kernel is yet to refuse: whatever it raises must come from a launch."""
+    module = modules()["points"]
+    broken = r"    if 0 in x.stride():\n        raise ValueError('no room')\n    try:\n\1"
+    changed, count = re.subn(r"    try:\n((?:        .*\n)+    except Exception as failure:)", broken, module.text)
+    assert count == 1, "nothing is like that: adapt the pattern"
+    host = host_of(module, changed, tmp_path)
+    (asked,) = (check for check in stand_ins.checks(host) if check.what == "errors of a launch with other strides")
+    assert asked.run() == "ValueError is raised before a launch: no room"
