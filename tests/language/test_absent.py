@@ -75,7 +75,7 @@ def test_each_name_is_told_of_in_a_sentence_of_its_own() -> None:
         ("X.exp()", "`exp(x)`"),
         ("1 if X > 0 else 2", "`where("),
         ("gelu(X, approximate='tanh')", "`gelu_tanh(x)`"),
-        ("clamp(X, 0, min=1)", "leave one out"),
+        ("clamp(X, 0, min=1)", "leave one of them out"),
         ("softplus(X, 1, 20)", "`softplus(b * x) / b`"),
         ("masked_fill(X, X > 0, 1)", "`where(mask, value, x)`"),
         ("nan_to_num(X)", "65504 of f16"),
