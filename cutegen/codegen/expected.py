@@ -151,7 +151,8 @@ class NearPrinter(Printer):
         if value is None:
             return found
         self.used.add("valued")
-        return self.fit(Text(f"{self.fit(found, self.width // 2).inside(ATOM)}.valued({value})"), 16)
+        valued = Text(f"{self.fit(found, self.width // 2).inside(ATOM)}.valued({value})")
+        return self.fit(self.wrapped(valued, node), 16)
 
     def torch_value(self, node: Call, texts: Mapping[str, str]) -> str | None:
         """The call of torch's own function on the values of objects; None where it takes no such arguments."""

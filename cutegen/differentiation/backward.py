@@ -10,11 +10,12 @@ from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reading import sum_of
 from cutegen.differentiation.reverse import DifferentiationError, gradients
-from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_ways
+from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_functions, with_ways
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import Compute, Expr, Reduce, walk
+from cutegen.expressions.widths import is_whole
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
 from cutegen.language.torch_key import TorchOp
@@ -93,9 +94,9 @@ class _Forward:
         tensors = {tensor.name: tensor for tensor in spec.tensors}
         meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
         meanings |= {t.name: of(named(t.name, t.modes)) for t in spec.tensors if t.reads}
-        typed = annotate(
-            spec.compute, {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-        )
+        types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+        typed = annotate(spec.compute, types)
+        whole: dict[str, bool] = {}  # of what was computed: whether it is an integer or a truth
         after: dict[str, str] = {}  # of tensors that are read and written: the name of what is written
         self.values: list[Value] = []
         self.outputs: list[Value] = []
@@ -103,9 +104,11 @@ class _Forward:
         read_later = {name for statement in spec.compute.statements for name in statement.names()}
         for statement, annotated in zip(spec.compute.statements, typed, strict=True):
             target = statement.target
-            meaning = sum_of(statement.value, meanings)
+            value = with_functions(statement.value, lambda x: is_whole(x, types, whole))
+            whole[target] = is_whole(statement.value, types, whole)
+            meaning = sum_of(value, meanings)
             name = f"{target}{AFTER}" if target in meanings else target
-            self.texts[name] = renamed(statement.value, after)
+            self.texts[name] = renamed(value, after)
             after[target] = name
             meanings[target] = meaning
             computed, tensor = annotated.value.dtype, tensors.get(target)

@@ -15,6 +15,7 @@ from cutegen.expressions.functions import FUNCTIONS
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
 from cutegen.expressions.parsing import parse
 from cutegen.expressions.tree import (
+    ON_FLOATS,
     REDUCTIONS,
     Binary,
     Call,
@@ -257,6 +258,17 @@ def with_ways(x: Expr, functions: Collection[str]) -> Expr:
         return _replaced(whole, lambda part: argument if isinstance(part, Name) else None)
 
     return _replaced(x, other)
+
+
+def with_functions(x: Expr, whole: Callable[[Expr], bool]) -> Expr:
+    """An expression with `//` and `%` of floats as the functions that they are; `whole` says what is an integer."""
+
+    def function(node: Expr) -> Expr | None:
+        if not isinstance(node, Binary) or node.op not in ON_FLOATS or whole(node):
+            return None
+        return Call(ON_FLOATS[node.op], (with_functions(node.left, whole), with_functions(node.right, whole)))
+
+    return _replaced(x, function)
 
 
 def _replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

@@ -13,6 +13,7 @@ from cutegen.expressions.functions import TO_WHOLE, function_of
 from cutegen.expressions.tree import (
     BITWISE,
     COMPARISONS,
+    ON_FLOATS,
     QUOTIENTS,
     SHIFTS,
     Assignment,
@@ -34,8 +35,6 @@ from cutegen.expressions.tree import (
     parameter_of,
 )
 from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, multiplied, span, summed
-
-_ON_FLOATS = {"//": "floor_divide", "%": "remainder"}  # the functions that these operators are on floats
 
 _FLOATING = ("mean", "var", "std", "logsumexp")
 """Reductions of integers that make them f32."""
@@ -235,7 +234,7 @@ class _Annotator:
 
     def quotient(self, node: Binary, left: Expr, right: Expr, asked: Asked) -> Expr:
         """`//` or `%` of floats, which are functions."""
-        return self.call(Call(_ON_FLOATS[node.op], (node.left, node.right), place=node.place), [left, right], asked)
+        return self.call(Call(ON_FLOATS[node.op], (node.left, node.right), place=node.place), [left, right], asked)
 
     def reduction(self, node: Reduce, x: Expr, asked: Asked) -> Expr:
         common = Dtype.f32 if node.function in _FLOATING and not _of(x).is_float else _of(x).compute
@@ -252,8 +251,8 @@ class _Annotator:
         if node.function == "where":
             left, right, common = self.promote(arguments[1], arguments[2], False)
             return replace(node, arguments=(self.truth(arguments[0]), left, right), dtype=common)
-        if node.function in _ON_FLOATS.values() and not any(_of(x).is_float for x in arguments):
-            op: BinaryOp = "//" if node.function == _ON_FLOATS["//"] else "%"
+        if node.function in ON_FLOATS.values() and not any(_of(x).is_float for x in arguments):
+            op: BinaryOp = "//" if node.function == ON_FLOATS["//"] else "%"
             return self.binary(Binary(op, *node.arguments, place=node.place), arguments[0], arguments[1], asked)
         common = _common(map(_of, arguments))
         if function_of(node.function).gives == "float" and not common.is_float:
@@ -263,9 +262,14 @@ class _Annotator:
         if node.function == "abs":
             whole = replace(node, arguments=tuple(arguments), dtype=common)
             common = self.width(common, asked, lambda: span(whole, self.spans))
-        arguments = [convert(argument, common) for argument in arguments]
+        found = self.defined(node, arguments, common, asked)
+        wide = common is Dtype.i32 and found.dtype is Dtype.i64  # as the product of a square can be
+        return self.defined(node, arguments, Dtype.i64, asked) if wide else found
+
+    def defined(self, node: Call, arguments: list[Expr], common: Dtype, asked: Asked) -> Call:
+        """A call whose arguments are computed with in the type `common`."""
         dtype = Dtype.bool if function_of(node.function).gives == "truth" else common
-        found = replace(node, arguments=tuple(arguments), dtype=dtype)
+        found = replace(node, arguments=tuple(convert(x, common) for x in arguments), dtype=dtype)
         body = self.body(found, common, asked)
         return found if body is None else replace(found, body=body, dtype=body.dtype)
 

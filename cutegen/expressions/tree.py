@@ -19,6 +19,7 @@ BinaryOp = Literal[
 ]  # fmt: skip
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 QUOTIENTS = ("//", "%")
+ON_FLOATS = {"//": "floor_divide", "%": "remainder"}  # the functions that quotients are on floats
 """The quotient rounded down and what it leaves; of integers they are 0 where the divisor is."""
 SHIFTS = ("<<", ">>")
 BITWISE = ("&", "|", "^")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.expressions.functions import PARTS
 from cutegen.reference.powers_and_remainders import fmod
-from cutegen.reference.rounding import Bounded, overflow
+from cutegen.reference.rounding import Bounded, overflow, settle_integer
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ def _torch(name: str) -> Callable[..., torch.Tensor]:
         "hardswish": lambda x: x * torch.nn.functional.hardsigmoid(x),  # exact beyond 3
         "remainder": _remainder,
         "floor_divide": _floor_divide,
-        "elu": lambda x, alpha: torch.where(x <= 0, torch.expm1(x) * alpha, x),
+        "elu": lambda x, alpha: torch.where(x > 0, x, torch.expm1(x) * alpha),
     }
     found: Callable[..., torch.Tensor] | None = own.get(name)
     found = found or getattr(torch.nn.functional, name, None) or getattr(torch, name)
@@ -46,6 +46,7 @@ def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def _floor_divide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     import torch
 
+    x, y = x.detach(), y.detach()  # constant wherever it has a derivative
     r = fmod(x, y)
     quotient = ((x - r) / y).round() - _below(r, y).to(x.dtype)
     return torch.where(y == 0, x / y, quotient)
@@ -60,7 +61,8 @@ def valued(name: str, arguments: Sequence[Bounded], defined: Bounded) -> Bounded
     value = _torch(name)(*(x.value for x in arguments))
     dtype = defined.dtype
     if not dtype.is_float:
-        return replace(defined, value=value.to(torch.int64).expand_as(defined.value))
+        value = value.to(torch.int64).expand_as(defined.value)
+        return replace(defined, value=settle_integer(value, defined.error, dtype).value if dtype.is_integer else value)
     value = value.to(torch.float64)
     if dtype.value != "f64":
         most = value.abs() >= overflow(dtype)

@@ -363,3 +363,14 @@ def test_integers_and_their_operators_are_written_as_they_were() -> None:
         "dS = sum(g * where(p, X, 0), N)",
         "dX = dZ * ((~P | 4294967296) // 7) + where(p, g * S, 0)",
     ]
+
+
+def test_an_operator_of_floats_has_the_gradient_of_its_function() -> None:
+    tensors = {"X": "M,N f32", "Z": "M,N f32", "I": "M,N i32", "Y": "M,N f32 out"}
+    made = []
+    for text in ("X * (X % Z) + (X // Z) * (I % 3)", "X * remainder(X, Z) + floor_divide(X, Z) * (I % 3)"):
+        made.append(backward(spec_of("elementwise", tensors, [f"u = {text}", "Y = u"])))
+    assert lines(made[0].spec) == lines(made[1].spec)
+    spec = spec_of("elementwise", {k: tensors[k] for k in "XZY"}, ["t = X % Z", "Y = X * t"])
+    assert made_name(check(spec, positive=("Z",)).spec, "Z", out=True) == "dZ"
+    assert lines(backward(spec_of("elementwise", {k: tensors[k] for k in "XZY"}, ["Y = X % Z"])).spec)

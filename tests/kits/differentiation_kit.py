@@ -16,7 +16,7 @@ SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5}
 _OPERATIONS = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,
     "<=": torch.le, ">": torch.gt, ">=": torch.ge, "==": torch.eq, "!=": torch.ne, "and": torch.logical_and,
-    "or": torch.logical_or,
+    "or": torch.logical_or, "%": torch.remainder,
 }  # fmt: skip
 _FUNCTIONS = {
     "gelu": torch.nn.functional.gelu,

@@ -228,3 +228,21 @@ def test_widths_follow_from_where_a_value_goes(tmp_path: Path) -> None:
     parts = [~short, -short, short % 8, short // 16, short % -5, short // 3, short >> 40, short << 40, b & short]
     assert torch.equal(a, sum(parts[1:], parts[0]) + (torch.ones_like(short) << u.to(torch.int32)))
     assert torch.equal(c, ((u & 15) - 8 | u >> 4 << 5).to(torch.uint8))
+
+
+def test_squares_and_sizes_wrap_where_their_type_ends(tmp_path: Path) -> None:
+    """In 32 bits where 32 are stored, in 64 where 64 are: a product is as wide as `I * I` would be."""
+    made = {"A": ("square(I)", "i64"), "B": ("square(I)", "i32"), "C": ("square(I) // 7", "i32")}
+    made |= {"D": ("abs(I)", "i64"), "E": ("clamp(sign(I) * I, I, 7)", "i64")}
+    tensors = [f"  {name}: {{shape: [N], dtype: {dtype}, role: out}}" for name, (_, dtype) in made.items()]
+    text = "\n".join(
+        ["cutegen: 1", "kernel: squares", "op: elementwise", "tensors:", "  I: {shape: [N], dtype: i32}", *tensors]
+        + ["compute:", *(f"  - {name} = {what}" for name, (what, _) in made.items()), f"schedule: {SCHEDULE[10:]}"]
+    )
+    edges = [n for n in EDGES if -(2**31) <= n < 2**31] + [100000, -100000]
+    found = run(tmp_path, "squares", text, {"I": torch.tensor(edges, dtype=torch.int32)})
+    wide, short, seventh, size, _ = (x.tolist() for x in found)
+    assert wide == [n * n for n in edges]
+    assert short == [wrapped(n * n, Dtype.i32) for n in edges]
+    assert seventh == [wrapped(n * n, Dtype.i32) // 7 for n in edges]
+    assert size == [abs(n) for n in edges]
