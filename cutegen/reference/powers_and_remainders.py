@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from cutegen.dtypes import Dtype
 from cutegen.reference.arithmetic import allowance
@@ -64,4 +66,27 @@ def fmod(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if x.device.type != "cpu":
         return torch.fmod(x, y)
     with np.errstate(invalid="ignore"):
-        return torch.as_tensor(np.fmod(x.numpy(), y.numpy()))
+        value = torch.as_tensor(np.fmod(x.detach().numpy(), y.detach().numpy()))
+    if not torch.is_grad_enabled() or not (x.requires_grad or y.requires_grad):
+        return value
+    result: torch.Tensor = _with_gradients()(value, x.expand(value.shape), y.expand(value.shape))
+    return result
+
+
+@cache
+def _with_gradients() -> Callable[..., torch.Tensor]:
+    """The value of x modulo y, given beside x and y, with the gradients that torch's own has."""
+    import torch
+
+    class Remainder(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, y)
+            return value
+
+        @staticmethod
+        def backward(ctx: Any, arriving: torch.Tensor) -> tuple[None, torch.Tensor, torch.Tensor]:
+            x, y = ctx.saved_tensors
+            return None, arriving, -arriving * (x / y).trunc()
+
+    return Remainder.apply

@@ -13,6 +13,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.reference.autograd import differentiate
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare, together
 
@@ -135,3 +136,14 @@ def test_verdicts_of_several_outputs_are_one() -> None:
     for order in ([good, bad, close], [bad, close, good]):
         found = together(order)
         assert (found.ok, found.count, found.failed, found.worst, found.reason) == (False, 12, 1, (2,), bad.reason)
+
+
+def test_remainders_have_the_gradients_that_torchs_have() -> None:
+    values = {name: x.double() for name, x in data().items() if name in "XY"}
+    arriving = {"D": torch.ones_like(values["X"])}
+    for text, of_torch in (("X % Y", torch.remainder), ("fmod(X, Y)", torch.fmod), ("X // Y", None)):
+        leaves = [x.clone().requires_grad_() for x in values.values()]
+        found = differentiate(kernel(f"D = X * Y + {text}"), values, {}, arriving, ["X", "Y"]).gradients
+        total = leaves[0] * leaves[1] + (of_torch(*leaves) if of_torch else 0)
+        for name, gradient in zip("XY", torch.autograd.grad(total.sum(), leaves), strict=True):
+            torch.testing.assert_close(found[name], gradient, rtol=1e-12, atol=1e-12)
