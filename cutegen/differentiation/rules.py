@@ -51,7 +51,7 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
     "softplus": ("where(x > 20, 1, sigmoid(x))",),
     "logsigmoid": ("sigmoid(-x)",),
     "mish": ("tanh(softplus(x)) + x * sigmoid(x) * (1 - tanh(softplus(x)) ** 2)",),
-    "elu": ("where(x <= 0, alpha * exp(x), 1)", "where(x <= 0, expm1(x), 0)"),
+    "elu": ("where(x > 0, 1, alpha * exp(x))", "where(x <= 0, expm1(x), 0)"),
     "fmin": ("where(x <= y or isnan(y), 1, 0)", "where(x <= y or isnan(y), 0, 1)"),
     "fmax": ("where(x >= y or isnan(y), 1, 0)", "where(x >= y or isnan(y), 0, 1)"),
     "clamp": (
@@ -64,7 +64,7 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
     "square": ("2 * x",),
     "reciprocal": ("-f * f",),
     "leaky_relu": ("where(x > 0, 1, negative_slope)", "where(x > 0, 0, x)"),
-    "hardswish": ("where(x <= -3, 0, where(x < 3, x / 3 + 0.5, 1))",),
+    "hardswish": ("where(x >= 3, 1, where(x <= -3, 0, x / 3 + 0.5))",),
 }
 """Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give
 half to each; `fmax` and `fmin` give all to the first, and `clamp` to its first argument; `relu` and `abs` have 0 at 0.

@@ -68,3 +68,14 @@ def test_a_derivative(function: str) -> None:
         spec = spec_of("elementwise", used, [f"out_ = {text} + 0 * ({' + '.join([*arguments, 'f'])})"])
         found = run(spec, {**values, "f": result.detach()}, SIZES)["out_"]
         torch.testing.assert_close(found, grad, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", ["elu", "hardswish", "silu", "softplus", "tanh"])
+def test_a_derivative_at_nan_is_nan(function: str) -> None:
+    """Torch's own has it so in the loops of its vectors, and 1 in what is left of them, for `elu` and `hardswish`."""
+    text = (DERIVATIVES[function][0] or "").replace("alpha", "1")
+    unknown = torch.full((5,), torch.nan, dtype=torch.float64)
+    spec = spec_of(
+        "elementwise", {"x": "N f64", "f": "N f64", "out_": "N f64 out"}, [f"out_ = where(x == f, 0, {text})"]
+    )
+    assert run(spec, {"x": unknown, "f": unknown}, SIZES)["out_"].isnan().all()
