@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Binary, Expr, Name, walk
+from cutegen.expressions.tree import ON_FLOATS, QUOTIENTS, SHIFTS, Binary, Call, Expr, Name, walk
 from cutegen.language.model import KernelSpec
 
 if TYPE_CHECKING:
@@ -44,7 +44,11 @@ def _is_operand(spec: KernelSpec, name: str, operators: tuple[str, ...]) -> bool
 
     for statement in spec.compute.statements:
         for node in walk(statement.value):
-            if isinstance(node, Binary) and node.op in operators and name in into(node.right):
-                return True
+            match node:
+                case Binary(op=op, right=operand) if op in operators and name in into(operand):
+                    return True
+                case Call(function=function, arguments=(_, operand)) if name in into(operand):
+                    if any(ON_FLOATS.get(op) == function for op in operators):
+                        return True
         read[statement.target] = into(statement.value)
     return False

@@ -79,3 +79,9 @@ def test_a_kernel_that_does_not_is_wrong(wrong: str, tmp_path: Path) -> None:
     reports = [verify_case(made.plan, case, loaded, executor) for case in cases(made)]
     assert any(report.status == "failed" for report in reports)
     assert not any("could not be run" in report.message for report in reports)
+
+
+def test_a_function_that_divides_has_the_same_divisors() -> None:
+    made = generate(SPEC.replace("I // J", "floor_divide(I, J)").replace("I % J", "remainder(I, J)"), "operands.yaml")
+    case = cases(made.modules[0])[0]
+    assert {0, -1, 1, 2, 7, -7} <= set(make_tensors(made.modules[0].spec, case, "cpu")[1].view.tolist())
