@@ -12,7 +12,7 @@ from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import CannotRun, Executor
-from cutegen.verification.lacking import NoMemory, raise_no_memory
+from cutegen.verification.lacking import NoMemory
 from cutegen.verification.report import HostCheck, Reason
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.sharing import WHOLE, Share
@@ -42,7 +42,7 @@ def host_checks(
             continue
         started(f"{check.argument}: {check.what}")
         try:
-            problem = _problem(check)
+            problem = _problem(check, host)
         except (NotRun, NoMemory) as error:
             reason: Reason = "no memory" if isinstance(error, NoMemory) else "cannot run"
             yield HostCheck(check.argument, check.what, "not run", str(error), reason)
@@ -51,14 +51,14 @@ def host_checks(
         lost = bool(problem) and not executor.alive()
 
 
-def _problem(check: Check) -> str:
+def _problem(check: Check, host: Host) -> str:
     """What a check says. Raises NotRun, CannotRun, and NoMemory where the machine has not the memory for it."""
     try:
         return check.run()
     except (NotRun, CannotRun):
         raise
     except Exception as error:
-        raise_no_memory(error)
+        host.look_at_memory(error, host.views.values())
         raise
 
 
@@ -70,7 +70,7 @@ def _as_far_as_memory(checks: Iterable[Check], host: Host, what: str) -> Iterato
         lacking = error
 
         def run() -> str:
-            raise_no_memory(lacking)
+            host.look_at_memory(lacking, host.views.values())
             raise lacking
 
         yield Check(host.spec.output.argument, f"the rest of the checks of {what}", run)

@@ -55,6 +55,11 @@ class OpCall:
             found[tensor.name] = own.copy_(view)
         return found
 
+    def look_at_memory(self, host: Host, error: Exception) -> None:
+        """Raises NoMemory if the call failed because there is no memory for it, as `Host.look_at_memory` tells."""
+        sizes = {m: n for t in self.spec.tensors for m, n in zip(t.shape, self.tensors[t.name].view.shape, strict=True)}
+        host.look_at_memory(error, [x.buffer for x in self.tensors.values()], sizes)
+
 
 def taken(spec: KernelSpec) -> list[Tensor]:
     """The tensors that the op takes, in its order."""

@@ -28,7 +28,6 @@ from cutegen.planning.gradients import Gradient
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.reference.rounding import Bounded, cast
 from cutegen.verification.executor import CannotRun, load_module
-from cutegen.verification.lacking import raise_no_memory
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +82,7 @@ def _differentiated(host: Host) -> str:
             for one, path in modules:
                 _make_known(host, one.spec, path, stack)
             stack.enter_context(executor.known(host.module, spec))
-            _Trial(host, resolved).run(host)
+            _Trial(host, resolved).run()
             executor.synchronize()
     except _Wrong as wrong:
         return str(wrong)
@@ -108,7 +107,7 @@ def _make_known(host: Host, by: KernelSpec, path: Path, stack: ExitStack) -> Non
     try:
         stack.enter_context(host.executor.beside(by).known(load_module(path), by))
     except Exception as error:
-        raise_no_memory(error)
+        host.look_at_memory(error, host.views.values())
         why = f"{type(error).__name__}: {str(error)[:300]}"
         raise NotRun(f"the op was not differentiated: {by.kernel} cannot be run: {why}") from error
 
@@ -146,6 +145,7 @@ class _Trial:
     """Calls an op, differentiates it in all ways, and raises _Wrong for the first one that is wrong."""
 
     def __init__(self, host: Host, kernels: list[Gradient]) -> None:
+        self.host = host
         self.spec: KernelSpec = host.spec
         self.kernels = kernels
         self.op = op_calls.overload(host)
@@ -157,7 +157,7 @@ class _Trial:
         taken = op_calls.taken(self.spec)
         self.floats = [t.name for t in taken if t.dtype.is_float and not t.writes]
 
-    def run(self, host: Host) -> None:
+    def run(self) -> None:
         first, *others = self.calls
         with self._trying("what it saves"):
             self._saved(first)
@@ -171,7 +171,7 @@ class _Trial:
                 self._some_inputs(one, self.floats)
         with self._trying("inputs that change after the call"):
             self._changed(first)
-        self._utilities(host)
+        self._utilities()
 
     @contextmanager
     def _trying(self, what: str) -> Iterator[None]:
@@ -182,7 +182,7 @@ class _Trial:
         except _Wrong as wrong:
             raise _Wrong(f"with {what}: {wrong}") from wrong
         except Exception as error:
-            raise_no_memory(error)
+            self.calls[-1].look_at_memory(self.host, error)
             raise _Wrong(f"with {what}: raises {type(error).__name__}: {str(error)[:300]}") from error
 
     def _argument(self, name: str) -> str:
@@ -309,12 +309,12 @@ class _Trial:
                 raise _Wrong(f"{self._argument(name)} is read as it is then, and nothing is raised")
         differentiate([t.name for t in self.spec.tensors if t.name not in self.saved])
 
-    def _utilities(self, host: Host) -> None:
+    def _utilities(self) -> None:
         call = self.calls[-1]
         inputs = call.fresh()
         for name in self.floats:
             inputs[name].requires_grad_(not self.spec.tensor(name).dtype.is_f8)
         arguments = (*inputs.values(), *call.scalars.values())
-        for utility in possible(UTILITIES, host):
+        for utility in possible(UTILITIES, self.host):
             if problem := opcheck(self.op, arguments, {}, utility):
                 raise _Wrong(problem)

@@ -13,7 +13,6 @@ from cutegen.hostchecks.op_calls import OpCall, arranged, call, calls, made, ove
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.executor import CannotRun
-from cutegen.verification.lacking import raise_no_memory
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +49,7 @@ def _known(host: Host, check: Any) -> str:
             except CannotRun:
                 raise
             except Exception as error:
-                raise_no_memory(error)
+                one.look_at_memory(host, error)
                 problem = f"raises {type(error).__name__}: {str(error)[:300]}"
             if problem:
                 return f"with {one.what}: {problem}"

@@ -22,7 +22,6 @@ from cutegen.reference.bounds import Evaluator
 from cutegen.reference.rounding import Bounded
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
-from cutegen.verification.lacking import raise_no_memory
 from cutegen.verification.programs import far
 from cutegen.verification.tensors import make_tensors
 
@@ -198,7 +197,7 @@ def _judges(host: Host, sizes: Mapping[str, int]) -> bool:
         outputs = host.module.make_outputs(**sizes, device=host.executor.device)
         expected = host.module.expected(*made, **outputs)
     except Exception as error:
-        raise_no_memory(error)
+        host.look_at_memory(error, host.views.values())
         return True  # the check shall say so
     open_from = [_open_from(tensor.dtype) for tensor in host.spec.outputs]
     return any(bool((bound < least).any()) for least, (_, bound) in zip(open_from, expected, strict=True))
@@ -227,7 +226,7 @@ def _allowed_by(host: Host) -> str:
         places, named = as_called(host.spec, host.arguments(views))
         theirs = host.module.expected(*places, **named)
     except Exception as error:
-        raise_no_memory(error)
+        host.look_at_memory(error, host.views.values())
         return f"raised {type(error).__name__}: {str(error)[:300]}"
     for (name, own), (_, bound) in zip(ours.items(), theirs, strict=True):
         bound = bound.to(own.bound.device).expand_as(own.bound)
@@ -276,7 +275,7 @@ def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
     try:
         first, again, other = make(1), make(1), make(2)
     except Exception as error:
-        raise_no_memory(error)
+        host.look_at_memory(error, host.views.values())
         return f"raised {type(error).__name__}: {str(error)[:300]}"
     if len(first) != len(tensors) + len(spec.scalars):
         return f"makes {len(first)} arguments, not {len(tensors) + len(spec.scalars)}"

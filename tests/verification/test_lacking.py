@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,8 @@ import torch
 from verification_fakes import CpuExecutor, Judge, add_plan, add_spec, write_module
 
 from cutegen.building.verification import why_unexecuted
+from cutegen.hostchecks import checks
+from cutegen.hostchecks.judging import Check, Host
 from cutegen.language.model import KernelSpec
 from cutegen.verification import runner
 from cutegen.verification.executor import Ran, load_module, no_judge
@@ -136,3 +138,28 @@ def test_a_wrong_kernel_is_still_called_wrong(tmp_path: Path) -> None:
     path = write_module(tmp_path, add_spec(), "raises")
     report = verify_kernel(add_plan(), path, Poor(lambda call: call % 5 == 2))
     assert not report.ok and report.failures
+
+
+@pytest.mark.parametrize("making", [False, True], ids=["run", "making its arguments"])
+def test_a_check_whose_module_asks_for_absurd_memory(
+    making: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is a mistake of the module, unlike memory that the check itself asks for and does not get."""
+    path = write_module(tmp_path, add_spec())
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n\ndef ask(make): make()\n", encoding="utf-8")
+
+    def check(asks: Callable[[Callable[[], None]], None]) -> Callable[[Host], Iterator[Check]]:
+        def made(host: Host) -> Iterator[Check]:
+            if making:
+                asks(_torch)
+            yield Check("D", "asks", lambda: str(asks(_torch)))
+
+        return lambda host: checks._as_far_as_memory(made(host), host, "asking")
+
+    module = load_module(path)
+    monkeypatch.setattr(checks, "_checks", check(lambda make: make()))
+    (found,) = checks.host_checks(add_plan(), module, CpuExecutor())
+    assert (found.status, found.reason) == ("not run", "no memory")
+    monkeypatch.setattr(checks, "_checks", check(module.ask))
+    with pytest.raises(RuntimeError, match="1125899906842624 bytes"):
+        list(checks.host_checks(add_plan(), module, CpuExecutor()))

@@ -216,3 +216,18 @@ def test_an_op_that_is_wrong_is_told(
         assert check.run(), f"{what}: nobody says so"
     finally:
         exec(compile(text, "right.py", "exec"), vars(host.module))
+
+
+HUGE = r"\1    torch.empty(1 << 50, dtype=torch.uint8)\n"
+
+
+@pytest.mark.parametrize(("place", "words"), [(DOES, RESULTS), (SAVES, GRADIENT)], ids=["call", "gradient"])
+def test_an_op_that_asks_for_absurd_memory_is_wrong(place: str, words: str, folder: Path, executor: Kept) -> None:
+    """The memory that its arguments need may be lacking; 2^50 bytes are a mistake of the module."""
+    host, text = host_of("product", folder, executor)
+    (check,) = checks_of(host, words)
+    exec(compile(re.sub(place, HUGE, text, flags=re.DOTALL), str(host.module.__file__), "exec"), vars(host.module))
+    try:
+        assert "raises RuntimeError" in host_checks_module._problem(check, host)
+    finally:
+        exec(compile(text, "right.py", "exec"), vars(host.module))
