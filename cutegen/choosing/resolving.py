@@ -23,7 +23,8 @@ ATOM: Path = ("mma", "atom")
 
 def resolve(spec: Spec, report: Report) -> KernelSpec:
     """The spec with one schedule of its options, or a case for each target and for calls of any size, filled in."""
-    choices, known = by_target(targeted(spec)), targeted(spec)
+    known = targeted(spec)
+    choices = by_target(known)
     if not spec.tune:
         known, choices = split(known, choices)
     elif len(choices) > 1:  # what `tune` has values for is one schedule

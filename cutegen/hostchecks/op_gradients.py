@@ -314,7 +314,7 @@ class _Trial:
         inputs = call.fresh()
         for name in self.floats:
             inputs[name].requires_grad_(not self.spec.tensor(name).dtype.is_f8)
-        arguments = (*inputs.values(), *call.scalars.values())
+        places, named = op_calls.arranged(self.spec, inputs, call.scalars)
         for utility in possible(UTILITIES, self.host):
-            if problem := opcheck(self.op, arguments, {}, utility):
+            if problem := opcheck(self.op, places, named, utility):
                 raise _Wrong(problem)

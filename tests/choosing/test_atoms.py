@@ -16,6 +16,7 @@ from cutegen.language.writer import write_spec
 from cutegen.lint import check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
+from cutegen.planning.targets import infer_targets
 from cutegen.tuning.space import make_space
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
@@ -164,3 +165,15 @@ def test_targets_that_take_no_atom_are_told_of_once() -> None:
     with pytest.raises(SpecError) as refused:
         generate(text("f32", more="schedule: {pipeline: {stages: 30}}\ntargets: [sm_80, sm_86, sm_90a]"), "mm.yaml")
     assert [d.code for d in refused.value.diagnostics] == ["CG254"]
+
+
+def test_targets_are_inferred_once_for_all_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[KernelSpec] = []
+
+    def counted(spec: KernelSpec, report: Report) -> KernelSpec:
+        asked.append(spec)
+        return infer_targets(spec, report)
+
+    monkeypatch.setattr("cutegen.choosing.resolving.infer_targets", counted)
+    found, _ = resolved(text("bf16"))
+    assert found.targets == ("sm_80", "sm_90a") and len(asked) == 1

@@ -231,3 +231,16 @@ def test_an_op_that_asks_for_absurd_memory_is_wrong(place: str, words: str, fold
         assert "raises RuntimeError" in host_checks_module._problem(check, host)
     finally:
         exec(compile(text, "right.py", "exec"), vars(host.module))
+
+
+def test_the_gradient_is_checked_with_the_arguments_that_the_op_takes(
+    folder: Path, executor: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with those that it takes by name, as outputs of the caller would be."""
+    host, _ = host_of("product", folder, executor)
+    given: list[object] = []
+    monkeypatch.setattr(op_gradients.op_calls, "arranged", lambda spec, tensors, scalars: (("a",), {"y": "b"}))
+    monkeypatch.setattr(op_gradients, "opcheck", lambda op, *arguments: given.append(arguments[:2]))
+    with executor.known(host.module, host.spec):
+        op_gradients._Trial(host, list(host.plan.gradients))._utilities()
+    assert given and all(arguments == (("a",), {"y": "b"}) for arguments in given)
