@@ -106,7 +106,7 @@ FUNCTIONS: dict[str, Function] = {
     "pow": Function(_TWO),
     "fmod": Function(_TWO),
     "remainder": Function(_TWO, definition="_from_below(fmod(x, y), y)"),
-    "floor_divide": Function(_TWO, definition="where(y == 0, x / y, _whole_quotient(x, y, fmod(x, y)))"),
+    "floor_divide": Function(_TWO, definition="_signed_quotient(x / y, y, _whole_quotient(x, y, fmod(x, y)))"),
     # tests and choices
     "isnan": Function(gives="truth", definition="x != x"),
     "isinf": Function(gives="truth", definition="abs(x) == inf"),
@@ -130,6 +130,7 @@ FUNCTIONS: dict[str, Function] = {
 PARTS: dict[str, Function] = {
     "_hypotenuse": Function(("a", "b"), definition="where(a == 0, a, a * sqrt(1 + square(b / a)))"),
     "_from_below": Function(("r", "y"), definition="where((r < 0 and y > 0) or (r > 0 and y < 0), r + y, r)"),
+    "_signed_quotient": Function(("d", "y", "q"), definition="where(y == 0, d, where(q == 0, d * 0, q))"),
     "_whole_quotient": Function(
         ("x", "y", "r"),
         definition="round((x - r) / y) - where((r < 0 and y > 0) or (r > 0 and y < 0), 1, 0)",

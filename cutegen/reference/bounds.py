@@ -52,7 +52,6 @@ _UNSIGNED = (
     "clamp",
     "clamp_min",
     "clamp_max",
-    "floor_divide",
 )  # of zeros of both signs either may come
 
 

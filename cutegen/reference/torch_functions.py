@@ -49,7 +49,9 @@ def _floor_divide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     x, y = x.detach(), y.detach()  # constant wherever it has a derivative
     r = fmod(x, y)
     quotient = ((x - r) / y).round() - _below(r, y).to(x.dtype)
-    return torch.where(y == 0, x / y, quotient)
+    quotient = torch.where(quotient == 0, torch.copysign(torch.zeros_like(quotient), x / y), quotient)
+    exact = torch.fmod(x, y).isfinite() & (y != 0)  # torch's own gives NaN where the quotient overflows
+    return torch.where(exact, torch.floor_divide(x, y), torch.where(y == 0, x / y, quotient))
 
 
 def valued(name: str, arguments: Sequence[Bounded], defined: Bounded) -> Bounded:

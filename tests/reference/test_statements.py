@@ -147,3 +147,12 @@ def test_remainders_have_the_gradients_that_torchs_have() -> None:
         total = leaves[0] * leaves[1] + (of_torch(*leaves) if of_torch else 0)
         for name, gradient in zip("XY", torch.autograd.grad(total.sum(), leaves), strict=True):
             torch.testing.assert_close(found[name], gradient, rtol=1e-12, atol=1e-12)
+
+
+def test_a_quotient_that_is_zero_has_the_sign_that_torch_gives_it() -> None:
+    edges = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 1e-45, torch.inf, -torch.inf])
+    x, y = (part.reshape(9, 9) for part in torch.cartesian_prod(edges, edges).unbind(1))
+    value, _, signed, _ = evaluate(kernel("D = X // Y"), {"X": x, "Y": y}, {})["D"]
+    wanted = torch.floor_divide(x.double(), y.double())
+    assert signed and compare(wanted.float(), value, torch.zeros_like(value), signed).ok
+    assert torch.equal(value.signbit() & (value == 0), wanted.signbit() & (wanted == 0))
