@@ -64,7 +64,7 @@ def family_of_cases() -> Family[Any, Any]:
 
 def family_of_choices() -> Family[Any, Any]:
     """The family of a schedule that may be of several: it takes one of them."""
-    from cutegen.choosing import FAMILY
+    from cutegen.choosing.family import FAMILY
 
     return FAMILY
 

@@ -3,9 +3,3 @@
 The family of such a schedule is the fastest one, in the order of `cutegen.families`, whose inference and rules take
 the spec. What it was not, and why, `explain` tells.
 """
-
-from __future__ import annotations
-
-from cutegen.choosing.family import ChoicesFamily
-
-FAMILY = ChoicesFamily()

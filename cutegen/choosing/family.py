@@ -52,3 +52,6 @@ def _first(spec: Spec) -> KernelSpec:
 
     whole: KernelSpec = spec
     return replace(whole, schedule=spec.schedule.options[0])
+
+
+FAMILY = ChoicesFamily()
