@@ -9,8 +9,8 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
+from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
-from cutegen.language.kinds import ONE
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
 
@@ -260,7 +260,13 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     anywhere = (padded and not for_kernel) or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
     aligned = "" if anywhere else f"{alignment(tensor, parts)}-byte aligned, "
     contiguous = f"{tensor.major} contiguous, " if tensor.major else ""
-    return f"{text}{contiguous}{aligned}{use}{made}."
+    return f"{text}{contiguous}{aligned}{use}{made}{_of_no_place(spec, tensor)}."
+
+
+def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
+    """What an element that is no place along a mode means, where elements are compared with places for equality."""
+    modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
+    return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
 
 
 def _scalar_checks(scalar: Scalar) -> list[str]:

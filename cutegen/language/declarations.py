@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import NO_NAMES
+from cutegen.expressions.places import ONE
 from cutegen.language.context import Context
-from cutegen.language.kinds import ONE, keys_of
+from cutegen.language.kinds import keys_of
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.names import (
     COMPILERS_OWN,

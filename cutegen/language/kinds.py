@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tensor_layouts import Layout
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.places import ONE
 
 if TYPE_CHECKING:
     from cutegen.language.context import Context
@@ -103,10 +104,6 @@ class Text(Kind):
     def schema(self, says: str) -> dict[str, Any]:
         bounds = {"minLength": self.least, "maxLength": self.most}
         return {"description": says, "type": "string", **{k: v for k, v in bounds.items() if v is not None}}
-
-
-ONE = "1"
-"""The mode of size 1 that a shape writes as the number: it belongs to no tensor in particular, and has no name."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
+from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Compute
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
 from cutegen.language.kinds import (
     MAX_INT,
-    ONE,
     ByName,
     Choice,
     CountText,

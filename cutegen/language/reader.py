@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from cutegen.choosing.reading import read_choices
+from cutegen.expressions.places import ONE
 from cutegen.language import schema
 from cutegen.language.case_reading import read_cases
 from cutegen.language.computing import compute
@@ -15,7 +16,7 @@ from cutegen.language.context import Context
 from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
-from cutegen.language.kinds import ONE, Record
+from cutegen.language.kinds import Record
 from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.names import shown

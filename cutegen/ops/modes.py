@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cutegen.expressions.places import ONE
 from cutegen.language.context import Context
-from cutegen.language.kinds import ONE
 from cutegen.language.model import Tensor
 
 

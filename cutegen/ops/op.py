@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
+from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Binary, Call, walk
-from cutegen.language.kinds import ONE
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
-from cutegen.language.kinds import ONE
+from cutegen.expressions.places import ONE
 from cutegen.language.model import KernelSpec, Tensor
 
 _DEVICE = "device=device"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.expressions.annotating import annotate
-from cutegen.language.kinds import ONE
+from cutegen.expressions.places import ONE
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,

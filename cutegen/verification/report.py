@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from cutegen.language.kinds import ONE
+from cutegen.expressions.places import ONE
 from cutegen.verification.cases import Case
 
 Status = Literal["passed", "failed", "not run"]

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Coord, MatMul, Name, walk
+from cutegen.expressions.places import modes_compared
+from cutegen.expressions.tree import MatMul, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
@@ -180,20 +181,14 @@ def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -
     return max(min(most, SMALL), min(most, math.isqrt(int(room / (10 * math.sqrt(terms or 1))))))
 
 
-def compared_with(spec: KernelSpec, name: str) -> list[str]:
+def compared_with(spec: KernelSpec, name: str) -> tuple[str, ...]:
     """The modes whose coordinates the spec compares with the elements of a tensor of whole numbers."""
-    found = []
-    for node in (node for value in spec.compute.values for node in walk(value)):
-        if isinstance(node, Binary):
-            sides = (node.left, node.right)
-            if any(isinstance(side, Name) and side.id == name for side in sides):
-                found += [side.mode for side in sides if isinstance(side, Coord)]
-    return list(dict.fromkeys(found)) if spec.tensor(name).dtype.is_integer else []
+    return modes_compared(spec.compute, name) if spec.tensor(name).dtype.is_integer else ()
 
 
 def _near_the_end(data: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """Whole numbers of which one in four is a coordinate near the end of one of those sizes, or beyond it: in what a
-    last tile may be filled up with.
+    """Whole numbers of which one in four is a coordinate near the end of one of those sizes, or beyond it, where a last
+    tile may be filled up, or is none at all: below 0, as -100 that torch ignores, and the ends of the type.
     """
     import torch
 
@@ -202,9 +197,12 @@ def _near_the_end(data: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     flat = data.flatten().clone()
     number = torch.arange(0, flat.numel(), 4)
     size = torch.tensor(sizes)[number // 4 % len(sizes)]
-    beyond = torch.tensor([-1, 0, 1, 7, 100, 1000, 2500])[number // 4 % 7]
     info = torch.iinfo(data.dtype)
-    flat[::4] = (size + beyond).clamp(info.min, info.max).to(data.dtype)
+    beyond = torch.tensor([-1, 0, 1, 7, 100, 1000, 2500])
+    none = torch.tensor([-1, -100, info.min, info.max])
+    turn = number // 4 % (len(beyond) + len(none))
+    wanted = torch.where(turn < len(beyond), size + beyond[turn % len(beyond)], none[turn % len(none)])
+    flat[::4] = wanted.clamp(info.min, info.max).to(data.dtype)
     return flat.reshape(data.shape)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
@@ -205,11 +206,16 @@ tensors:
 compute: D = where(coord(N) == t, 1, 0) + u
 """
     named = read_specs(text.replace("i64", dtype), "x.yaml")[0]
-    assert compared_with(named, "t") == ["N"] and compared_with(named, "u") == []
-    case = Case("c", "", {"M": 40, "N": 77}, "padded", "rows")
+    assert compared_with(named, "t") == ("N",) and compared_with(named, "u") == ()
+    case = Case("c", "", {"M": 44, "N": 77}, "padded", "rows")
     target, other, _ = make_tensors(resolve(named, Report(named.source)), case, "cpu")
-    assert {76, 77, 78, 84, 177, 1077, 2577} <= set(target.view.tolist())
+    info = torch.iinfo(getattr(torch, Dtype[dtype].torch))
+    nowhere = {max(-1, info.min), max(-100, info.min), info.min, info.max}
+    assert {76, 77, 78, 84, 177, 1077, 2577, *nowhere} <= set(target.view.tolist())
     assert not {76, 77, 78} & set(other.view.tolist())
+    (module,) = generate(text.replace("i64", dtype), "x.yaml").modules
+    assert "read; what is not in 0 ... N - 1 equals no place along N." in module.text
+    assert module.text.count("equals no place") == 1
 
 
 def test_rows_of_one_kind_are_told_apart_in_every_part() -> None:
