@@ -12,11 +12,11 @@ PAGES = {"CHANGELOG.md": "changes.md", "cutegen/lint/pages": "lint/index.md"}  #
 
 def files() -> dict[str, str]:
     """Both pages."""
-    return {"index.md": moved(read("README.md")), "changes.md": read("CHANGELOG.md")}
+    return {"index.md": moved(read("README.md")), "changes.md": moved(read("CHANGELOG.md"))}
 
 
 def moved(text: str) -> str:
-    """The README as it reads in the folder `docs`: its links start there. What is no page there stays as it was, so
+    """A page of the root as it reads in the folder `docs`: its links start there. What is no page there stays as it was, so
     that the check of links finds it."""
 
     def place(match: re.Match[str]) -> str:

@@ -33,7 +33,6 @@ WANTED: dict[str, Callable[..., torch.Tensor]] = {
     "round_": torch.round,
     "fix": torch.fix,
     "frac": torch.frac,
-    "nan_to_num": torch.nan_to_num,
     "logical_and": torch.logical_and,
     "logical_or": torch.logical_or,
     "logical_xor": torch.logical_xor,

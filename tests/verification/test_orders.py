@@ -161,5 +161,5 @@ def test_two_blocks_on_one_tile_are_caught(tmp_path: Path, monkeypatch: pytest.M
     apart = {name for name in failed if name.startswith("more than")}  # not all of these blocks run side by side
     assert set(failed) - apart == {chosen(module).name}
     message = failed[chosen(module).name]
-    assert "fault[order-dependent]: d is another one" in message and "in the order of seed 1" in message
+    assert "fault[order-dependent]: d differs between" in message and "in the order of seed 1" in message
     assert not report.ok and {c.status for c in report.cases if c.name not in failed} == {"passed"}
