@@ -16,8 +16,9 @@ def files() -> dict[str, str]:
 
 
 def moved(text: str) -> str:
-    """A page of the root as it reads in the folder `docs`: its links start there. What is no page there stays as it was, so
-    that the check of links finds it."""
+    """A page of the root as it reads in the folder `docs`, where its links start. What is no page there stays as it
+    was, so that the check of links finds it.
+    """
 
     def place(match: re.Match[str]) -> str:
         target = match[2]
