@@ -144,7 +144,7 @@ def _ends(host: Host, mode: str, tiles: int, band: int) -> Tiles:
     A number that is cut to fewer bits than that of the last tile has shows, and one that went through a float.
     """
     if band > 1:
-        tiles -= (tiles - band // 2) % band
+        tiles = max(1, tiles - (tiles - band // 2) % band)  # a case may allow fewer than a band
         call = _call(host, mode, tiles, [tiles - 1], _BESIDE)
         return call if call.parts.seconds(host) <= _DEAR else _call(host, mode, tiles, [tiles - 1])
     highest = 1 << max(0, (tiles - 1).bit_length() - 1)

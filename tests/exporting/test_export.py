@@ -323,7 +323,7 @@ def test_an_example_is_built_by_cmake_and_runs(exported: Path, stub: Path, tmp_p
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    for kernel, launches, outputs in (("rms_norm", 1, ("rstd", "y")), ("rms_norm_bwd", 2, ("dx", "dw"))):
+    for kernel, launches, outputs in (("rms_norm", 1, ("y", "rstd")), ("rms_norm_bwd", 2, ("dx", "dw"))):
         environment = {**os.environ, "LD_PRELOAD": str(stub), "CAPABILITY": "90"}
         ran = subprocess.run([tmp_path / f"example_{kernel}"], capture_output=True, text=True, env=environment)
         assert ran.returncode == 0, ran.stderr
