@@ -51,7 +51,8 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             *parts.documentation,
         ],
         "lays_out": any(is_laid_out_by_torch(t) and can_be_made(spec, t) for t in spec.outputs),
-        "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t)],
+        "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t, 12)],
+        "made_results": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t, 8)],
         "scalar_checks": [line for s in spec.scalars for line in _scalar_checks(s)],
         "unchecked": _unchecked(spec, parts),
         "gradients": _gradients(spec),
@@ -165,13 +166,14 @@ def as_called(spec: KernelSpec, given: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
+def _making(spec: KernelSpec, tensor: Tensor, indent: int) -> list[str]:
     """The statements that make an output which a call leaves out: where the first tensor that is read is."""
     inputs, sizes, name = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor), tensor.argument
     if is_laid_out_by_torch(tensor):
-        return [f"if {name} is None:", *(f"    {line}" for line in _as_torch_lays_out(spec, tensor, inputs, sizes))]
+        laid_out = _as_torch_lays_out(spec, tensor, inputs, sizes, indent)
+        return [f"if {name} is None:", *(f"    {line}" for line in laid_out)]
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
-    made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", 12)
+    made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", indent)
     return [f"if {name} is None:", f"    {made}"]
 
 
@@ -189,7 +191,9 @@ def is_laid_out_by_torch(tensor: Tensor) -> bool:
     return tensor.modes[-1:] == (tensor.major,) and (tensor.align or 1) <= tensor.dtype.bytes
 
 
-def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str]) -> list[str]:
+def _as_torch_lays_out(
+    spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str], indent: int
+) -> list[str]:
     """The statements that make a tensor without padding.
 
     The sizes of one that is read and has the same modes are taken at once, since each look at a shape takes time.
@@ -205,7 +209,7 @@ def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
     strides: Item = ("(", steps, ",)" if len(sizes) == 1 else ")")
     items = [shape, strides, f"torch.{tensor.dtype.torch}", model.argument]
-    return [*lines, call(f"{tensor.argument} = _empty(", items, ")", 12)]
+    return [*lines, call(f"{tensor.argument} = _empty(", items, ")", indent)]
 
 
 def _results(plan: Plan) -> dict[str, Any]:
