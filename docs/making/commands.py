@@ -6,7 +6,7 @@ import inspect
 
 import click
 
-from cutegen.cli import VERBS
+from cutegen.cli import VERBS, cli
 
 
 def verbs() -> str:
@@ -16,7 +16,8 @@ def verbs() -> str:
 
 def section(verb: click.Command) -> str:
     """What one verb does, and its flags."""
-    context = click.Context(verb, info_name=f"cutegen {verb.name}")
+    # The group says how help is asked for, and click keeps a verb's help option once it is made.
+    context = click.Context(verb, info_name=verb.name, parent=click.Context(cli, **cli.context_settings))
     usage = " ".join(verb.collect_usage_pieces(context))
     rows = [row for one in verb.get_params(context) if (row := one.get_help_record(context)) is not None and row[1]]
     lines = [f"### {verb.name}", "", "```text", f"cutegen {verb.name} {usage}", "```", ""]
