@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from cutegen.codegen import Generated, generate
-from cutegen.language import read_specs
 from cutegen.language.kinds import Path
+from cutegen.language.reader import read_specs
 from cutegen.language.writer import as_data, scalar
 from cutegen.layouts import format_layout
 from making.fields import Field

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from cutegen.language import schema_text
 from cutegen.language.kinds import Integer, kind_at
 from cutegen.language.schedule_schema import definition_name
+from cutegen.language.schema import schema_text
 from cutegen.registry import families
 
 MOST = 2**31 - 1

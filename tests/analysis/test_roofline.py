@@ -10,7 +10,7 @@ from planning_specs import document
 from cutegen.analysis.occupancy import occupancy
 from cutegen.analysis.roofline import arithmetic, blocks_of, roofline
 from cutegen.atoms.gpus import CUDA_F32, CUDA_F64
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError
 from cutegen.language.cases import Call, Conditions, SizeIs, calls, taken
+from cutegen.language.diagnostics import SpecError
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a")
 TEXT = """\

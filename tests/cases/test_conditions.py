@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError, read_specs
 from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 from cutegen.lint import check
 from cutegen.planning import resolve

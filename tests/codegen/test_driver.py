@@ -18,8 +18,8 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit  # noqa: E402
 from cutegen.codegen.render import render  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
 from cutegen.family import Family  # noqa: E402
-from cutegen.language import read_specs  # noqa: E402
 from cutegen.language.model import KernelSpec, Schedule  # noqa: E402
+from cutegen.language.reader import read_specs  # noqa: E402
 from cutegen.ops.elementwise import ELEMENTWISE  # noqa: E402
 from cutegen.ops.reference import Reference  # noqa: E402
 from cutegen.planning.plan import Plan  # noqa: E402

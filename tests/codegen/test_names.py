@@ -11,7 +11,7 @@ import re
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import DERIVED, DERIVED_CONSTANTS, RESERVED, RESERVED_ARGUMENTS, derived_from
 from cutegen.ops.rowwise import Rowwise
 

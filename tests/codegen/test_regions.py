@@ -19,7 +19,7 @@ from sweep_kit import sampled
 from cutegen.codegen import Module, Region, generate
 from cutegen.codegen import environment as environment_module
 from cutegen.codegen.regions import RegionTag, region_at, separate
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 

@@ -12,7 +12,8 @@ from differentiation_kit import SIZES, check, inputs, lines, made_name, run, spe
 
 from cutegen.differentiation import DifferentiationError, backward
 from cutegen.expressions.tree import reductions
-from cutegen.language import read_specs, write_spec
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
 from cutegen.reference.bounds import evaluate

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cutegen.differentiation import DifferentiationError, backward
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 
 TENSORS = {"X": "M,N f32", "Z": "M,N bf16", "W": "N f32", "V": "M f32", "T": "M i32"}
 LEAVES = ("X", "Z", "W", "V", "a", "X", "Z", "0.5", "2", "coord(N)", "T")

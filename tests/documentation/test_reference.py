@@ -16,7 +16,8 @@ from making.examples import Example, dumped, examples, left_out, merged, of_base
 from making.fields import fields, takes
 
 from cutegen.codegen import Generated, generate
-from cutegen.language import SpecError, schema_text
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.schema import schema_text
 from cutegen.measuring.shapes import shapes_of
 from cutegen.tuning.space import make_space
 

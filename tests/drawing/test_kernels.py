@@ -23,7 +23,7 @@ from cutegen.drawing.shared import draw_bank_use
 from cutegen.drawing.svg import render_svg
 from cutegen.drawing.text import render_text
 from cutegen.dtypes import Dtype
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 from cutegen.layouts import parse_layout
 
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))

@@ -13,7 +13,7 @@ from cutegen.building.compilation import compile_units
 from cutegen.building.verification import verify_units
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 from cutegen.project.selection import select
 from cutegen.project.sources import Unit, gather
 from cutegen.verification import KernelReport

@@ -34,11 +34,11 @@ from cutegen.drawing.kernels import draw_kernel
 from cutegen.drawing.pages import render_page
 from cutegen.drawing.text import render_text
 from cutegen.exits import BROKEN, FINDINGS, OK
-from cutegen.language import SpecError, write_spec
 from cutegen.language.cases import Cases
-from cutegen.language.diagnostics import Diagnostic, as_json
+from cutegen.language.diagnostics import Diagnostic, SpecError, as_json
 from cutegen.language.document import LINE_BREAK
 from cutegen.language.reader import read_text
+from cutegen.language.writer import write_spec
 from cutegen.lint import page
 from cutegen.lint.github import workflow_command
 from cutegen.measuring.shapes import shapes_of

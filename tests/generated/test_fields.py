@@ -15,7 +15,8 @@ import yaml
 from fields_kit import body, cases, expectation_failures, verdicts
 
 from cutegen.codegen import Module, generate
-from cutegen.language import SpecError, schema_text
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.schema import schema_text
 from cutegen.measuring.shapes import shapes_of
 from cutegen.tuning.space import make_space
 

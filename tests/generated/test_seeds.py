@@ -12,7 +12,7 @@ from tensor_layouts import Layout, flat_divide, logical_divide, raked_product, t
 
 from cutegen.cli import cli
 from cutegen.codegen import Module
-from cutegen.language import format_layout, make_layout_tv, parse_layout
+from cutegen.layouts import format_layout, make_layout_tv, parse_layout
 from cutegen.layouts import (offsets)
 from cutegen.verification.executor import load_module
 

@@ -22,7 +22,8 @@ from cutegen import registry
 from cutegen.analysis.roofline import blocks_of
 from cutegen.cli import cli
 from cutegen.codegen import generate
-from cutegen.language import SpecError, read_specs
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
 from cutegen.lint import page
 from cutegen.measuring.peers import COMPILED, EAGER, choose
 from cutegen.measuring.shapes import shapes_of

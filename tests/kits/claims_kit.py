@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, assume, event, settings
 
 from cutegen.analysis.claims import Claim, claims
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.language import SpecError, read_specs
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.plan import Plan

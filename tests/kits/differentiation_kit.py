@@ -8,8 +8,8 @@ import torch
 
 from cutegen.differentiation import Backward, backward
 from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Name, Reduce, Unary
-from cutegen.language import read_specs
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
 
 SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cutegen.codegen import generate
-from cutegen.language import Diagnostic, KernelSpec, SpecError
+from cutegen.language.diagnostics import Diagnostic, SpecError
+from cutegen.language.model import KernelSpec
 from cutegen.lint import all_performance_rules, all_rules, check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report

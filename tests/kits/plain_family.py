@@ -10,8 +10,8 @@ from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.family import Family
-from cutegen.language import read_specs
 from cutegen.language.model import KernelSpec, Schedule, Tensor
+from cutegen.language.reader import read_specs
 from cutegen.ops.elementwise import ELEMENTWISE
 from cutegen.planning import resolve
 from cutegen.planning.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tensor_layouts import Layout
 
-from cutegen.language import format_layout
+from cutegen.layouts import format_layout
 
 FLOATS = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
 DTYPES = FLOATS | {"i32": 4, "i8": 1, "u8": 1}

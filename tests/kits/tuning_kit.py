@@ -15,8 +15,8 @@ from cutegen.codegen import Module
 from cutegen.families.elementwise import tuning as elementwise
 from cutegen.families.gemm_multistage import tuning as gemms
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
-from cutegen.language import read_specs
 from cutegen.language.document import parse_documents, plain
+from cutegen.language.reader import read_specs
 from cutegen.tuning.editing import Sheet
 from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import Log

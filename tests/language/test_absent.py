@@ -9,8 +9,7 @@ import pytest
 
 from cutegen.expressions.absent import ABSENT, INSTEAD
 from cutegen.expressions.parsing import FUNCTIONS, REDUCTIONS
-from cutegen.language import SpecError
-from cutegen.language.diagnostics import Diagnostic
+from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from language_kit import ADD, GEMM, PROBE
 
-from cutegen.language import Diagnostic, SpecError, read_specs
+from cutegen.language.diagnostics import Diagnostic, SpecError
+from cutegen.language.reader import read_specs
 from cutegen.lint.page import codes
 
 CODES = codes()

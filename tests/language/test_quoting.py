@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from cutegen.language import SpecError
-from cutegen.language.diagnostics import Diagnostic, render_text
+from cutegen.language.diagnostics import Diagnostic, SpecError, render_text
 from cutegen.language.reader import read_specs
 
 SPEC = """cutegen: 1

@@ -23,18 +23,12 @@ from cutegen.families.gemm_multistage.schedule import (
     Workspace,
 )
 from cutegen.families.probe.schedule import ProbeSchedule
-from cutegen.language import (
-    KernelSpec,
-    SpecError,
-    format_layout,
-    known_targets,
-    load_specs,
-    read_specs,
-    schema_text,
-    write_spec,
-)
-from cutegen.language.model import Count, Expect, Scalar, Tensor, Tolerance, Verify
-from cutegen.layouts import parse_layout
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.model import Count, Expect, KernelSpec, Scalar, Tensor, Tolerance, Verify
+from cutegen.language.reader import load_specs, read_specs
+from cutegen.language.schema import known_targets, schema_text
+from cutegen.language.writer import write_spec
+from cutegen.layouts import format_layout, parse_layout
 
 SGEMM = """\
 # yaml-language-server: $schema=.cutegen.schema.json

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from lint_kit import found_in
 
-from cutegen.language import Diagnostic, SpecError, read_specs, write_spec
+from cutegen.language.diagnostics import Diagnostic, SpecError
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 
 ROWS = """\
 cutegen: 1

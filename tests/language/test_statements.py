@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cutegen.language import Diagnostic, SpecError, read_specs, write_spec
+from cutegen.language.diagnostics import Diagnostic, SpecError
+from cutegen.language.reader import read_specs
 from cutegen.language.schema import schema
+from cutegen.language.writer import write_spec
 
 SWIGLU = """\
 cutegen: 1

@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError, read_specs, write_spec
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 
 SPEC = """\
 cutegen: 1

@@ -14,8 +14,8 @@ from planning_specs import elementwise, gemm
 from cutegen import registry
 from cutegen.cli import cli
 from cutegen.codegen import generate
-from cutegen.language import read_specs
 from cutegen.language.diagnostics import has_errors
+from cutegen.language.reader import read_specs
 from cutegen.lint import all_performance_rules, check
 from cutegen.lint.advice import advise_on, standing
 from cutegen.lint.page import read

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cutegen.cli import cli
-from cutegen.language import Diagnostic
+from cutegen.language.diagnostics import Diagnostic
 from cutegen.lint import page
 from cutegen.lint.page import Page
 from cutegen.project.selection import select

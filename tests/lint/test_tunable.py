@@ -64,7 +64,7 @@ targets: [sm_80, sm_90a]
 
 
 def test_nothing_is_said_where_the_schedule_is_wrong_itself() -> None:
-    from cutegen.language import SpecError
+    from cutegen.language.diagnostics import SpecError
 
     text = SPEC + "schedule: {tiler: {M: 128, N: 128, K: 7}}\ntune: {schedule.pipeline.stages: [2, 3]}\n"
     with pytest.raises(SpecError) as caught:

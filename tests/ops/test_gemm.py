@@ -8,7 +8,7 @@ import pytest
 from lint_kit import found_in
 
 from cutegen.codegen import generate
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 from cutegen.measuring.peers import product_of
 
 HEAD = """\

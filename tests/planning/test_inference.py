@@ -17,8 +17,8 @@ from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
 from cutegen.families.probe.schedule import ProbeSchedule
-from cutegen.language import read_specs
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
 from cutegen.layouts import format_layout
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve

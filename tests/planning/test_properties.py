@@ -16,8 +16,10 @@ from cutegen.codegen import generate
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
-from cutegen.language import SpecError, read_specs, write_spec
+from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.report import Report

@@ -9,8 +9,8 @@ import pytest
 from planning_specs import document
 
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
-from cutegen.language import read_specs
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
 

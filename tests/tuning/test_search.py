@@ -34,7 +34,7 @@ from tuning_kit import (
 
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Failed, Job, Outcome, Resources
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 from cutegen.tuning.flow import target_of
 from cutegen.tuning.log import Conditions, Log, Timed
 from cutegen.tuning.model import Candidate, Place, Score, Time, Trouble

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuning_kit import ADD, MM, TUNED, VARIANTS, raw, sieve_of
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError
+from cutegen.language.diagnostics import SpecError
 from cutegen.registry import family_of
 from cutegen.tuning.model import DUPLICATE, Candidate, Dropped
 from cutegen.tuning.pruning import FATAL, body_hash, ranked

@@ -247,7 +247,7 @@ def test_the_mode_across_the_raster_is_limited_unless_tiles_are_in_bands(raster:
 
 @pytest.mark.parametrize("swizzle", [1, 3])
 def test_fixed_sizes_beyond_the_grid_are_refused(swizzle: int) -> None:
-    from cutegen.language import SpecError
+    from cutegen.language.diagnostics import SpecError
 
     fits = {"N": 65535 * 32} if swizzle == 1 else {"M": 16 * 32767, "N": 32 * 65535}
     gemm({"raster": "M", "swizzle": swizzle}, static=fits)

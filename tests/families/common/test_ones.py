@@ -9,7 +9,8 @@ import pytest
 
 from cutegen import emulator
 from cutegen.codegen import generate
-from cutegen.language import read_specs, write_spec
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_kernel
 

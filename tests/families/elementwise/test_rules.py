@@ -9,7 +9,7 @@ from lint_kit import checked, found_in, hit_of_case
 from tensor_layouts import Layout
 
 from cutegen.families.elementwise import FAMILY
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 
 TV = """\
 cutegen: 1

@@ -8,8 +8,8 @@ import re
 import pytest
 from lint_kit import advice
 
-from cutegen.language import read_specs
 from cutegen.language.diagnostics import has_errors
+from cutegen.language.reader import read_specs
 from cutegen.lint.advice import WORTH, standing
 from cutegen.lint.trial import try_out
 from cutegen.planning import make_plan, resolve

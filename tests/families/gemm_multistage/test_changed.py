@@ -6,7 +6,7 @@ import pytest
 from tensor_layouts import Layout
 
 from cutegen.families.gemm_multistage.schedule import Copy, GemmSchedule, SharedMemory, Spec, Workspace
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 from cutegen.lint.trial import changed
 from cutegen.planning import resolve
 from cutegen.planning.report import Report

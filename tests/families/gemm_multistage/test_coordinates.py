@@ -13,7 +13,7 @@ from calls_kit import arguments_of  # noqa: E402
 
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402
-from cutegen.language import SpecError  # noqa: E402
+from cutegen.language.diagnostics import SpecError  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 
 SPEC = """

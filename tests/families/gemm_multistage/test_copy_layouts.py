@@ -8,7 +8,8 @@ import re
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.language import SpecError, has_errors, read_specs
+from cutegen.language.diagnostics import SpecError, has_errors
+from cutegen.language.reader import read_specs
 from cutegen.lint import check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.language import Diagnostic
+from cutegen.language.diagnostics import Diagnostic
 
 GEMM = """\
 cutegen: 1

@@ -17,7 +17,7 @@ from cutegen.dtypes import Dtype
 from cutegen.families.gemm_multistage import FAMILY
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.schedule import SharedMemory
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 from cutegen.layouts import offsets
 
 GEMM = """\

@@ -7,7 +7,7 @@ from lint_kit import found_in, hit_of_case
 
 from cutegen.codegen import generate
 from cutegen.families.probe import FAMILY
-from cutegen.language import write_spec
+from cutegen.language.writer import write_spec
 
 PROBE = """\
 cutegen: 1

@@ -16,7 +16,9 @@ from cutegen.dtypes import Dtype
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, fewest_threads, rows_with
 from cutegen.families.rowwise.schedule import Spec
-from cutegen.language import SpecError, read_specs, write_spec
+from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
+from cutegen.language.writer import write_spec
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
 from cutegen.planning.report import Report
