@@ -32,6 +32,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "skipped": "_, " if compiles else "",  # the compiler's name of a type, in the table of arguments
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
         "tensor_table": [(f"tensors.{t.name}", _row(t, alignment(t, parts), compiles)) for t in spec.tensors],
+        "dense": [(f"tensors.{t.name}.shape", _dense(t)) for t in spec.tensors if t.dense],
         "padded": python_tuple(padded) if padded else "",
         "padded_path": next((x.path for x in parts.padded.values()), ""),
         "padded_outputs": any(t.name in parts.padded for t in spec.outputs),
@@ -94,6 +95,11 @@ def _row(tensor: Tensor, align: int | None, compiles: bool) -> str:
     major = f'"{tensor.major}"' if tensor.major else "None"
     items = [*types, f"({modes})", major, str(align), f'"{tensor.role}"']
     return display(f'"{tensor.argument}": (', items, "),", 4)
+
+
+def _dense(tensor: Tensor) -> str:
+    """A tensor's line in the table of those whose last modes have no gaps between them."""
+    return display(f'"{tensor.argument}": (', [f'"{mode}"' for mode in tensor.dense], "),", 4)
 
 
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
@@ -264,6 +270,8 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     anywhere = (padded and not for_kernel) or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
     aligned = "" if anywhere else f"{alignment(tensor, parts)}-byte aligned, "
     contiguous = f"{tensor.major} contiguous, " if tensor.major else ""
+    if tensor.dense:
+        contiguous = f"{' and '.join(tensor.dense)} contiguous without gaps, "
     return f"{text}{contiguous}{aligned}{use}{made}{_of_no_place(spec, tensor)}."
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cutegen.differentiation.algebra import Atom, Sum, inside, named, of, total_over
 from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
+from cutegen.differentiation.joining import Joint
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reading import sum_of
 from cutegen.differentiation.reverse import DifferentiationError, gradients
@@ -91,9 +92,10 @@ class _Forward:
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
+        self.joint = joint = Joint.of(spec)
         tensors = {tensor.name: tensor for tensor in spec.tensors}
-        meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
-        meanings |= {t.name: of(named(t.name, t.modes)) for t in spec.tensors if t.reads}
+        meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars} | joint.coordinates
+        meanings |= {t.name: of(self.element(t)) for t in spec.tensors if t.reads}
         types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
         typed = annotate(spec.compute, types)
         whole: dict[str, bool] = {}  # of what was computed: whether it is an integer or a truth
@@ -106,7 +108,7 @@ class _Forward:
             target = statement.target
             value = with_functions(statement.value, lambda x: is_whole(x, types, whole))
             whole[target] = is_whole(statement.value, types, whole)
-            meaning = sum_of(value, meanings)
+            meaning = sum_of(joint.joined(value), meanings)
             name = f"{target}{AFTER}" if target in meanings else target
             self.texts[name] = renamed(value, after)
             after[target] = name
@@ -120,10 +122,14 @@ class _Forward:
             if target in read_later:
                 self.values.append(Value(name, meaning))
 
+    def element(self, tensor: Tensor) -> Atom:
+        """The atom of a tensor."""
+        return named(tensor.name, self.joint.modes(tensor.modes))
+
     @property
     def kept(self) -> list[Value]:
         """The outputs that a backward can read: with all modes of what they hold, and no others."""
-        shapes = {tensor.name: frozenset(tensor.modes) for tensor in self.spec.tensors if tensor.role == "out"}
+        shapes = {tensor.name: self.element(tensor).modes for tensor in self.spec.tensors if tensor.role == "out"}
         return [value for value in self.outputs if shapes.get(value.name) == value.meaning.modes]
 
     @property
@@ -134,8 +140,8 @@ class _Forward:
         for value in self.outputs:
             tensor, name = spec.tensor(value.name), f"{value.name}{AFTER}"
             free = name not in taken and len(name) <= MAX_NAME
-            if tensor.reads and free and value.meaning.modes == frozenset(tensor.modes):
-                found[named(tensor.name, tensor.modes)] = replace(value, name=name)
+            if tensor.reads and free and value.meaning.modes == self.element(tensor).modes:
+                found[self.element(tensor)] = replace(value, name=name)
         return found
 
 
@@ -200,7 +206,8 @@ class _Backward:
 
     def _found(self) -> dict[str, Sum]:
         """The gradients, by the names of the tensors that they are of."""
-        shapes = {tensor.name: tensor.modes for tensor in self.spec.tensors}
+        joint = self.forward.joint
+        shapes = {tensor.name: joint.modes(tensor.modes) for tensor in self.spec.tensors}
         pairs = []
         for value in self.forward.outputs:
             if value.name not in self.given:
@@ -209,9 +216,12 @@ class _Backward:
             gradient = of(named(self.given[value.name], shape))
             more = [mode for mode in reversed(shape) if mode not in value.meaning.modes]
             pairs.append((total_over(gradient, more), value.meaning))
-        atoms = {tensor.name: named(tensor.name, tensor.modes) for tensor in self.wanted}
-        found = gradients(pairs, list(atoms.values()), self.spec.modes)
-        return {name: found[atom] for name, atom in atoms.items() if atom in found}
+        atoms = {tensor.name: self.forward.element(tensor) for tensor in self.wanted}
+        found = gradients(pairs, list(atoms.values()), joint.modes(self.spec.modes))
+        # What has some of the joint modes and is the same along the others: as often as these have elements
+        lacks = {t.name: [m for m in joint.parts if m not in t.modes] for t in self.wanted}
+        lacks = {name: modes if len(modes) < len(joint.parts) else [] for name, modes in lacks.items()}
+        return {name: total_over(found[atom], lacks[name]) for name, atom in atoms.items() if atom in found}
 
     def _lines(self, chosen: Chosen) -> list[tuple[str, Expr]]:
         """The statements."""
@@ -219,7 +229,7 @@ class _Backward:
         meanings = dict(chosen.meanings)
         sums = {*chosen.gradients.values(), *meanings.values()}
         sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
-        presenter = Presenter(spec.static, self.given.values(), sums)
+        presenter = Presenter(forward.joint.sizes(spec.static), self.given.values(), sums)
         tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
         names = Names([*self._names(), *forward.texts], set(self.given.values()), tensors)
         own: dict[str, str] = {}
@@ -234,6 +244,7 @@ class _Backward:
                 # Elements are compared with it, and must be computed as they were for it, to the last bit
                 values[atom.name] = with_ways(renamed(presenter.plain(meaning), own), chosen.ways)
         results = {name: renamed(presenter.gradient(x), own) for name, x in chosen.gradients.items()}
+        results, values = ({n: forward.joint.apart(x) for n, x in them.items()} for them in (results, values))
         return statements(results, values, names, forward.texts)
 
     def _spec(self, chosen: Chosen, lines: Sequence[tuple[str, Expr]]) -> KernelSpec:

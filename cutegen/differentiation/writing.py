@@ -233,7 +233,8 @@ def _syntax(x: Expr) -> ast.expr:
         case Call():
             return ast.Call(ast.Name(x.function), [_syntax(argument) for argument in x.arguments], [])
         case Reduce():
-            return ast.Call(ast.Name(x.function), [_syntax(x.x), ast.Name(x.mode)], [])
+            modes = [ast.Name(one.mode) for one in x.nested]
+            return ast.Call(ast.Name(x.function), [_syntax(x.nested[-1].x), *modes], [])
         case Cast():
             assert x.dtype is not None
             return ast.Call(ast.Name("cast"), [_syntax(x.x), ast.Name(x.dtype.value)], [])

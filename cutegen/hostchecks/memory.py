@@ -123,11 +123,10 @@ def _windows(host: Host) -> Iterator[Check]:
         if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.modes) < 2:
             continue
         unit = math.lcm(align_unit(out), align_unit(other))
-        width = -(-sizes[out.contiguous] // unit) * unit
-        wide = {**sizes, out.contiguous: 2 * width}
-        strides = strides_for(out, wide, "compact")
-        room = (1 + sum((wide[m] - 1) * s for m, s in zip(out.shape, strides, strict=True))) * out.dtype.bytes
-        buffer = _buffer(room, host.executor.device)
+        width = -(-_row(out, sizes) // unit) * unit
+        strides = _pitched(out, sizes, 2 * width)
+        elements = 2 * width + sum((sizes[m] - 1) * s for m, s in zip(out.shape, strides, strict=True))
+        buffer = _buffer(elements * out.dtype.bytes, host.executor.device)
         made = {}
         for tensor, column in ((out, 0), (other, width)):
             shape = tuple(sizes[m] for m in tensor.shape)
@@ -144,7 +143,7 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
         mode, unit = out.contiguous, math.lcm(align_unit(out), align_unit(other))
         names = (out.argument, other.argument)
         sizes = _one_more_than(host, (out,), unit * out.dtype.bytes)
-        if sizes is not None and (sizes[mode] - 1) % unit == 0 and sizes[mode] > 1:
+        if sizes is not None and not out.dense and (sizes[mode] - 1) % unit == 0 and sizes[mode] > 1:
             n, views = sizes[mode], made_of(host, [t.name for t in spec.tensors], sizes)
             far = n - 1 + unit
             for what, column, pitch in (
@@ -156,11 +155,25 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
         sizes = dict(host.case.sizes)
         if mode not in spec.static:
             sizes[mode] = -(-sizes[mode] // unit) * unit
-        if sizes[mode] % unit == 0 and (spec.family.accepted(spec, dict(sizes)) or sizes) == sizes:
+        row = _row(out, sizes)
+        if row % unit == 0 and (spec.family.accepted(spec, dict(sizes)) or sizes) == sizes:
             views = made_of(host, [t.name for t in spec.tensors], sizes)
-            windows = _two_windows(host, (out, other), sizes, sizes[mode], 2 * sizes[mode])
+            windows = _two_windows(host, (out, other), sizes, row, 2 * row)
             what = f"columns of one buffer next to those of {other.argument}"
             yield host.with_sizes(sizes).takes(out.argument, what, {**views, **windows})
+
+
+def _row(tensor: Tensor, sizes: Mapping[str, int]) -> int:
+    """How many elements of a tensor stand behind each other without gaps: its columns."""
+    return math.prod(sizes[mode] for mode in tensor.dense or (tensor.contiguous,))
+
+
+def _pitched(tensor: Tensor, sizes: Mapping[str, int], pitch: int) -> tuple[int, ...]:
+    """The strides of a window of a buffer with rows of `pitch` elements."""
+    row = tensor.dense or (tensor.contiguous,)
+    wide = strides_for(tensor, {**sizes, **dict.fromkeys(row, 1), row[-1]: pitch}, "compact")
+    own = strides_for(tensor, sizes, "compact")
+    return tuple(own[i] if mode in row else wide[i] for i, mode in enumerate(tensor.shape))
 
 
 def _two_windows(
@@ -168,7 +181,7 @@ def _two_windows(
 ) -> dict[str, torch.Tensor]:
     """Windows of a buffer with rows of `pitch` elements: the first has its first columns, the second starts further."""
     first = tensors[0]
-    strides = strides_for(first, {**sizes, first.contiguous: pitch}, "compact")
+    strides = _pitched(first, sizes, pitch)
     shape = tuple(sizes[m] for m in first.shape)
     room = (1 + column + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * first.dtype.bytes
     buffer = _buffer(room, host.executor.device)
@@ -193,6 +206,8 @@ def _large(host: Host) -> Iterator[Check]:
             continue
         if math.prod(-(-size // covered[m]) for m, size in sizes.items() if m in spec.lead.shape) >= COORDINATES:
             continue  # too many tiles, which is another thing to be told
+        if (spec.family.accepted(spec, dict(sizes)) or sizes) != sizes:
+            continue  # nor is a row too long
         if (views := _untouched(host, out, other, sizes)) is not None:
             what = f"overlaps {other.argument}, as one of 2^32 bytes"
             yield Check(out.argument, what, partial(_taken, host, views, (out.argument, other.argument)))

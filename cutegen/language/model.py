@@ -73,6 +73,7 @@ class Tensor:
         "`in` is read (the default), `out` is written, `inout` is both.",
         default="in",
     )
+    dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
 
     @property
     def modes(self) -> tuple[str, ...]:  # those that have names

@@ -103,6 +103,10 @@ class Op(ABC):
         """Modes along which one NaN or infinity fills a result, so that data have few of them there."""
         return self.contracted(spec)
 
+    def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes that a kernel reduces along all at once only, and not along some of them."""
+        return ()
+
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""
         modes = self.product_modes(spec)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.spans import span, spans_of
-from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
+from cutegen.expressions.tree import Assignment, Compute, Reduce, reductions
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.modes import check_fits, has_names
 from cutegen.ops.op import ELEMENTS, Op
+from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows, row_modes, row_name
+from cutegen.ops.row_shapes import check_row
 
 if TYPE_CHECKING:
     from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
-OVER_ROWS = ("sum", "mean", "max", "min", "prod")
-"""Reductions that also go over all rows: blocks make parts of them."""
 ROWS = (1024, 8192, 65536)  # elements of a row, where a kernel is measured and nothing else is said
 
 
@@ -105,6 +105,9 @@ targets: [sm_80, sm_90a]
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
         return tuple(dict.fromkeys(r.mode for value in spec.compute.values for r in reductions(value)))
 
+    def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
+        return row_modes(spec.compute, spec.tensors)
+
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         extremes = _of_extremes(compute)
         reduced = dict.fromkeys(r.mode for value in compute.values for r in reductions(value))
@@ -121,88 +124,18 @@ targets: [sm_80, sm_90a]
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """Rows of several lengths, as many of each as come to about `ELEMENTS`; other modes than two are 1."""
-        row = row_mode(spec.compute, spec.tensors)
-        others = [mode for mode in spec.modes if mode != row and mode not in spec.static]
+        row = row_modes(spec.compute, spec.tensors)
+        others = [mode for mode in spec.modes if mode not in row and mode not in spec.static]
+        free = [mode for mode in row if mode not in spec.static]
+        inside = prod(spec.static[mode] for mode in row if mode in spec.static)
         found = []
-        for length in (spec.static[row],) if row in spec.static else ROWS:
-            fixed = prod(size for mode, size in spec.static.items() if mode != row)
-            rows = max(1, ELEMENTS // (length * fixed))
-            found.append({**dict.fromkeys(spec.modes, 1), **dict.fromkeys(others[-1:], rows), row: length})
+        for length in ROWS if free else (inside,):
+            fixed = prod(size for mode, size in spec.static.items() if mode not in row)
+            own = max(1, length // inside)
+            rows = max(1, ELEMENTS // (own * inside * fixed))
+            sizes = {**dict.fromkeys(spec.modes, 1), **dict.fromkeys(others[-1:], rows)}
+            found.append({**sizes, **{mode: spec.static.get(mode, 1) for mode in row}, **dict.fromkeys(free[-1:], own)})
         return found
-
-
-def leading(tensors: Iterable[Tensor]) -> Tensor | None:
-    """The first tensor that has all modes of all tensors, if there is one."""
-    tensors = tuple(tensors)
-    every = {mode for tensor in tensors for mode in tensor.modes}
-    return next((t for t in tensors if len(t.shape) == len(every) and every == {*t.shape}), None)
-
-
-def row_mode(compute: Compute, tensors: Iterable[Tensor]) -> str:
-    """The mode of the rows: that which reductions go along whose results are used again.
-
-    Where nothing is used again it is the one along which the leading tensor is contiguous.
-    """
-    for statement in compute.statements:
-        last = outermost(statement)
-        inner = last[-1].x if last else statement.value
-        for reduction in reductions(inner):
-            return reduction.mode
-        if not last:
-            continue
-        if _is_used(statement, compute) or last[-1].function not in OVER_ROWS:
-            return last[-1].mode
-    lead = leading(tensors)
-    assert lead is not None
-    return lead.contiguous
-
-
-def outermost(statement: Assignment) -> tuple[Reduce, ...]:
-    """The reductions that a statement ends with, outer ones first: both of `s = sum(sum(x, M), B)`.
-
-    A statement also ends with those that it adds to what its target was, as `s = s + sum(x, M)` does.
-    """
-    found: list[Reduce] = []
-    node: Expr = statement.value
-    if statement.target in statement.names() and not isinstance(node, Reduce):
-        node = _added(statement) or node
-    while isinstance(node, Reduce):
-        found.append(node)
-        node = node.x
-    return tuple(found)
-
-
-def _added(statement: Assignment) -> Reduce | None:
-    """The only reduction of a statement that is otherwise made of its target's old value and of numbers."""
-    rest, found = [statement.value], []
-    while rest:
-        node = rest.pop()
-        if isinstance(node, Reduce):
-            found.append(node)
-        elif isinstance(node, Coord | MatMul) or isinstance(node, Name) and node.id != statement.target:
-            return None
-        else:
-            rest += node.children
-    same = found and all(other == found[0] for other in found) and statement.target not in uses_of(found[0])
-    return found[0] if same else None
-
-
-def uses_of(node: Expr) -> set[str]:
-    """The names that are read in an expression."""
-    return {name for name, _ in uses(node)}
-
-
-def _is_used(statement: Assignment, compute: Compute) -> bool:
-    """Whether another statement reads what one assigns to."""
-    others = (other for other in compute.statements if other is not statement)
-    return any(statement.target in other.names() for other in others)
-
-
-def over_rows(statement: Assignment, row: str) -> tuple[Reduce, ...]:
-    """The reductions over the rows, outer ones first, that a statement ends with; none where it ends with another."""
-    found = outermost(statement)
-    over = all(reduction.mode != row and reduction.function in OVER_ROWS for reduction in found)
-    return found if found and over else ()
 
 
 def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:
@@ -212,39 +145,57 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
         help = "write `op: elementwise`"
         say(ctx, "CG127", "a rowwise kernel reduces along a mode", 0, compute.statements[0].value.place, help)
         return
-    row = row_mode(compute, tensors.values())
+    row = row_modes(compute, tensors.values())
+    if len(row) > 1 and not check_row(ctx, compute, tensors, row):
+        return
+    name = ", ".join(row)
     for number, statement in enumerate(compute.statements):
         last = over_rows(statement, row)
-        for reduction in reductions(statement.value):
-            if reduction.mode != row and reduction not in last:
-                message = f"`{row}` is the mode of the rows, and {reduction.function} goes along `{reduction.mode}`"
-                help = f"what is reduced over the rows is an output, of one element for each {row}, and used no more"
-                if any({row, reduction.mode} <= {one.mode for one in other.nested} for _, other in found):
-                    view = f"pass a view that has {reduction.mode} and {row} as one, such as `x.flatten(-2)`"
-                    help = (
-                        f"a row is one mode: {view}, and name that; torch makes it where they are neighbours in memory"
-                    )
-                elif reduction.function not in OVER_ROWS:
-                    several = f"{', '.join(OVER_ROWS[:-1])} and {OVER_ROWS[-1]}"
-                    help = f"over the rows there are {several}; write the {reduction.function} as a kernel of its own"
-                say(ctx, "CG127", message, number, reduction.place, help)
+        for reduction in chains(statement.value):
+            if reduction not in last and {one.mode for one in reduction.nested} != {*row}:
+                _refuse_other(ctx, number, statement, reduction, row)
                 return
-        others = {mode for mode in lead.shape if mode != row}
+        others = {mode for mode in lead.shape if mode not in row}
         if not last:
             _check_rows_apart(ctx, number, statement, tensors, others)
             continue
         place = statement.value.place
-        if statement.target not in tensors or _is_used(statement, compute):
+        if statement.target not in tensors or is_used(statement, compute):
             message = f"`{statement.target}` is reduced over the rows, and used again"
             say(ctx, "CG127", message, number, place, "assign it to an output, and use that in a kernel of its own")
         elif len(functions := {reduction.function for reduction in last}) > 1:
             message = f"the rows are reduced by {' and by '.join(sorted(functions))}"
             say(ctx, "CG127", message, number, place, "reduce them along each mode by the same function")
-        elif {reduction.mode for reduction in last} != others or tensors[statement.target].modes != (row,):
-            message = f"what is reduced over the rows has one element for each {row}, and is reduced along all else"
+        elif {reduction.mode for reduction in last} != others or {*tensors[statement.target].modes} != {*row}:
+            each = name if len(row) == 1 else f"place of {row_name(row)}"
+            message = f"what is reduced over the rows has one element for each {each}, and is reduced along all else"
             wanted = statement.value
-            text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{row}]`"
+            text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{name}]`"
             say(ctx, "CG127", message, number, wanted.place, text)
+
+
+def _refuse_other(ctx: Context, number: int, statement: Assignment, reduction: Reduce, row: tuple[str, ...]) -> None:
+    """Says that a reduction goes neither along the row nor over the rows, and what would work."""
+    modes = [one.mode for one in reduction.nested]
+    name, along = row_name(row), "`, `".join(modes)
+    message = f"`{name}` is the mode of the rows, and {reduction.function} goes along `{along}`"
+    help = f"what is reduced over the rows is an output, of one element for each {name}, and used no more"
+    apart = [mode for mode in modes if mode not in row]
+    if len(row) > 1:
+        message = f"a row goes along {' and '.join(row)}, and {reduction.function} along {' and '.join(modes)}"
+        help = f"all reductions of a kernel go along the same modes, as `{reduction.function}(x, {', '.join(row)})`"
+        if apart and len(apart) < len(modes):
+            inside = ", ".join(mode for mode in modes if mode in row)
+            help = (
+                f"two kernels of their own do it: one reduces along {inside} to an output with the other modes, "
+                f"and one reduces that along {', '.join(apart)}"
+            )
+    elif len(modes) > 1 and row[0] in modes:
+        help = f"the first reduction makes `{name}` a row: write all of them along {' and '.join(modes)}"
+    elif reduction.function not in OVER_ROWS:
+        several = f"{', '.join(OVER_ROWS[:-1])} and {OVER_ROWS[-1]}"
+        help = f"over the rows there are {several}; write the {reduction.function} as a kernel of its own"
+    say(ctx, "CG127", message, number, reduction.place, help)
 
 
 def _check_rows_apart(

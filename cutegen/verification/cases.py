@@ -76,6 +76,9 @@ def strides_for(
     for inner, mode in pairwise(order):
         unit = units.get(mode, align_unit(tensor))
         extent = strides[inner] * max(1, sizes[inner])
+        if mode in tensor.dense:
+            strides[mode] = extent
+            continue
         if layout != "compact":
             extent = -(-(extent + 1) // unit) * unit
             if layout == "offset" and (extent // unit) % 2 == 0:
@@ -90,7 +93,7 @@ def compact_allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
     for tensor in spec.tensors:
         major = tensor.major or (tensor.shape[-1] if tensor.shape else "")
         for mode, stride in zip(tensor.shape, strides_for(tensor, sizes, "compact"), strict=True):
-            if mode != major and stride % align_unit(tensor):
+            if mode != major and mode not in tensor.dense and stride % align_unit(tensor):
                 return False
     return True
 
@@ -147,9 +150,10 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
             yield Case(f"{name} alone stands at {half}{of}", why, sizes, "offset", seed=seed, aligned=at_half)
         yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
-        if len(spec.tensor(name).shape) > 1:
+        if len(spec.tensor(name).shape) > max(1, len(spec.tensor(name).dense)):
             yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)
-            outer = [mode for mode in spec.tensor(name).shape if mode != spec.tensor(name).major]
+            own = spec.tensor(name)
+            outer = [mode for mode in own.shape if mode not in (own.major, *own.dense)]
             for mode in outer if len(outer) > 1 else ():
                 what = f"{name} alone is elsewhere along {mode}{of}"
                 yield Case(what, why, sizes, "padded", seed=seed, aligned=aligned, apart=(name, mode))

@@ -132,7 +132,7 @@ LAYERS: dict[str, tuple[str, dict[str, str], list[str], str, Sequence[str], list
         [
             "x = X + bias",
             "dX = dY * (where(x == 0, 0.5, gelu(x) / x) + 0.3989422804014327 * x * exp(-0.5 * x ** 2))",
-            "dbias = sum(sum(dX, M), A)",
+            "dbias = sum(dX, A, M)",
         ],
     ),
     "sigmoid": ("elementwise", ROWS, ["Y = sigmoid(X)"], "", (), ["dX = dY * Y * (1 - Y)"]),

@@ -97,12 +97,62 @@ def test_inputs_have_a_1_or_no_modes() -> None:
         assert not _has_errors(SCALED.replace("[M, 1]", shape)), shape
 
 
-def test_a_row_of_several_modes_is_told_the_view_to_pass() -> None:
-    """As of a group norm; over all rows several modes are taken."""
-    text = SCALED.replace("  s: {shape: [M, 1], dtype: f32}\n", "").replace("[M, N]", "[B, C, D]")
-    text = text.replace("elementwise", "rowwise").replace("X * s", "X - mean(X, C, D)")
-    (found,) = found_in(text)
-    assert found.code == "CG127" and found.help is not None and "`x.flatten(-2)`" in found.help
-    assert not _has_errors(text.replace("[B, C, D]", "[B, N]").replace("C, D)", "N)"))
-    over = text.replace("Y: {shape: [B, C, D]", "Y: {shape: [D]").replace("X - mean(X, C, D)", "mean(X, B, C)")
-    assert not _has_errors(over)
+_GROUPS = """\
+cutegen: 1
+kernel: groups
+op: rowwise
+tensors:
+  X: {shape: [B, G, C, D], dtype: f32}
+  W: {shape: [G, C], dtype: f32}
+  Y: {shape: [B, G, C, D], dtype: f32, role: out}
+compute:
+  - x = X - mean(X, C, D)
+  - Y = W + x
+"""
+
+
+def test_a_row_may_have_several_modes() -> None:
+    assert not _has_errors(_GROUPS)
+    over = _GROUPS.replace("Y: {shape: [B, G, C, D]", "Y: {shape: [D]").replace("- x = X - mean(X, C, D)\n  ", "")
+    assert not _has_errors(over.replace("W + x", "mean(X * W, B, G, C)"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "help"),
+    [
+        ([("+ x", "+ x - mean(X, D)")], "a row goes along C and D, and mean along D", "`mean(x, C, D)`"),
+        (
+            [("+ x", "+ x - sum(X, B, D)")],
+            "and sum along B and D",
+            "one reduces along D to an output with the other modes",
+        ),
+        (
+            [("mean(X, C, D)", "mean(X, D)"), ("+ x", "+ x - max(X, C, D)")],
+            "`D` is the mode of the rows",
+            "write all of them along C and D",
+        ),
+        (
+            [("X: {shape: [B, G, C, D]", "X: {shape: [C, D, B, G]")],
+            "not the last modes of `X`",
+            "`shape: [B, G, C, D]`",
+        ),
+        (
+            [("X: {shape: [B, G, C, D]", "X: {shape: [B, G, D, C]")],
+            "not the last modes of `Y`",
+            "`shape: [B, G, D, C]`",
+        ),
+        (
+            [("Y: {shape: [B, G, C, D]", "Y: {shape: [B, G, C]"), ("+ x", "+ max(x, C, D)")],
+            "`Y` has C alone",
+            "what is reduced along D alone is a kernel of its own",
+        ),
+        ([("+ x", "+ x + argmax(X, C, D)")], "`argmax` takes a value and the mode", ""),
+    ],
+)
+def test_what_a_row_of_several_modes_cannot_be(changes: list[tuple[str, str]], told: str, help: str) -> None:
+    text = _GROUPS
+    for change in changes:
+        assert change[0] in text
+        text = text.replace(*change)
+    found = [d for d in found_in(text) if d.severity == "error"]
+    assert any(told in d.message and help in (d.help or "") for d in found), found

@@ -28,17 +28,17 @@ def accesses_of(plan: RowwisePlan) -> tuple[Access, ...]:
 
 def _operand(plan: RowwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
     tensor = operand.tensor
-    strides = strides_of(tensor, plan.spec.lead.shape, fixed_sizes(plan.spec, plan.tile))
+    strides = strides_of(tensor, plan.flat.lead.shape, fixed_sizes(plan.flat, plan.tile))
     name = f"{tensor.name} {'from' if kind == 'read' else 'to'} global memory"
     path = ("schedule", "threads_per_row")
-    layout = thread_values(plan.spec, strides)
+    layout = thread_values(plan.flat, strides)
     return Access(name, tensor.name, tensor.dtype, "global", kind, operand.vector, layout, path, plan.threads)
 
 
 def _kept(plan: RowwisePlan, operand: Operand) -> Access:
     """The read of a piece of a row where it waits in shared memory."""
     tensor, path = operand.tensor, ("schedule", "threads_per_row")
-    layout = thread_values(plan.spec, tuple(int(mode == plan.row) for mode in plan.spec.lead.shape))
+    layout = thread_values(plan.flat, tuple(int(mode == plan.row) for mode in plan.flat.lead.shape))
     name = f"{tensor.name} from shared memory"
     return Access(name, tensor.name, tensor.dtype, "shared", "read", operand.vector, layout, path, plan.threads)
 
@@ -50,7 +50,7 @@ def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
     extent = plan.slots * plan.tile[plan.row]
     for name in (operand.tensor.name for operand in plan.operands if operand.tensor.name in plan.kept):
         stages = 1 if name in plan.kept_once else plan.row_stages
-        bytes_, what = extent * stages * plan.spec.tensor(name).dtype.bytes, "of the block's row"
+        bytes_, what = extent * stages * plan.flat.tensor(name).dtype.bytes, "of the block's row"
         yield Buffer(name, extent, extent, 1, stages, bytes_, "of all rows" if name in plan.kept_once else what)
     if plan.kept:
         count = plan.row_stages + bool(plan.kept_once)

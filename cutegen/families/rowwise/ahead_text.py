@@ -48,7 +48,7 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
         "loaders": loaders,
         "first_tile": any_tile,
         "unsigned": any(o.element for f in loaders for o in f.operands),
-        "writes_row_values": any(plan.spec.tensor(name).writes for name in plan.row_tensors),
+        "writes_row_values": any(plan.flat.tensor(name).writes for name in plan.row_tensors),
         "next_values": ", ".join(f"next_{texts.row_variables[name]}" for name in plan.row_tensors),
         "row_value_parameters": ["row_tile: cutlass.Int32", *row_parameters],
         "row_value_arguments": row_arguments,
@@ -57,14 +57,14 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
 
 def _tile_of_first_rows(plan: RowwisePlan, part: str) -> str:
     """The text of a tile of the first rows: of their part of that number."""
-    modes = plan.spec.lead.shape
+    modes = plan.flat.lead.shape
     at = [part if mode == plan.row else "0" for mode in modes]
     return f"({python_tuple(('None',) * len(modes))}, {part if len(modes) == 1 else python_tuple(at)})"
 
 
 def _passed(plan: RowwisePlan, operands: list[OperandText], divisors: list[str]) -> tuple[list[str], list[str]]:
     """The parameters and arguments of a function that loads these operands."""
-    lead = plan.spec.lead.name
+    lead = plan.flat.lead.name
     tensors = [o.tensor.name for o in operands]
     if plan.masked and lead not in tensors:
         tensors = [lead, *tensors]
@@ -77,15 +77,15 @@ def _passed(plan: RowwisePlan, operands: list[OperandText], divisors: list[str])
     arguments += ["tv_layout"]
     if plan.cluster > 1:
         parameters, arguments = [*parameters, "rank: cutlass.Int32"], [*arguments, "rank"]
-    if plan.spec.schedule.narrows:
-        width = width_name(plan.spec)
+    if plan.flat.schedule.narrows:
+        width = width_name(plan.flat)
         parameters, arguments = [*parameters, f"{width}: cutlass.Constexpr[int]"], [*arguments, width]
     return [*parameters, *(f"{d}: cute.FastDivmodDivisorV2" for d in divisors)], [*arguments, *divisors]
 
 
 def _of_rows(plan: RowwisePlan, texts: WalksText, divisors: list[str]) -> tuple[list[str], list[str]]:
     """The same of the function that loads what is the same along a row."""
-    lead = plan.spec.lead.name
+    lead = plan.flat.lead.name
     tensors = list(plan.row_tensors)
     if plan.beside in plan.masked and lead not in tensors:
         tensors = [lead, *tensors]

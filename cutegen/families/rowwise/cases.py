@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from cutegen.atoms.targets import WARP
+from cutegen.families.rowwise.flat import flat_sizes, parted, parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, longest
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
@@ -22,11 +24,31 @@ _APART = (0, 1, 2**32 + 1)
 
 def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     """Cases besides those that follow for any family. `tiles` is what a block has at a time."""
+    for wish in _wishes(plan, flat_sizes(plan.flat, tiles)):
+        yield replace(wish, wanted=parted(plan.flat, wish.wanted))
+    yield from _rows_of_parts(plan, tiles)
+
+
+def _rows_of_parts(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """Cases in which each mode that a row is made of has several elements, about as many as a block has of the row."""
+    free = [part for part in parts_of(plan.flat) if part not in plan.flat.static]
+    if len(parts_of(plan.flat)) == 1 or not free:
+        return
+    held = flat_sizes(plan.flat, tiles)[plan.row]
+    fixed = prod(plan.flat.static.get(part, 1) for part in parts_of(plan.flat))
+    for name, few in (("few", 3), ("many", 13)):
+        sizes = dict.fromkeys(free, few) | {free[-1]: max(2, held // (fixed * few ** (len(free) - 1)) - 1)}
+        yield Wish(f"{name} of a row's modes", "a row goes along several", sizes, every_way=True)
+        yield Wish(f"{name} of a row's modes, rows", "a row goes along several", sizes, data="rows")
+
+
+def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases, with a row of one mode."""
     row, held = plan.row, tiles[plan.row]
     part = held // 3 + 1 if plan.walked else held
 
     def many(wanted: int) -> dict[str, int]:
-        size = plan.spec.static.get(row, between(plan.spec, row, wanted))
+        size = plan.flat.static.get(row, between(plan.flat, row, wanted))
         beside = (
             {} if plan.beside is None else {plan.beside: min(ROWS, max(KINDS_OF_ROWS, MANY_ELEMENTS // max(1, size)))}
         )
@@ -41,7 +63,7 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
             how = f"as long as {threads} threads hold"
             yield Wish(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
-    if plan.cluster > 1 and row not in plan.spec.static:
+    if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = held * plan.cluster * (2 if plan.walked else 1)
         yield Wish("rows of all blocks", how, many(most), data="rows", every_way=True)
@@ -54,10 +76,10 @@ def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     if plan.walked:
         yield Wish("rows of two pieces", why, many(held + part), "padded", data="rows", every_way=True)
     if plan.blocks is not None and plan.beside is not None:
-        yield from _rows_of_blocks(plan, plan.spec.static.get(row, min(part, plan.vector + 1)))
-    if plan.kept and row not in plan.spec.static:
+        yield from _rows_of_blocks(plan, plan.flat.static.get(row, min(part, plan.vector + 1)))
+    if plan.kept and row not in plan.flat.static:
         why, whole = "as long as what shared memory has room for", held * plan.cluster
-        yield Wish("the longest rows", why, {row: longest(plan.spec) or held}, data="integers", every_way=True)
+        yield Wish("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
         why = "whole pieces of all blocks, and one element"
         yield Wish("a piece and one more", why, {row: whole + 1}, every_way=True)
 
@@ -93,6 +115,6 @@ def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]
     """Cases of scalars at 0, 1 and where they are not finite, with rows of all kinds: 0 times infinity is NaN."""
     if prod(sizes.values()) > MANY_ELEMENTS // 2:
         return
-    for name, values in telling_scalars(plan.spec):
+    for name, values in telling_scalars(plan.flat):
         if all(value in _APART or not math.isfinite(value) for value in values.values()):
             yield Wish(f"rows, {name}", "a value that kernels treat apart", sizes, data="rows", scalars=values)

@@ -15,7 +15,7 @@ from cutegen.families.rowwise.rows import counts_of_threads, longest, thread_val
 
 def claims(plan: RowwisePlan) -> Iterator[Claim]:
     """The claims on a plan: coverage of the tile, of the row, then the bounds of every mode."""
-    modes = ", ".join(plan.spec.lead.shape)
+    modes = ", ".join(plan.flat.lead.shape)
     what = f"the threads of a block have each element of its tile ({modes}) exactly once"
     path = ("schedule", "threads_per_row")
     yield covered_once(what, plan.tv_layout, plan.tiler, path, plan.threads, _miscounted(plan))
@@ -34,7 +34,7 @@ def _miscounted(plan: RowwisePlan) -> Iterator[str]:
     if values % plan.vector:
         yield f"{count(values, 'value')}: no whole number of accesses of {plan.vector}"
     columns = {column.tensor for column in plan.program.columns}
-    for output in plan.spec.outputs:
+    for output in plan.flat.outputs:
         along = plan.row in output.shape and output.name not in columns
         if along and not any(o.write and o.tensor.name == output.name for o in plan.operands):
             yield f"the kernel does not store {output.name}"
@@ -44,8 +44,8 @@ def _other_counts(plan: RowwisePlan) -> Claim:
     """The claim that what holds with as many threads a row as there can be holds with every number of them."""
     counts, wrong = counts_of_threads(plan.threads_per_row)[:-1], []
     for threads in counts:
-        one = with_threads(plan.spec, threads)
-        tiler = tuple((one.schedule.tiler or {})[mode] for mode in plan.spec.lead.shape)
+        one = with_threads(plan.flat, threads)
+        tiler = tuple((one.schedule.tiler or {})[mode] for mode in plan.flat.lead.shape)
         missing, twice = layouts.coverage(thread_values(one, compact(tiler)), prod(tiler))
         if missing or twice:
             wrong.append(
@@ -59,7 +59,7 @@ def _other_counts(plan: RowwisePlan) -> Claim:
 def _own_row(plan: RowwisePlan) -> Claim:
     """The claim that all elements of a thread lie in the row that it reduces with the threads beside it."""
     threads, values = (layouts.offsets(mode) for mode in layouts.modes_of(plan.tv_layout))
-    axis = plan.spec.lead.shape.index(plan.row)
+    axis = plan.flat.lead.shape.index(plan.row)
     wrong = []
     for thread, start in enumerate(threads):
         for value in values:
@@ -81,13 +81,13 @@ def _whole_row(plan: RowwisePlan) -> Claim:
         because = f"ceil({row} / {held}) pieces, one after the other{whose}"
         reasons, fits = [because], True
         if plan.kept:
-            total, waits = longest(plan.spec) or 0, " and ".join(plan.kept)
+            total, waits = longest(plan.flat) or 0, " and ".join(plan.kept)
             room = f"at most ceil({total} / {held} / {blocks}) = {plan.slots} of a block wait in shared memory"
             twice = "; those of the next row have places of their own" if plan.row_stages > 1 else ""
             reasons, fits = [because, f"{room}, of {waits}{twice}"], plan.slots * held * blocks >= total
         text = f"pieces of {held} cover every row, once each"
         return Claim("coverage", text, tuple(reasons), fits, ("schedule", "keep"))
-    size, whole = plan.spec.static.get(row), plan.row_tile
+    size, whole = plan.flat.static.get(row), plan.row_tile
     reasons = [f"{row} = {size}" if size is not None else _no_longer(plan)]
     if blocks > 1:
         reasons.insert(0, f"block r of a cluster of {blocks} has elements r * {held} to (r + 1) * {held} - 1")
@@ -103,10 +103,10 @@ def _no_longer(plan: RowwisePlan) -> str:
 
 
 def _bounds(plan: RowwisePlan) -> Iterator[Claim]:
-    axis = plan.spec.lead.shape.index(plan.row)
+    axis = plan.flat.lead.shape.index(plan.row)
     runs = are_runs(plan.tv_layout, plan.tiler, axis, plan.vector)
     runs &= all(plan.vector % o.vector == 0 for o in plan.operands)
-    for mode, extent in zip(plan.spec.lead.shape, plan.tiler, strict=True):
+    for mode, extent in zip(plan.flat.lead.shape, plan.tiler, strict=True):
         width = plan.vector if mode == plan.row else 1
         tile = plan.row_tile if mode == plan.row and not plan.walked else extent
-        yield mode_in_bounds(plan.spec, "", mode, tile, mode in plan.masked, width, runs)
+        yield mode_in_bounds(plan.flat, "", mode, tile, mode in plan.masked, width, runs)

@@ -42,10 +42,10 @@ class ColumnText:
     @staticmethod
     def of(plan: RowwisePlan, column: Column) -> ColumnText:
         """The texts that do not depend on the walk."""
-        dtype, out, lead = column.dtype, plan.spec.tensor(column.tensor).dtype, plan.spec.lead.name
-        vector, shape = min(plan.vector, 16 // dtype.bytes), plan.spec.tensor(column.tensor).shape
-        narrows = plan.spec.schedule.narrows
-        text = vector_text(plan.spec, vector, plan.vector) if narrows else str(vector)
+        dtype, out, lead = column.dtype, plan.flat.tensor(column.tensor).dtype, plan.flat.lead.name
+        vector, shape = min(plan.vector, 16 // dtype.bytes), plan.flat.tensor(column.tensor).shape
+        narrows = plan.flat.schedule.narrows
+        text = vector_text(plan.flat, vector, plan.vector) if narrows else str(vector)
         mean = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
         converted = f"({mean})" if column.mean else mean
         if out.is_f8 and not dtype.is_float:  # as `KernelPrinter.cast` has it
@@ -77,7 +77,7 @@ def _finished(plan: RowwisePlan, text: ColumnText, column: Column, numbers: list
     """The texts with those of what is made of a column's result and its old value; `numbers` as for the printer."""
     if column.finish is None:
         return text
-    tensor, dtype = plan.spec.tensor(column.tensor), column.dtype
+    tensor, dtype = plan.flat.tensor(column.tensor), column.dtype
     old, new = f"old_{tensor.argument}", f"new_{tensor.argument}"
     whole = f"x / row_count.to(cutlass.{dtype.cutlass})" if column.mean else "x"
     printer = RowPrinter({tensor.name: old}, frozenset(), {}, WIDTH - 8, {}, numbers=numbers)
@@ -94,10 +94,10 @@ def workspaces(plan: RowwisePlan) -> Workspaces | None:
 
 
 def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
-    lead, unit, argument = plan.spec.lead, plan.column_unit, plan.spec.tensor(column.tensor).argument
+    lead, unit, argument = plan.flat.lead, plan.column_unit, plan.flat.tensor(column.tensor).argument
     columns = f"cute.sym_int(divisibility={unit})"
-    if plan.row in plan.spec.static:
-        columns = str(max(1, -(-plan.spec.static[plan.row] // unit)) * unit)
+    if plan.row in plan.flat.static:
+        columns = str(max(1, -(-plan.flat.static[plan.row] // unit)) * unit)
     return Workspace(
         path=PATH,
         parameter=f"workspace_{column.tensor}",
@@ -110,7 +110,7 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
         ),
         documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
         dtype=column.dtype,
-        modes=(WorkspaceMode(plan.column_rows), WorkspaceMode(plan.spec.static.get(plan.row, plan.row), unit)),
+        modes=(WorkspaceMode(plan.column_rows), WorkspaceMode(plan.flat.static.get(plan.row, plan.row), unit)),
         major=1,
     )
 

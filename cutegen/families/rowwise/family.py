@@ -50,13 +50,16 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
     def cases(self, spec: Spec) -> tuple[Case, ...]:
         from cutegen.families.rowwise.case_inference import inferred_cases
+        from cutegen.families.rowwise.flat import flat
 
-        return inferred_cases(spec)
+        found, own = inferred_cases(flat(spec)), {*spec.modes}
+        return found if all(own.issuperset(case.conditions.sizes) for case in found) else ()  # a row is of several
 
     def is_sound(self, spec: Spec) -> bool:
+        from cutegen.families.rowwise.flat import flat
         from cutegen.families.rowwise.rows import is_sound
 
-        return is_sound(spec)
+        return is_sound(flat(spec))
 
     def plan(self, spec: Spec) -> RowwisePlan:
         from cutegen.families.rowwise.planning import plan
@@ -106,11 +109,13 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
     def _launched(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> dict[str, int]:
         """What a block has by mode in a launch of those sizes, at a time."""
+        from cutegen.families.rowwise.flat import flat_sizes
         from cutegen.families.rowwise.rows import fewest_threads, rows_with
 
         tile = dict(plan.tile)
         if plan.fewer_threads and plan.beside is not None:
-            tile[plan.beside] = rows_with(plan.spec, fewest_threads(plan.spec, sizes[plan.row]))
+            size = flat_sizes(plan.flat, sizes)[plan.row]
+            tile[plan.beside] = rows_with(plan.flat, fewest_threads(plan.flat, size))
         return tile
 
     def buffers(self, plan: RowwisePlan) -> Iterator[Buffer]:
@@ -124,24 +129,35 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return scratch(plan)
 
     def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
-        found = {} if plan.walked or plan.longer is not None else {plan.row: plan.row_tile}
+        several = plan.row not in plan.spec.modes  # modes of a row: none of them alone has a bound
+        found = {} if plan.walked or plan.longer is not None or several else {plan.row: plan.row_tile}
         if plan.most_tiles is not None:
             rows = {mode: 1 if plan.fewer_threads else size for mode, size in plan.tile.items() if mode != plan.row}
             found |= {mode: plan.most_tiles * size for mode, size in rows.items()}
         return found
 
+    def covered(self, plan: RowwisePlan) -> dict[str, int]:
+        from cutegen.families.rowwise.flat import parted
+
+        found = parted(plan.flat, plan.tile)
+        return {mode: max(1, found.get(mode, 1)) for mode in plan.spec.modes}
+
     def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        from cutegen.families.rowwise.flat import flat_sizes, parted
+
         tile = plan.tile[plan.row]
-        walked = max(1, -(-sizes[plan.row] // tile)) * tile
+        walked = max(1, -(-flat_sizes(plan.flat, sizes)[plan.row] // tile)) * tile
         reached = self._launched(plan, sizes)
         reached[plan.row] = walked if plan.walked or plan.longer is not None else plan.row_tile
         if plan.blocks is not None and plan.beside is not None:
             tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
             reached[plan.beside] *= -(-tiles * plan.cluster // plan.blocks)
-        return reached
+        return parted(plan.flat, reached)
 
     def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
-        return -(-sizes[plan.row] // 32) * 32 * COLUMN_WARPS * len(plan.program.columns)
+        from cutegen.families.rowwise.flat import flat_sizes
+
+        return -(-flat_sizes(plan.flat, sizes)[plan.row] // 32) * 32 * COLUMN_WARPS * len(plan.program.columns)
 
     def additions(self, plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
         from cutegen.families.rowwise.chains import additions
@@ -154,20 +170,14 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return more_wishes(plan, tiles)
 
     def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
-        from cutegen.families.rowwise.rows import most_of_row, row_of
+        from cutegen.families.rowwise.lengths import refused
 
-        row, most = row_of(spec), most_of_row(spec)
-        return (
-            f"{row} is {sizes[row]}, and a row has {most} at most" if most is not None and sizes[row] > most else None
-        )
+        return refused(spec, sizes)
 
     def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
-        from cutegen.families.rowwise.rows import most_of_row, row_of
+        from cutegen.families.rowwise.lengths import accepted
 
-        row, most = row_of(spec), most_of_row(spec)
-        if spec.schedule.fewer_threads and spec.schedule.keep == "reload":  # of a kernel that has another for those
-            return sizes if sizes[row] > (spec.schedule.tiler or {})[row] else None
-        return sizes if most is None or sizes[row] <= most else {**sizes, row: most}
+        return accepted(spec, sizes)
 
     def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:
         from cutegen.families.rowwise.pictures import figures
@@ -175,9 +185,10 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return figures(plan)
 
     def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
+        from cutegen.families.rowwise.flat import flat
         from cutegen.families.rowwise.tuning import axes
 
-        return axes(specs)
+        return axes([flat(spec) for spec in specs])
 
     def refinements(self, spec: Spec) -> Iterator[Choice]:
         from cutegen.families.rowwise.tuning import refinements

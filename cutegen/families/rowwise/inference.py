@@ -12,6 +12,7 @@ from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.computing_inference import infer_math, infer_online
+from cutegen.families.rowwise.flat import as_written, flat
 from cutegen.families.rowwise.rows import (
     THREADS,
     along,
@@ -59,6 +60,10 @@ MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has fou
 
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
+    return as_written(_resolve(flat(spec), report))
+
+
+def _resolve(spec: Spec, report: Report) -> Spec:
     row = row_of(spec)
     if (cluster_of(spec) > 1 or spec.schedule.keep == "smem") and not spec.targets:
         spec = replace(spec, targets=CLUSTER_TARGETS)

@@ -58,7 +58,7 @@ class KeptText:
     def bulk(self, piece: str, size: str, done: str = "") -> list[Item]:
         """The arguments of the bulk copy of so many elements of a piece, once `done` of its elements are copied."""
         plan, more = self.plan, f" + {done}" if done else ""
-        extent, slot = f"TILER[{plan.spec.lead.shape.index(plan.row)}]", _slot(plan, piece)
+        extent, slot = f"TILER[{plan.flat.lead.shape.index(plan.row)}]", _slot(plan, piece)
         source = _place(plan, f"{piece} * {extent}{more}", "0" if self.once else "tile_{mode}")
         target = _place(plan, f"{slot} * {extent}{more}", "0", _stage(plan, self.once))
         return [
@@ -104,7 +104,7 @@ def kept(plan: RowwisePlan, texts: WalksText, block: str, divisors: list[str]) -
     all_kept = [KeptText(plan, operand) for name, operand in texts.operands.items() if name in plan.kept]
     if not all_kept:
         return {"kept": []}
-    narrows, stages = plan.spec.schedule.narrows, plan.row_stages
+    narrows, stages = plan.flat.schedule.narrows, plan.row_stages
     rows, fixed = [x for x in all_kept if not x.once], [x for x in all_kept if x.once]
     waiting = {1: ("loaded", "turn % 2" if plan.persistent else "0"), 2: ("loaded + stage", "turn // 2 % 2")}
     return {
@@ -119,13 +119,13 @@ def kept(plan: RowwisePlan, texts: WalksText, block: str, divisors: list[str]) -
         "keep_fixed_wait": f"loaded + {stages}",
         "kept_tiles": [_tiles(plan, all_kept, walk) for walk in texts.walks],
         "kept_names": {x.name: _tile_name(plan, x.once) for x in all_kept},
-        "piece_size": f"TILER[{plan.spec.lead.shape.index(plan.row)}]",
+        "piece_size": f"TILER[{plan.flat.lead.shape.index(plan.row)}]",
     }
 
 
 def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[str]) -> KeeperText:
-    lead, once = plan.spec.lead, kept[0].once
-    narrows, staged = plan.spec.schedule.narrows, _has_stages(plan, once)
+    lead, once = plan.flat.lead, kept[0].once
+    narrows, staged = plan.flat.schedule.narrows, _has_stages(plan, once)
     names = [x.name for x in kept]
     tensors = [lead.name, *names] if narrows and plan.masked and lead.name not in names else names
     passed = {
@@ -138,7 +138,7 @@ def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[
     elif not once:
         passed |= {f"tile_{mode}": "cutlass.Int32" for mode in lead.shape if mode != plan.row}
     passed |= {"rank": "cutlass.Int32"} if plan.cluster > 1 else {}
-    passed |= {"tv_layout": "cute.Layout", width_name(plan.spec): "cutlass.Constexpr[int]"} if narrows else {}
+    passed |= {"tv_layout": "cute.Layout", width_name(plan.flat): "cutlass.Constexpr[int]"} if narrows else {}
     passed |= dict.fromkeys(divisors, "cute.FastDivmodDivisorV2") if staged else {}
     first = {"row_tile": block, "stage": "0"}
     if once:
@@ -160,7 +160,7 @@ def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[
         pieces=_pieces(plan, names[0]),
         bytes=sum(x.operand.tensor.dtype.bytes for x in kept),
         places=places,
-        narrow_widths=narrow_widths(plan.spec, operands, plan.vector),
+        narrow_widths=narrow_widths(plan.flat, operands, plan.vector),
     )
 
 
@@ -176,7 +176,7 @@ def _tile_name(plan: RowwisePlan, once: bool) -> str:
 
 def _kept_tile(plan: RowwisePlan, once: bool) -> str:
     """The place of a piece in shared memory, of a row or of what is the same for all."""
-    modes = python_tuple(("None",) * len(plan.spec.lead.shape))
+    modes = python_tuple(("None",) * len(plan.flat.lead.shape))
     return f"({modes}, {_place(plan, _slot(plan, 'piece'), '0', _stage(plan, once))})"
 
 
@@ -197,24 +197,24 @@ def _stage(plan: RowwisePlan, once: bool) -> list[str]:
 
 def _place(plan: RowwisePlan, along: str, other: str, last: Sequence[str] = ()) -> str:
     """A coordinate, or a shape, of the lead's modes: `along` the row and `other` of all others; then what is `last`."""
-    at = [along if mode == plan.row else other.format(mode=mode) for mode in plan.spec.lead.shape]
+    at = [along if mode == plan.row else other.format(mode=mode) for mode in plan.flat.lead.shape]
     return at[0] if len(at) == 1 and not last else python_tuple([*at, *last])
 
 
 def _pieces(plan: RowwisePlan, name: str) -> PiecesText:
     """The pieces of a row of fixed size as numbers, else as what the kernel finds of the tensor `name`."""
-    tile, blocks, size = plan.tile[plan.row], plan.cluster, plan.spec.static.get(plan.row)
+    tile, blocks, size = plan.tile[plan.row], plan.cluster, plan.flat.static.get(plan.row)
     if size is not None:
         whole, rest = divmod(size, tile)
         each = f"({whole} + CLUSTER - 1 - rank) // CLUSTER" if whole % blocks else str(whole // blocks)
         elements = str(int(each) * tile) if each.isdecimal() else f"{each} * {tile}"
         rests = str(rest) if rest else ""
         return PiecesText([], str(whole + bool(rest)), str(whole), rests, str(whole % blocks), elements, [])
-    axis = plan.spec.lead.shape.index(plan.row)
+    axis = plan.flat.lead.shape.index(plan.row)
     extent, piece = f"m{name}.shape[{axis}]", f"TILER[{axis}]"
     pieces, each = f"cute.ceil_div({extent}, {piece})", "(whole + CLUSTER - 1 - rank) // CLUSTER"
     elements = f"{each if blocks > 1 else 'whole'} * {tile}"
-    if lcm(known_divisor(plan.spec, plan.row), plan.vector) % tile == 0:
+    if lcm(known_divisor(plan.flat, plan.row), plan.vector) % tile == 0:
         return PiecesText([f"whole = {extent} // {piece}"], pieces, "whole", "", "", elements, [])
     setup = [f"whole, rest = {extent} // {piece}, {extent} % {piece}"]
     return PiecesText(setup, pieces, "whole", "rest", "whole % CLUSTER", elements, _runs(tile, plan.vector))

@@ -40,7 +40,7 @@ def operands_of(plan: RowwisePlan) -> dict[str, OperandText]:
 
 
 def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandText:
-    lead, modes = plan.spec.lead.name, plan.spec.lead.shape
+    lead, modes = plan.flat.lead.name, plan.flat.lead.shape
     narrow = o.vector != plan.vector
     predicate = f"pred=t{lead}p{lead}" + f"_{o.vector}" * narrow
     strides = ["0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in modes]
@@ -49,12 +49,12 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
-        vector=vector_text(plan.spec, o.vector, plan.vector),
+        vector=vector_text(plan.flat, o.vector, plan.vector),
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,
         strides=f"({', '.join(strides)}{',' if len(strides) == 1 else ''})",
-        loading=copy_atom(plan.spec, loaded, plan.vector, "CopyG2ROp"),
-        storing=copy_atom(plan.spec, o, plan.vector, "CopyR2GOp"),
+        loading=copy_atom(plan.flat, loaded, plan.vector, "CopyG2ROp"),
+        storing=copy_atom(plan.flat, o, plan.vector, "CopyR2GOp"),
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         clear=_clear(plan, o),
@@ -66,16 +66,16 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
 
 def _clear(plan: RowwisePlan, o: Operand) -> str:
     """The statement that clears the registers of a load before it, and why; nothing where they are not."""
-    registers = f"t{plan.spec.lead.name}r{o.tensor.name}"
+    registers = f"t{plan.flat.lead.name}r{o.tensor.name}"
     cleared = f"clear_values({registers})" if splits(plan, o) else f"{registers}.fill(0)"
     if plan.masked:
         return f"{cleared}  # for what is masked off"
-    return f"{cleared}  # else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""
+    return f"{cleared}  # else it waits in local memory" if o.parts_words(plan.flat.schedule.narrows) else ""
 
 
 def _loaded(plan: RowwisePlan, o: Operand) -> str:
     """The text of all values of the registers of a tensor."""
-    registers = f"t{plan.spec.lead.name}r{o.tensor.name}"
+    registers = f"t{plan.flat.lead.name}r{o.tensor.name}"
     return f"values_of({registers})" if splits(plan, o) else f"{registers}.load().reshape((VALUES,))"
 
 

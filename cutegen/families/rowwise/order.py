@@ -48,11 +48,18 @@ def loads_of(plan: RowwisePlan, number: int) -> tuple[str, ...]:
     """
     walks = plan.program.walks
     if plan.walked:
-        return walks[number].reads
+        return tuple(name for name in walks[number].reads if name not in plan.partial)
     whole = [o.tensor.name for o in plan.operands if not o.broadcast or plan.broadcasts_early]
     first = {name: min(i for i, one in enumerate(walks) if name in one.reads) for one in walks for name in one.reads}
     names = (o.tensor.name for o in plan.operands)
     return tuple(name for name in names if name in first and (0 if name in whole else first[name]) == number)
+
+
+def partial_of(plan: RowwisePlan, number: int) -> tuple[str, ...]:
+    """The tensors with some of a row's modes that a walk is the first to have, or in pieces reads."""
+    walks = plan.program.walks
+    before = set() if plan.walked else {name for one in walks[:number] for name in one.reads}
+    return tuple(name for name in walks[number].reads if name in plan.partial and name not in before)
 
 
 def loaded_ahead(plan: RowwisePlan) -> tuple[str, ...]:
@@ -62,7 +69,7 @@ def loaded_ahead(plan: RowwisePlan) -> tuple[str, ...]:
 
 def loaded_once(plan: RowwisePlan) -> tuple[str, ...]:
     """The tensors that are the same for all rows, and are loaded before a block walks them."""
-    others = len(plan.spec.lead.shape) - 1
+    others = len(plan.flat.lead.shape) - 1
     fixed = (o.tensor.name for o in plan.operands if o.read and len(o.broadcast) == others)
     return tuple(fixed) if plan.ahead and others else ()
 

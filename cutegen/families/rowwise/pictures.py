@@ -21,8 +21,8 @@ def figures(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 
 def _threads(plan: RowwisePlan) -> Figure:
-    modes = plan.spec.lead.shape
-    found = partition(plan.threads, images(thread_values(plan.spec, compact(plan.tiler))), plan.tiler)
+    modes = plan.flat.lead.shape
+    found = partition(plan.threads, images(thread_values(plan.flat, compact(plan.tiler))), plan.tiler)
     keys, names = ("threads_per_row", "tiler", "copy"), ("values of a thread", "thread-value layout", "tile")
     share = "share of its " if plan.cluster > 1 else ""
     whose = "a block's piece of its rows" if plan.walked else f"a block's {share}rows"

@@ -28,7 +28,7 @@ def draw_pieces(plan: RowwisePlan) -> tuple[Figure, ...]:
     return (
         Figure(
             "pieces",
-            f"Which block has which piece of {'a' if plan.row in plan.spec.static else 'the longest'} row of {size} in "
+            f"Which block has which piece of {'a' if plan.row in plan.flat.static else 'the longest'} row of {size} in "
             "shared memory",
             (_places(plan, shares, steps), _copies(plan, shares)),
             ramp(steps),
@@ -46,7 +46,7 @@ def _notes(plan: RowwisePlan) -> tuple[str, ...]:
     notes = []
     if plan.persistent:
         notes.append("A barrier of the block (bar.sync) ends each row, before the next one is copied over it.")
-    if plan.spec.schedule.narrows:
+    if plan.flat.schedule.narrows:
         notes.append("Where accesses are narrow, each thread brings there what it reads, without bulk copies.")
     return tuple(notes)
 
@@ -58,7 +58,7 @@ def _elements(plan: RowwisePlan, piece: int) -> int:
 
 def _size(plan: RowwisePlan) -> int:
     """Elements of a row, or of the longest one that a call can have."""
-    size = longest(plan.spec)
+    size = longest(plan.flat)
     assert size is not None
     return size
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tensor_layouts import Layout
 
 from cutegen.families.common.pointwise import Operand
-from cutegen.families.rowwise.schedule import Keep
+from cutegen.families.rowwise.schedule import Keep, Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
 
@@ -26,7 +26,8 @@ def barriers_of(program: Program, cluster: int, persistent: bool) -> tuple[int, 
 class RowwisePlan(Plan):
     """A row kernel: which rows a block has, how their threads share them, and what they compute in which walk."""
 
-    row: str  # the mode of the rows
+    flat: Spec  # the spec with a row of one mode: `spec` itself, where a row has no more
+    row: str  # the mode of the rows, in `flat`
     beside: str | None  # the mode along which a block has several rows
     cluster: int  # thread blocks that share a row
     keep: Keep
@@ -44,6 +45,7 @@ class RowwisePlan(Plan):
     tv_layout: Layout  # (thread, value) to a place of the tile, first mode fastest
     operands: tuple[Operand, ...]  # the tensors along the rows
     row_tensors: tuple[str, ...]  # those that are read and do not lie along the rows
+    partial: tuple[str, ...]  # those that are read at some of the modes that a row is made of
     masked: tuple[str, ...]
     tile_order: tuple[int, ...]  # modes but the row's, in the order in which blocks walk them
     program: Program

@@ -10,6 +10,7 @@ from cutegen.atoms.copies import MBARRIER
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.planning import names_read, operand
 from cutegen.families.common.pointwise import Operand
+from cutegen.families.rowwise.flat import along_row, as_written, flat, partial_tensors
 from cutegen.families.rowwise.plan import RowwisePlan, barriers_of
 from cutegen.families.rowwise.rows import (
     along,
@@ -37,6 +38,7 @@ MOST_TILES = 2**31 - 1  # thread blocks that 32 bits can number
 
 def plan(spec: Spec) -> RowwisePlan:
     """The plan of a resolved spec that passed its checks."""
+    spec = flat(spec)
     schedule, modes, row = spec.schedule, spec.lead.shape, row_of(spec)
     assert schedule.tiler is not None and schedule.threads_per_row is not None and schedule.keep is not None
     statements = statements_of(spec)
@@ -50,7 +52,8 @@ def plan(spec: Spec) -> RowwisePlan:
     kept = tuple(tensor.name for tensor in kept_in_smem(spec))
     few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= most
     return RowwisePlan(
-        spec=spec,
+        spec=as_written(spec),
+        flat=spec,
         threads=threads_of(spec),
         tile={mode: schedule.tiler[mode] for mode in modes},
         statements=statements,
@@ -72,7 +75,8 @@ def plan(spec: Spec) -> RowwisePlan:
         vector=vector_of(spec),
         tv_layout=thread_values(spec, compact(tiler)),
         operands=tuple(_operand(spec, t.name, t.name in read) for t in along(spec) if t.name not in columns),
-        row_tensors=tuple(t.name for t in spec.tensors if t.name in read and row not in t.shape),
+        row_tensors=tuple(t.name for t in spec.tensors if t.name in read and row not in along_row(spec, t.shape)),
+        partial=tuple(t.name for t in partial_tensors(spec) if t.name in read),
         masked=tuple(mode for mode in modes if schedule.predication[mode] == "mask"),
         tile_order=tuple(modes.index(mode) for mode in walk_order(spec)),
         program=planned,

@@ -6,7 +6,7 @@ once for it, after the walk that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -22,6 +22,7 @@ from cutegen.families.rowwise.walks import RESULT, Column, Function, Named, Prog
 def program_of(
     statements: Sequence[Typed],
     shapes: Mapping[str, tuple[str, ...]],
+    parts: Collection[str],
     row: str,
     size: int | None,
     once: bool,
@@ -29,11 +30,12 @@ def program_of(
 ) -> Program:
     """The walks of typed statements over rows of the mode `row`, whose size is `size` if that is fixed.
 
-    `shapes` has the modes of each tensor. With `once` each element's values stay where they were computed first; else
-    every walk computes again what it needs of them. With `online` a sum of exponentials above a row's largest value is
-    found in the walk that finds that value, and a sum of squares around a row's mean in the walk that finds the mean.
+    `shapes` has the modes of each tensor, and `parts` those that the row's own is made of. With `once` each element's
+    values stay where they were computed first; else every walk computes again what it needs of them. With `online` a
+    sum of exponentials above a row's largest value is found in the walk that finds that value, and a sum of squares
+    around a row's mean in the walk that finds the mean.
     """
-    return _Planner(statements, shapes, row, size, online).program(once)
+    return _Planner(statements, shapes, parts, row, size, online).program(once)
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,13 @@ class _Planner:
         self,
         statements: Sequence[Typed],
         shapes: Mapping[str, tuple[str, ...]],
+        parts: Collection[str],
         row: str,
         size: int | None,
         online: bool,
     ) -> None:
         self.statements, self.row, self.size, self.online = statements, row, size, online
-        self.shapes = shapes
+        self.shapes, self.parts = shapes, frozenset(parts)
         self.spans = {name: frozenset(shape) for name, shape in shapes.items()}
         self.levels: dict[str, int] = {}
         self.items: list[_Item] = []
@@ -284,7 +287,8 @@ class _Planner:
         return name
 
     def _span(self, node: Expr) -> frozenset[str]:
-        return span(node, self.spans)
+        found = span(node, self.spans)
+        return found | {self.row} if found & self.parts else found
 
     def _along(self, node: Expr) -> bool:
         return self.row in self._span(node)

@@ -8,7 +8,7 @@ from cutegen.expressions.tree import Compute
 from cutegen.families.rowwise.schedule import RowwiseSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
-from cutegen.ops.rowwise import leading, row_mode
+from cutegen.ops.row_modes import leading, row_modes, row_name
 
 
 def check_schedule(
@@ -18,7 +18,9 @@ def check_schedule(
     lead = leading(tensors.values())
     if compute is None or lead is None:
         return
-    modes, row = lead.shape, row_mode(compute, tensors.values())
+    parts = row_modes(compute, tensors.values())
+    row = row_name(parts)
+    modes = lead.shape if len(parts) == 1 else (*(mode for mode in lead.shape if mode not in parts), row)
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     others = tuple(mode for mode in modes if mode != row)

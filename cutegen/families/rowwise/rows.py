@@ -13,12 +13,13 @@ from cutegen.expressions.annotating import annotate
 from cutegen.expressions.reducing import without_definitions
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.common.planning import operand
+from cutegen.families.rowwise.flat import along_one_mode, along_row, parts_of
 from cutegen.families.rowwise.program import program_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
-from cutegen.ops.rowwise import row_mode
+from cutegen.ops.row_modes import row_name
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
@@ -29,8 +30,8 @@ MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread block
 
 
 def row_of(spec: Spec) -> str:
-    """The mode of the rows."""
-    return row_mode(spec.compute, spec.tensors)
+    """The mode of the rows; of several that are one, their names as one."""
+    return row_name(parts_of(spec))
 
 
 def beside(spec: Spec) -> str | None:
@@ -228,10 +229,11 @@ def has_exponentials(spec: Spec) -> bool:
 def program(spec: Spec) -> Program:
     """The walks over a row."""
     row = row_of(spec)
-    shapes = {t.name: t.modes for t in spec.tensors}
+    shapes = {t.name: along_row(spec, t.modes) for t in spec.tensors}
     return program_of(
-        without_definitions(statements_of(spec)),
+        along_one_mode(spec, without_definitions(statements_of(spec))),
         shapes,
+        parts_of(spec),
         row,
         spec.static.get(row),
         spec.schedule.keep == "registers",

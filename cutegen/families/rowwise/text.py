@@ -13,6 +13,7 @@ from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
+from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
 from cutegen.families.rowwise.kept_text import kept
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
@@ -34,6 +35,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
     """The parts of a module of one row kernel."""
     divisors, narrowing = _divisors(plan), _narrowing(plan)
     launched = {d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
+    sizes = WalksText(plan).parts.dynamic.values()
     launched |= {column.workspace: f"space_{column.name}" for column in columns_of(plan)}
     return KernelParts(
         template="rowwise.py.j2",
@@ -44,11 +46,12 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
             *narrowing.parameters,
             *_walking(plan),
             *(f"{divisor}: {DIVISOR}" for divisor in divisors),
+            *(f"{size}: cutlass.Int32" for size in sizes),
         ),
         launched=launched | narrowing.wide,
         narrow=launched | narrowing.narrow,
         workspaces=workspaces(plan),
-        largest={} if plan.walked or plan.longer else {plan.row: _held(plan)},
+        largest={} if plan.walked or plan.longer or plan.row not in plan.spec.modes else {plan.row: _held(plan)},
         limits=_limits(plan),
         documentation=narrowing.documentation(COPY),
     )
@@ -60,9 +63,9 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
         block = f"row_threads, {'block_rows' if plan.beside else '1'}, 1"
         most = "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
         options = (f"max_number_threads=[{most}, 1, 1]",)
-        return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, block=block, options=options)
+        return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, block=block, options=options)
     layout = variants(plan)[-1].tv_layout
-    return Narrowing(plan.spec, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster)
+    return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster)
 
 
 def _held(plan: RowwisePlan) -> str:
@@ -79,11 +82,11 @@ def _walking(plan: RowwisePlan) -> list[str]:
 
 
 def _axis(plan: RowwisePlan) -> int:
-    return plan.spec.lead.shape.index(plan.row)
+    return plan.flat.lead.shape.index(plan.row)
 
 
 def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
-    modes = ", ".join(plan.spec.lead.shape)
+    modes = ", ".join(plan.flat.lead.shape)
     most = "2**31 - 1" if plan.cluster == 1 else "(2**31 - 1) // CLUSTER"
     counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", most, "", "schedule.tiler")]
     if plan.fewer_threads:
@@ -113,20 +116,21 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
 
 
 def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
-    """The number of tiles is one that 32 bits can count."""
+    """The number of tiles is one that 32 bits can count, and so is that of a row's places."""
     if plan.most_tiles is None:
-        return ()
+        return row_limits(plan, _held(plan))
     counts = []
-    for i, (mode, extent) in enumerate(zip(plan.spec.lead.shape, plan.tiler, strict=True)):
+    for i, (mode, extent) in enumerate(zip(plan.flat.lead.shape, plan.tiler, strict=True)):
         if mode != plan.row:
             several = extent > 1 and not plan.fewer_threads  # else no more than rows
             counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if several else f'sizes["{mode}"]')
-    return (Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+    tiles = Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES")
+    return (tiles, *row_limits(plan, _held(plan)))
 
 
 def _divisors(plan: RowwisePlan) -> list[str]:
     """The names of the numbers that a block's number is divided by, in that order."""
-    return [f"tiles_{plan.spec.lead.shape[i]}" for i in plan.tile_order[:-1]]
+    return [f"tiles_{plan.flat.lead.shape[i]}" for i in plan.tile_order[:-1]]
 
 
 def _ahead(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def _ahead(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
 
 
 def _context(plan: RowwisePlan) -> dict[str, Any]:
-    texts, lead = WalksText(plan), plan.spec.lead
+    texts, lead = WalksText(plan), plan.flat.lead
     longer = None if plan.longer is None else WalksText(plan.longer)
     modes, axis = lead.shape, _axis(plan)
     others = [mode for mode in modes if mode != plan.row]
@@ -143,14 +147,16 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "L": lead.name,
         "axis": axis,
         "size_text": texts.size,
-        "columns_text": str(plan.spec.static.get(plan.row, f"x.shape[{axis}]")),
+        "columns_text": str(plan.flat.static.get(plan.row, row_size(plan, "x"))),
+        "flattened": flattened(plan),
+        "part_sizes": part_sizes(plan, texts.parts),
         "pieces": f"cute.ceil_div({texts.size}, {'row_threads * VALUES' if plan.fewer_threads else f'TILER[{axis}]'})",
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
-        "stored": [texts.operands[t.name] for t in plan.spec.assigned if t.name in texts.operands],
+        "stored": [texts.operands[t.name] for t in plan.flat.assigned if t.name in texts.operands],
         "kernels": [
-            _kernel(plan, texts, f"{plan.spec.kernel}_kernel"),
+            _kernel(plan, texts, f"{plan.flat.kernel}_kernel"),
             *([_kernel(longer.plan, longer, _longer(plan))] if longer else []),
         ],
         "place": [_tile_name(plan), "own_values" if plan.fewer_threads else "tv_layout"],
@@ -229,7 +235,7 @@ def _chooses(plan: RowwisePlan) -> bool:
 
 def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
     """The launches of which a call has one: when, of which kernel, and what that gets besides."""
-    kernel, found = f"{plan.spec.kernel}_kernel", []
+    kernel, found = f"{plan.flat.kernel}_kernel", []
     if _chooses(plan):
         found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
     elif plan.longer is not None:
@@ -242,7 +248,7 @@ def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
 
 def _longer(plan: RowwisePlan) -> str:
     """The name of the kernel for rows that no block holds."""
-    return f"{plan.spec.kernel}_longer_kernel"
+    return f"{plan.flat.kernel}_longer_kernel"
 
 
 def _tile_name(plan: RowwisePlan) -> str:
@@ -260,14 +266,14 @@ def _meeting_parameters(plan: RowwisePlan) -> list[str]:
 
 def _space_layout(plan: RowwisePlan) -> tuple[str, str]:
     """The shape and the strides with which a workspace, `space`, has the lead's modes: rows of blocks, and columns."""
-    axes = [{plan.beside: 0, plan.row: 1}.get(mode) for mode in plan.spec.lead.shape]
+    axes = [{plan.beside: 0, plan.row: 1}.get(mode) for mode in plan.flat.lead.shape]
     shape = ["1" if axis is None else f"space.shape[{axis}]" for axis in axes]
     strides = ["0" if axis is None else f"space.stride[{axis}]" for axis in axes]
     return python_tuple(shape), python_tuple(strides)
 
 
 def _masks(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
-    modes, lead = plan.spec.lead.shape, plan.spec.lead.name
+    modes, lead = plan.flat.lead.shape, plan.flat.lead.name
     checked = [i for i, mode in enumerate(modes) if mode in plan.masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{lead}.shape[{i}]" for i in checked))
     if plan.fewer_threads:
@@ -278,19 +284,19 @@ def _masks(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "masked": plan.masked,
         "all_masked": len(plan.masked) == len(modes),
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
-        "V": width_name(plan.spec),
-        "narrow_widths": narrow_widths(plan.spec, plan.operands, plan.vector),
+        "V": width_name(plan.flat),
+        "narrow_widths": narrow_widths(plan.flat, plan.operands, plan.vector),
     }
 
 
 def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     """The texts of which rows a block has, and which of them a thread."""
-    modes, beside, lead = plan.spec.lead.shape, plan.beside, plan.spec.lead.name
+    modes, beside, lead = plan.flat.lead.shape, plan.beside, plan.flat.lead.name
     part = "rank" if plan.cluster > 1 else "0"
     tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]
     whole = f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})"
     if plan.fewer_threads:
-        start = f"cute.assume(first_value, divby={width_name(plan.spec)})"
+        start = f"cute.assume(first_value, divby={width_name(plan.flat)})"
         whole = python_tuple([start if m == plan.row else texts.row_coordinates[m] for m in modes])
     stores = any(isinstance(step, Store) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
@@ -303,7 +309,9 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         loads_has_row = in_bounds
     if plan.fewer_threads:
         used |= set(texts.row_coordinates)
-    loaded = {m for name in plan.row_tensors for m in plan.spec.tensor(name).modes}
+    used |= {m for name in plan.partial for m in plan.flat.tensor(name).modes if m in texts.row_coordinates}
+    used -= {*texts.parts.modes}
+    loaded = {m for name in plan.row_tensors for m in plan.flat.tensor(name).modes}
     wanted = used | (set() if plan.ahead else loaded)
     wanted |= set(texts.row_coordinates) if stores else {str(beside)} if has_row else set()
     indices = [(v, text) for m, v, text in _row_indices(plan, texts) if m in wanted]
@@ -334,7 +342,7 @@ def _first_value(plan: RowwisePlan) -> str:
 
     Each warp has a part of the row, or of a piece of it, that is as long as what its threads hold.
     """
-    width = width_name(plan.spec)
+    width = width_name(plan.flat)
     if plan.warps_per_row == 1:
         return f"piece * row_threads * VALUES + tidx * {width}" if plan.walked else f"tidx * {width}"
     part = "(piece * row_threads + tidx // 32 * 32) * VALUES" if plan.walked else "tidx // 32 * 32 * VALUES"
@@ -344,7 +352,7 @@ def _first_value(plan: RowwisePlan) -> str:
 def _own_tile(plan: RowwisePlan) -> list[str]:
     """The coordinates of a block's tile of a workspace."""
     piece = "piece" if plan.walked else "rank" if plan.cluster > 1 else "0"
-    return [{plan.beside: _block(plan), plan.row: piece}.get(mode, "0") for mode in plan.spec.lead.shape]
+    return [{plan.beside: _block(plan), plan.row: piece}.get(mode, "0") for mode in plan.flat.lead.shape]
 
 
 def _block(plan: RowwisePlan) -> str:
@@ -354,7 +362,7 @@ def _block(plan: RowwisePlan) -> str:
 
 def _tile_walk(plan: RowwisePlan) -> list[tuple[str, str, str]]:
     """Quotient and remainder, what is divided, and by what: a block's number to its rows' tile."""
-    modes = [plan.spec.lead.shape[i] for i in plan.tile_order]
+    modes = [plan.flat.lead.shape[i] for i in plan.tile_order]
     number = "row_tile" if plan.persistent else _block(plan)
     if len(modes) < 2:
         return [(f"tile_{mode}", number, "") for mode in modes]

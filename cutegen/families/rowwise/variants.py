@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cutegen.families.common.narrowing import NARROW, of_spec, promising, with_copy
+from cutegen.families.rowwise.flat import as_written
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import plan as planned
 from cutegen.families.rowwise.planning import with_threads
@@ -21,7 +22,7 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     promises that wide ones need, or are of one element. Those of one element come last.
     """
     lengths = _lengths(plan)
-    if not plan.spec.schedule.narrows:
+    if not plan.flat.schedule.narrows:
         return lengths
     return (*map(_wide, lengths), *map(_narrow, lengths))
 
@@ -29,7 +30,7 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
 def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     """The plan, then those that it becomes for shorter rows, and that of its kernel for longer ones."""
     short = [
-        replace(planned(with_threads(plan.spec, threads)), way=f"{threads} threads a row")
+        replace(planned(with_threads(plan.flat, threads)), way=f"{threads} threads a row")
         for threads in SHORT
         if plan.fewer_threads and not plan.walked and threads < plan.threads_per_row
     ]
@@ -37,11 +38,11 @@ def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
 
 
 def _wide(plan: RowwisePlan) -> RowwisePlan:
-    wide = promising(plan.spec, plan.operands, plan.row, plan.vector)
-    return replace(plan, spec=wide, operands=of_spec(plan.operands, wide))
+    wide = promising(plan.flat, plan.operands, plan.row, plan.vector)
+    return replace(plan, spec=as_written(wide), flat=wide, operands=of_spec(plan.operands, wide))
 
 
 def _narrow(plan: RowwisePlan) -> RowwisePlan:
-    one = with_copy(plan.spec, bits=widest_tensor(plan.spec).dtype.bits, fallback=None)
+    one = with_copy(plan.flat, bits=widest_tensor(plan.flat).dtype.bits, fallback=None)
     way = f"{plan.way}, {NARROW}" if plan.way else NARROW
     return replace(planned(one), way=way, kept=plan.kept, slots=plan.slots, smem_bytes=plan.smem_bytes)

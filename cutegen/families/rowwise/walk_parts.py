@@ -7,6 +7,7 @@ from itertools import groupby
 
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText
+from cutegen.families.rowwise.partial_text import PartialText, PartText
 from cutegen.families.rowwise.plan import RowwisePlan
 
 
@@ -35,6 +36,8 @@ class WalkText:
 
     loads: list[OperandText]  # that are loaded here
     values: list[OperandText]  # whose values are first used here
+    partial: list[PartialText]  # those that are read here at some of the modes of a row
+    parts: list[PartText]  # the coordinates along such modes that are made here
     identity: bool  # whether a thread's coordinates of its values are made here, for what follows
     coordinates: bool
     accessed: bool  # whether accesses beyond the row's end must be told
@@ -46,6 +49,11 @@ class WalkText:
     backwards: bool  # whether it begins at the row's end, of which a cache has what the walk before read last
     across: list[str]  # the statements by which the threads of a row exchange what they have of these
     after: list[str]
+
+    @property
+    def placed(self) -> bool:
+        """Whether the places of a thread's values in the row are asked for."""
+        return self.coordinates or bool(self.parts or self.partial)
 
     @property
     def computed(self) -> list[tuple[str, list[str]]]:

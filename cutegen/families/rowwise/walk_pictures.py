@@ -21,7 +21,7 @@ def draw_walks(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 
 def _draw(plan: RowwisePlan, name: str, title: str) -> Figure:
-    tensors = [tensor.name for tensor in plan.spec.tensors]
+    tensors = [tensor.name for tensor in plan.flat.tensors]
     walks = ("walk over the rows", "walk over the row", "elements", "of the row", "before the rows")
     around = ("start of the copies", "wait for the row", "reduction across threads")
     subjects = (
@@ -55,7 +55,7 @@ def _notes(plan: RowwisePlan) -> tuple[str, ...]:
     notes = []
     if plan.cluster > 1 and plan.walked:
         notes.append(f"Drawn for block 0 of the {plan.cluster} that share a row.")
-    if plan.walked and plan.row not in plan.spec.static:
+    if plan.walked and plan.row not in plan.flat.static:
         notes.append(f"Drawn for a row of {count(pieces_drawn(plan), 'piece')}, as an example.")
     if plan.persistent:
         unit = "row" if plan.rows == 1 else "tile"

@@ -42,7 +42,7 @@ class _Rows:
             self._load(name, self.steps.first, self.steps.end, colour, "what is the same for all rows")
 
     def timeline(self) -> Timeline:
-        tensors = [tensor.name for tensor in self.plan.spec.tensors]
+        tensors = [tensor.name for tensor in self.plan.flat.tensors]
         values = [self._lane(named.name) for one in self.walks for named in one.elements]
         read = [lane for name in tensors for lane in (_smem(name), name)]
         written = [lane for name in tensors for lane in (_sums(name), _store(name))]
@@ -171,7 +171,7 @@ class _Rows:
 
     def _lane(self, value: str) -> str:
         """The lane of a value of each element; an `inout` has another one for what it was."""
-        return f"new {value}" if any(tensor.name == value for tensor in self.plan.spec.tensors) else value
+        return f"new {value}" if any(tensor.name == value for tensor in self.plan.flat.tensors) else value
 
 
 def _smem(name: str) -> str:

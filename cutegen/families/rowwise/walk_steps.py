@@ -93,7 +93,7 @@ def rows_drawn(plan: RowwisePlan) -> int:
 
 def pieces_drawn(plan: RowwisePlan) -> int:
     """Pieces of a row: as many as it has if its size is fixed."""
-    size = plan.spec.static.get(plan.row)
+    size = plan.flat.static.get(plan.row)
     return PIECES * plan.cluster if size is None else -(-size // plan.tile[plan.row])
 
 

@@ -14,7 +14,15 @@ from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
 from cutegen.families.rowwise.column_text import ColumnText
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
-from cutegen.families.rowwise.order import is_backwards, loaded_ahead, loaded_once, loads_of, meetings_of
+from cutegen.families.rowwise.order import (
+    is_backwards,
+    loaded_ahead,
+    loaded_once,
+    loads_of,
+    meetings_of,
+    partial_of,
+)
+from cutegen.families.rowwise.partial_text import PartsText
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
@@ -28,20 +36,25 @@ class WalksText:
     """The texts of one plan's walks. Names are given out in the order of the kernel."""
 
     def __init__(self, plan: RowwisePlan) -> None:
-        self.plan, self.spec, self.lead = plan, plan.spec, plan.spec.lead
+        self.plan, self.spec, self.lead = plan, plan.flat, plan.flat.lead
         variables = self.variables = Variables(plan.spec)
         self.operands = operands_of(plan)
         self.size = f"m{self.lead.name}.shape[{self.lead.shape.index(plan.row)}]"
-        self.coordinate = variables.free(f"coord_{plan.row}")
+        self.coordinate = variables.free(f"coord_{plan.row.replace('*', '_')}")
         self.row_coordinates = {m: variables.free(f"row_{m}") for m in self.lead.shape if m != plan.row}
+        self.parts = PartsText(plan, self.row_coordinates, variables)
         self.row_variables = {name: self.spec.tensor(name).argument for name in plan.row_tensors}
         self.partials_of = {r: variables.free(f"partials_{i}") for i, r in enumerate(plan.program.reductions)}
         self.before_piece: dict[str, str] = {}  # variables of the largest values that a piece began with
         self.of_piece: dict[str, str] = {}  # variables of what one piece has of sums that squares need, and of these
         self.meetings = [(n, m) for n, one in enumerate(plan.program.walks) for m in meetings_of(plan, one)]
-        along = {name: operand.variable for name, operand in self.operands.items()}
+        converted = converted_tensors(plan)
+        self.partial = {name: self.parts.tensor(self.spec.tensor(name), converted.get(name)) for name in plan.partial}
+        along = {name: one.variable for name, one in self.operands.items()}
+        along |= {name: one.variable for name, one in self.partial.items()}
         names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
-        coordinates, numbers = self.row_coordinates | {plan.row: self.coordinate}, [0]
+        coordinates = self.row_coordinates | {plan.row: self.coordinate} | self.parts.coordinates
+        numbers = [0]
         taken = frozenset({*names.values(), *along.values(), *coordinates.values()})
         self.width = WIDTH - (8 if plan.persistent else 4)  # of a line of what is the same along a row
         self.row_printer = RowPrinter(names, frozenset(), {}, self.width, coordinates, taken=taken, numbers=numbers)
@@ -54,7 +67,7 @@ class WalksText:
             taken=taken,
             uniform=frozenset(self.row_coordinates),
             numbers=numbers,
-            converted=converted_tensors(plan),
+            converted=converted,
         )
         self.row_printer.fast_math = self.element_printer.fast_math = self.spec.schedule.fast_math
         self.old_are_read = False  # whether the threads of a row have met since they read its old values
@@ -118,11 +131,13 @@ class WalksText:
 
     def _walk(self, number: int, one: Walk) -> WalkText:
         plan, printer = self.plan, self.element_printer
-        coordinates = any(node.mode == plan.row for value in one.values for node in coords(value))
-        reads = loads_of(plan, number)
+        asked = {node.mode for value in one.values for node in coords(value)}
+        coordinates, parts = plan.row in asked, [mode for mode in self.parts.modes if mode in asked]
+        reads, partial = loads_of(plan, number), partial_of(plan, number)
         there = one.reads if plan.walked else (*one.reads, *(x for i in range(number + 1) for x in loads_of(plan, i)))
-        held = [self.operands[name].variable for name in there]
-        printer.anchor = next(iter(held), self.coordinate if coordinates else None)
+        held = [self.partial[n].variable if n in self.partial else self.operands[n].variable for n in there]
+        anchors = [*held, *([self.coordinate] if coordinates else []), *(self.parts.coordinates[m] for m in parts)]
+        printer.anchor = next(iter(anchors), None)
         lines: list[str] = []
         for named in one.elements:
             variable = printer.locals.get(named.name) or self._variable(named.name)
@@ -133,11 +148,15 @@ class WalksText:
         across = [line for n, met in self.meetings if n == number for line in self._meeting(number, met)]
         after = [line for step in one.after for line in self._row_step(step)]
         masked = plan.row in plan.masked and bool(one.reductions)
-        coordinates = coordinates and (plan.walked or not self._had_coordinates(number))
+        coordinates = coordinates and (plan.walked or not self._had_coordinates(number, plan.row))
+        parts = [mode for mode in parts if plan.walked or not self._had_coordinates(number, mode)]
+        placed = coordinates or bool(parts or partial)
         return WalkText(
             loads=[self.operands[name] for name in reads if name not in self.early],
             values=[self.operands[name] for name in reads],
-            identity=(plan.walked or number == 0) if plan.masked else coordinates,
+            partial=[self.partial[name] for name in partial],
+            parts=self.parts.parts(parts),
+            identity=(plan.walked or number == 0) if plan.masked else placed,
             coordinates=coordinates,
             accessed=masked and self._first(number, _by_access),
             in_row=masked and self._first(number, lambda r: not _by_access(r)),
@@ -165,10 +184,10 @@ class WalksText:
         """Those that are the same for all rows, and are loaded once."""
         return [self.operands[name] for name in loaded_once(self.plan)]
 
-    def _had_coordinates(self, number: int) -> bool:
+    def _had_coordinates(self, number: int, mode: str) -> bool:
         walks = self.plan.program.walks[:number]
         values = (value for one in walks for value in one.values)
-        return any(node.mode == self.plan.row for value in values for node in coords(value))
+        return any(node.mode == mode for value in values for node in coords(value))
 
     @property
     def first_across(self) -> int:
@@ -275,7 +294,7 @@ class WalksText:
             if one.above is not None:
                 total, largest = self.element_printer.locals[one.name], self.element_printer.locals[one.above]
                 whole = f"{total} + ({largest} - {largest})"  # of no values the sum is 0
-                whole = whole if plan.row in plan.spec.static else f"{whole} if {self.size} > 0 else {total}"
+                whole = whole if plan.row in plan.flat.static else f"{whole} if {self.size} > 0 else {total}"
                 found += ["# NaN where the largest is not finite", f"{total} = {whole}"]
         return found
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cutegen.families.rowwise.flat import flat
 from cutegen.families.rowwise.rules import accesses, advice, clusters, dealing, lengths, rows
 from cutegen.lint.rule import PerformanceRule, Rule
 
-RULES: tuple[Rule, ...] = (
+_RULES: tuple[Rule, ...] = (
     Rule("CG231", dealing.threads, basic=True),
     Rule("CG232", dealing.values, basic=True),
     Rule("CG236", accesses.access),
@@ -29,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG294", rows.in_shared_memory),
 )
 
-PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
+_PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
     PerformanceRule("CG271", advice.uncoalesced),
     PerformanceRule("CG272", advice.narrow),
     PerformanceRule("CG273", advice.unfilled_tiles),
@@ -37,3 +40,16 @@ PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (
     PerformanceRule("CG276", advice.needless_predicate),
     PerformanceRule("CG277", advice.small_grid),
 )
+
+
+def _of_flat(rule: Rule) -> Rule:
+    """The rule about rows of one mode, which several are for it."""
+    return replace(rule, check=lambda spec, say: rule.check(flat(spec), say))
+
+
+def _advice_of_flat(rule: PerformanceRule) -> PerformanceRule:
+    return replace(rule, find=lambda spec, plan, made: rule.find(flat(spec), replace(plan, spec=plan.flat), made))
+
+
+RULES = tuple(map(_of_flat, _RULES))
+PERFORMANCE_RULES = tuple(map(_advice_of_flat, _PERFORMANCE_RULES))

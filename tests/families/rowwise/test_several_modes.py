@@ -1,0 +1,192 @@
+"""Rows that go along several modes: however a row is shared, and of tensors that have only some of these modes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.emulator import install, on_device
+from cutegen.verification.cases import derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.report import CaseReport
+from cutegen.verification.runner import verify_case
+
+pytest.importorskip("cutlass")
+torch = pytest.importorskip("torch")
+
+GROUP_NORM = """\
+cutegen: 1
+kernel: group_norm
+op: rowwise
+tensors:
+  X: {shape: [B, G, C, HW], dtype: DTYPE}
+  W: {shape: [G, C], dtype: DTYPE}
+  shift: {shape: [B, 1, C, 1], dtype: f32}
+  mask: {shape: [HW], dtype: bool}
+  Y: {shape: [B, G, C, HW], dtype: DTYPE, role: out}
+  mu: {shape: [B, G], dtype: f32, role: out}
+scalars: {eps: f32}
+compute:
+  - mu = mean(X, C, HW)
+  - x = X - mu
+  - rstd = rsqrt(mean(x * x, C, HW) + eps)
+  - Y = where(mask, x * rstd * W, 0) + shift + 0.25 * coord(C) - 0.125 * coord(HW)
+schedule: {SCHEDULE}
+"""
+WAYS = {
+    "lanes": ("f32", "threads_per_row: 8, tiler: {G: 4}", "static: {C: 3, HW: 7}\ntargets: [sm_80]"),
+    "warps": ("f16", "threads_per_row: 64, tiler: {G: 2}", "static: {C: 9, HW: 13}\ntargets: [sm_80]"),
+    "whole accesses": ("bf16", "threads_per_row: 32", "static: {C: 5, HW: 16}\ntargets: [sm_80]"),
+    "reload": ("bf16", "keep: reload, threads_per_row: 32, tiler: {G: 2, C*HW: 256}", "targets: [sm_80]"),
+    "reload, HW fixed": (
+        "f32",
+        "keep: reload, threads_per_row: 8, tiler: {G: 2, C*HW: 32}",
+        "static: {HW: 9}\ntargets: [sm_80]",
+    ),
+    "smem, next": (
+        "f16",
+        "keep: smem, threads_per_row: 32, tiler: {C*HW: 256}, pipeline: {stages: 2}, "
+        "scheduler: {kind: persistent, blocks: 2}",
+        "static: {C: 6, HW: 64}\ntargets: [sm_90a]",
+    ),
+    "cluster": (
+        "f32",
+        "threads_per_row: 32, tiler: {G: 2}, cluster: {C*HW: 2}",
+        "static: {C: 5, HW: 44}\ntargets: [sm_90a]",
+    ),
+    "next": (
+        "bf16",
+        "keep: registers, threads_per_row: 32, tiler: {G: 2}, scheduler: {kind: persistent, blocks: 3}",
+        "static: {C: 4, HW: 25}\ntargets: [sm_80]",
+    ),
+    "few": ("f32", "shorter: fewer_threads, threads_per_row: 64, tiler: {C*HW: 128}", "targets: [sm_80]"),
+}
+CASES = (
+    *("tile", "all one more", "all 1", "primes", "rows", "rows of two pieces", "few of a row's modes"),
+    *("many of a row's modes", "special values", "several rows a block", "G = 0", "C = 0", "HW = 0", "padded residue"),
+)
+
+
+def _module(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> tuple[Module, ModuleType]:
+    (module,) = generate(text, "x.yaml").modules
+    path = folder / f"{module.spec.kernel}.py"
+    assert change[0] in module.text
+    path.write_text(module.text.replace(*change), encoding="utf-8")
+    return module, load_module(path)
+
+
+def _reports(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> list[CaseReport]:
+    module, loaded = _module(text, folder, change)
+    executor = EmulatorExecutor(lines=False)
+    cases = [c for c in derive_cases(module.plan) if c.name in CASES or c.name.removesuffix(", narrow") in CASES]
+    return [verify_case(module.plan, case, loaded, executor) for case in cases]
+
+
+def _text(way: str) -> str:
+    dtype, schedule, rest = WAYS[way]
+    return GROUP_NORM.replace("DTYPE", dtype).replace("SCHEDULE", schedule) + rest + "\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_row_of_two_modes_is_right_however_it_is_shared(way: str, tmp_path: Path) -> None:
+    found = _reports(_text(way), tmp_path)
+    assert {"rows", "special values"} <= {one.name for one in found}
+    assert [(one.name, one.message) for one in found if one.status != "passed"] == []
+    ordinary = [one for one in found if one.name != "special values"]
+    assert all(one.unbounded < one.elements / 2 for one in ordinary if one.elements), "most elements are judged"
+
+
+MISTAKES = [
+    ("another channel", "lanes", ("mW[row_G, place // 7]", "mW[row_G, place // 8 % 3]")),
+    ("another group", "warps", ("mW[row_G, place", "mW[0, place")),
+    ("another place in the mode", "lanes", ("mmask[place % 7]", "mmask[cutlass.min(place, 6)]")),
+    ("one element of several", "next", ("tXrW[value_idx] = mW[", "tXrW[vector * width] = mW[")),
+    ("past the weights", "lanes", ("        if tXpX[vector]:\n", "        if True:\n")),
+    ("coordinates", "next", ("coord_C_values[value_idx] = place // 25", "coord_C_values[value_idx] = place // 24")),
+]
+
+
+@pytest.mark.parametrize(("what", "way", "change"), MISTAKES, ids=[what for what, *_ in MISTAKES])
+def test_elements_of_other_places_are_found(what: str, way: str, change: tuple[str, str], tmp_path: Path) -> None:
+    assert any(one.status != "passed" for one in _reports(_text(way), tmp_path, change)), what
+
+
+NORM = """\
+cutegen: 1
+kernel: norm
+op: rowwise
+tensors:
+  X: {shape: [MODES], dtype: f32}
+  W: {shape: [WEIGHTS], dtype: f32}
+  V: {shape: [WEIGHTS], dtype: f32}
+  Y: {shape: [MODES], dtype: f32, role: out}
+  q: {shape: [ROWS], dtype: f32, role: out}
+scalars: {eps: f32}
+compute:
+  - x = X - mean(X, ALONG)
+  - q = sum(x * x, ALONG)
+  - Y = x * rsqrt(mean(x * x, ALONG) + eps) * W + V
+targets: [sm_80]
+"""
+
+
+def _norm(modes: str, rows: str, along: str, weights: str, sizes: str, folder: Path) -> ModuleType:
+    words = {"MODES": modes, "ROWS": rows, "ALONG": along, "WEIGHTS": weights}
+    text = NORM + f"static: {sizes}\n"
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    loaded = _module(text, folder)[1]
+    install(loaded, "norm", lines=False)
+    return loaded
+
+
+def _normal(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def _is_near(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    assert torch.allclose(found.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_group_norm_is_torchs(tmp_path: Path) -> None:
+    norm = _norm("B, G, C, HW", "B, G", "C, HW", "G, C", "{C: 3, HW: 35}", tmp_path).norm
+    x, w, v = _normal(2, 15, 5, 7), _normal(15), _normal(15)
+    y, q = norm(on_device(x.view(2, 5, 3, 35)), on_device(w.view(5, 3)), on_device(v.view(5, 3)), 1e-3)
+    _is_near(y.view(x.shape), torch.nn.functional.group_norm(x.double(), 5, w.double(), v.double(), 1e-3))
+    _is_near(q, x.double().view(2, 5, -1).var(-1, unbiased=False) * 105)
+
+
+def test_an_instance_norm_is_torchs(tmp_path: Path) -> None:
+    norm = _norm("B, C, H, W_", "B, C", "H, W_", "C", "{H: 5, W_: 9}", tmp_path).norm
+    x, w, v = _normal(3, 4, 5, 9), _normal(4), _normal(4)
+    y, _ = norm(on_device(x), on_device(w), on_device(v), 1e-3)
+    _is_near(y, torch.nn.functional.instance_norm(x.double(), None, None, w.double(), v.double(), True, 0.1, 1e-3))
+
+
+@pytest.mark.parametrize("weights", ["C, H, W_", "H, W_", "H", "C, 1, W_"])
+def test_a_layer_norm_over_three_modes_is_torchs(weights: str, tmp_path: Path) -> None:
+    norm = _norm("B, C, H, W_", "B", "C, H, W_", weights, "{C: 3, H: 5, W_: 7}", tmp_path).norm
+    sizes = {"C": 3, "H": 5, "W_": 7, "1": 1}
+    names = weights.split(", ")
+    x = _normal(2, 3, 5, 7)
+    w, v = (_normal(*(sizes[name] for name in names)) + i for i in range(2))
+    y, _ = norm(on_device(x), on_device(w), on_device(v), 1e-3)
+    full = [
+        one.double().view([sizes[m] if m in names else 1 for m in ("C", "H", "W_")]).expand(3, 5, 7) for one in (w, v)
+    ]
+    _is_near(y, torch.nn.functional.layer_norm(x.double(), (3, 5, 7), *full, 1e-3))
+
+
+def test_a_tensor_with_gaps_in_its_rows_is_refused(tmp_path: Path) -> None:
+    norm = _norm("B, G, C, HW", "B, G", "C, HW", "G, C", "{C: 3, HW: 8}", tmp_path).norm
+    w, v = on_device(_normal(2, 3)), on_device(_normal(2, 3))
+    gaps, rows = (on_device(torch.randn(2, 2, *shape)) for shape in ((3, 9), (4, 8)))
+    with pytest.raises(
+        ValueError, match="x: expected C and HW without gaps, as a row, got a stride of 36 bytes along C"
+    ):
+        norm(gaps[..., :8], w, v, 1e-3)
+    y, _ = norm(rows[:, :, :3], w, v, 1e-3)  # between rows there may be any
+    assert torch.isfinite(y).all()
