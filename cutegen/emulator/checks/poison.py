@@ -69,8 +69,8 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
         return _without_empty(_moved(op, range(len(op.sources))))
     if opcode in _MOVES:
         return _without_empty(_moved(op, _MOVES[opcode]))
-    if opcode == "dp2a":
-        return _without_empty(_half_of_second(widths, upper="hi" in modifiers))
+    if opcode in ("dp2a", "dp4a"):
+        return _without_empty(_dotted(widths, opcode == "dp4a", upper="hi" in modifiers))
     if opcode == "cvt" and len(op.sources) == 2:
         return _without_empty(_joined(widths[0]))
     if opcode == "setp" and modifiers[-1].endswith("x2"):
@@ -108,14 +108,27 @@ def _any_bit(widths: Sequence[int]) -> Rule:
     return spread
 
 
-def _half_of_second(widths: Sequence[int], upper: bool) -> Rule:
-    """The rule of dp2a, which looks at half of its second source: the upper one, or the lower."""
-    seen = np.uint32(0xFFFF0000 if upper else 0xFFFF)
+def _dotted(widths: Sequence[int], bytes_of_both: bool, upper: bool) -> Rule:
+    """The rule of dp4a and dp2a: a known zero makes a product known, whatever it is multiplied with.
+
+    So a byte of 1 between zeros picks a byte of a register, and what was never written beside it does not count. dp4a
+    multiplies bytes (`bytes_of_both`); dp2a halves of the first source by bytes of the upper half of the second, or of
+    its lower one.
+    """
     whole = _any_bit(widths)
+    sizes = ("u1" if bytes_of_both else "u2", "u1")
+
+    def parts(array: Array, size: str) -> Array:
+        split: Array = np.ascontiguousarray(array)[..., None].view(size) != 0
+        if split.shape[-1] == 4 and not bytes_of_both:
+            split = split[..., 2:] if upper else split[..., :2]
+        return split
 
     def spread(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
-        a, b, c = poison
-        return whole((a, None if b is None else b & b.dtype.type(seen), c), values)
+        lost = [parts(_as_array(p, v), size) for p, v, size in zip(poison, values, sizes, strict=False)]
+        counts = [one | parts(v, size) for one, v, size in zip(lost, values, sizes, strict=False)]
+        products = np.any((lost[0] & counts[1]) | (lost[1] & counts[0]), axis=-1)
+        return whole((products, None, poison[2]), values)
 
     return spread
 

@@ -94,6 +94,28 @@ def test_only_the_bits_that_are_stored_count() -> None:
         assert fault(of(body + store), out(), block=8).kind == "never-written", store
 
 
+ONES = 0x01010101
+BYTES = {"dp4a": ("dp4a.s32.s32 {d}, {a}, {b}, %r5;", 1, 4), "dp2a": ("dp2a.lo.s32.s32 {d}, {a}, {b}, %r5;", 2, 2)}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_a_product_with_a_known_zero_is_known(name: str) -> None:
+    """The compiler picks bytes out of a register by a product with 1, 256 and so on, before all of them are written."""
+    line, size, count = BYTES[name]
+    setup = "mov.b32 %r6, {%rs1, %never16};\n"
+    for index in range(count):
+        picked = setup + line.format(d="%r10", a="%r6", b=1 << 8 * index) + LOW
+        if size * index < 2:
+            assert go(of(picked), out(), block=8).ok, index
+        else:
+            assert fault(of(picked), out(), block=8).kind == "never-written", index
+    for one, other in (("%never", 0), (0, "%never")):
+        assert go(of(line.format(d="%r10", a=one, b=other) + LOW), out(), block=8).ok
+    for one, other, third in ((ONES, "%never", "%r5"), ("%never", ONES, "%r5"), (0, 0, "%never")):
+        body = line.replace("%r5", third).format(d="%r10", a=one, b=other) + LOW
+        assert fault(of(body), out(), block=8).kind == "never-written"
+
+
 @pytest.mark.parametrize("operation", ["div.u32", "rem.s32", "div.s32", "rem.u32"])
 def test_division_by_zero_gives_nothing_that_may_be_used(operation: str) -> None:
     """PTX leaves its result open. What is not selected does not matter."""
