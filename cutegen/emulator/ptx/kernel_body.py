@@ -1,11 +1,16 @@
-"""Reads the body of a kernel: declarations, labels, instructions and their operands."""
+"""Reads the body of a kernel: declarations, labels, instructions and their operands.
+
+Functions that it calls become a part of it: a call stands for the instructions of its function, with registers, labels
+and local memory of their own. What is passed lies in local memory, and a return is a branch to what follows the call.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
+from cutegen.emulator.ptx.functions import Function
 from cutegen.emulator.ptx.lexer import Token, Tokens, read_number
 from cutegen.emulator.ptx.model import (
     Address,
@@ -21,57 +26,34 @@ from cutegen.emulator.ptx.model import (
     Variable,
     Vector,
 )
+from cutegen.emulator.ptx.scopes import Scope
 from cutegen.emulator.ptx.variables import TYPE_BYTES, read_variable
 
 _BRANCHES = frozenset(("bra",))
 _WITH_CARRY = frozenset(("addc", "subc", "madc"))
+_RETURN = "#return"  # the label behind a call, which no name of PTX is
 CARRY = Register("%cc", 32)
 """The condition code register, CC.CF: `.cc` writes it as a second result, the instructions above read it at last."""
-
-
-@dataclass
-class Scope:
-    """The names that are declared between a pair of braces.
-
-    `number` tells scopes apart; 0 is that of the body itself. `names` are registers, vectors of these, and variables;
-    `labels` maps each label to a name that is unique in the body.
-    """
-
-    number: int
-    parent: Scope | None
-    names: dict[str, Register | Symbol | Vector] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-
-    def find(self, name: str) -> Register | Symbol | Vector | None:
-        """What a name means in this scope, or None if neither it nor one around it declares the name."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.parent
-        return None
-
-    def label(self, name: str) -> str | None:
-        """The unique name of a label that is seen from this scope, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.labels:
-                return scope.labels[name]
-            scope = scope.parent
-        return None
 
 
 class Body:
     """A kernel's body, which is read from its first brace to its last one.
 
-    `outer` are the names of the variables and parameters around it. `files` has the paths of .file directives by their
-    numbers: lines of the first count as source lines. Raises PtxSyntaxError and UnsupportedInstruction.
+    `outer` are the names of the variables and parameters around it, and `functions` those that it may call, by their
+    names. `files` has the paths of .file directives by their numbers: lines of the first count as source lines. Raises
+    PtxSyntaxError and UnsupportedInstruction.
     """
 
-    def __init__(self, tokens: Tokens, outer: set[str], files: Mapping[int, str]) -> None:
+    def __init__(
+        self, tokens: Tokens, outer: set[str], files: Mapping[int, str], functions: Mapping[str, Function]
+    ) -> None:
         self.tokens = tokens
         self.files, self.file = files, min(files, default=None)
-        self.scope = Scope(0, None, {name: Symbol(name) for name in outer})
+        self.functions = functions
+        self.calls: list[Function] = []
+        self.passed: set[str] = set()
+        self.outer = Scope(0, None, {name: Symbol(name) for name in outer})
+        self.scope = Scope(0, self.outer)
         self.scopes = 1
         self.registers: dict[str, int] = {}
         self.variables: list[Variable] = []
@@ -80,17 +62,18 @@ class Body:
         self.jumps: list[tuple[int, Scope]] = []
         self.source_line: int | None = None
         self.elsewhere: tuple[str, int] | None = None
-        self._read()
+        self._block()
+        self._resolve_labels()
 
-    def _read(self) -> None:
-        """Reads the whole body."""
-        tokens = self.tokens
+    def _block(self) -> None:
+        """Reads all that stands between a pair of braces, into the scope as it is."""
+        tokens, outermost = self.tokens, self.scope
         tokens.expect("{")
         while True:
             token = tokens.next
             if tokens.accept("}"):
-                if self.scope.parent is None:
-                    break
+                if self.scope is outermost or self.scope.parent is None:
+                    return
                 self.scope = self.scope.parent
             elif tokens.accept("{"):
                 self.scope = Scope(self.scopes, self.scope)
@@ -102,7 +85,6 @@ class Body:
                 tokens.expect(":")
             elif not tokens.accept(";"):
                 self._instruction()
-        self._resolve_labels()
 
     def _resolve_labels(self) -> None:
         """Gives the operands of branches the unique names of the labels that they mean, now that all are known."""
@@ -146,12 +128,25 @@ class Body:
             tokens.take()
             while not tokens.accept(";"):
                 tokens.take()
-        elif token.text in (".shared", ".local"):
-            variable = read_variable(tokens)
-            self.variables.append(variable)
-            self.scope.names[variable.name] = Symbol(variable.name)
+        elif token.text in (".shared", ".local", ".param"):
+            self._declare_variable()
         else:
             raise UnsupportedInstruction(token.text, token.line, tokens.text_of(token.line), "inside a kernel")
+
+    def _declare_variable(self) -> None:
+        """Reads the declaration of a variable. One in .param is what a function is called with, or what it returns."""
+        token = self.tokens.next
+        variable = read_variable(self.tokens)
+        if self.calls and variable.space == "shared":
+            raise UnsupportedInstruction(
+                token.text, token.line, self.tokens.text_of(token.line), "shared memory of a function"
+            )
+        name = self._unique(variable.name, {v.name: 0 for v in self.variables})
+        if variable.space == "param":
+            self.passed.add(name)
+            variable = replace(variable, space="local")
+        self.variables.append(replace(variable, name=name))
+        self.scope.names[variable.name] = Symbol(name)
 
     def _location(self) -> None:
         """Reads .loc, which gives the source line of the instructions that follow."""
@@ -169,6 +164,8 @@ class Body:
                     word = tokens.take().text
             if word == "inlined_at":
                 place.append((tokens.integer(), tokens.integer(), tokens.integer()))
+        if self.calls:  # what calls a function is the place of its instructions
+            return
         known = [line for file, line, _ in place if self.file in (None, file)]
         self.source_line = known[0] if known and known[0] > 0 else None
         others = [(self.files[file], line) for file, line, _ in place if file in self.files and line > 0]
@@ -237,8 +234,9 @@ class Body:
         text = tokens.text_of(first.line)
         branch = parts[0] in _BRANCHES
         operands: list[Operand] = []
-        if tokens.next.text == "(" or parts[0] == "call":
-            raise UnsupportedInstruction(opcode.text, opcode.line, text, "calls of functions")
+        if parts[0] == "call":
+            self._call(guard, opcode, text)
+            return
         while not tokens.accept(";"):
             operands.append(self._operand(branch, opcode, text))
             if not (tokens.accept(",") or tokens.accept("|")) and tokens.next.text != ";":
@@ -249,13 +247,74 @@ class Body:
         if parts[0] in _WITH_CARRY:
             self.registers[CARRY.name] = CARRY.width
             operands.append(CARRY)
+        if parts[0] in ("ld", "st") and any(isinstance(o, Address) and self._is_passed(o) for o in operands):
+            parts = ["local" if part.startswith("param") else part for part in parts]
+        if parts[0] == "ret" and self.calls:
+            parts, operands, branch = ["bra"], [Label(_RETURN)], True
+        self._append(parts, guard, operands, first.line, text, branch)
+
+    def _append(
+        self, parts: list[str], guard: Guard | None, operands: list[Operand], line: int, text: str, branch: bool
+    ) -> None:
+        """Adds an instruction; the label of a `branch` is looked up once all are known."""
         if branch:
             self.jumps.append((len(self.instructions), self.scope))
         self.instructions.append(
             Instruction(
-                parts[0], tuple(parts[1:]), guard, tuple(operands), first.line, self.source_line, text, self.elsewhere
+                parts[0], tuple(parts[1:]), guard, tuple(operands), line, self.source_line, text, self.elsewhere
             )
         )
+
+    def _is_passed(self, address: Address) -> bool:
+        """Whether an address is that of what a function is called with, or of what it returns."""
+        return isinstance(address.base, Symbol) and address.base.name in self.passed
+
+    def _call(self, guard: Guard | None, opcode: Token, text: str) -> None:
+        """Reads the rest of a call, and in its place the instructions of the function."""
+        tokens = self.tokens
+        returned = self._names()
+        if returned:
+            tokens.expect(",")
+        name = tokens.word().text
+        given = self._names() if tokens.accept(",") else []
+        function = self.functions.get(name)
+        if function is None or tokens.next.text != ";":
+            raise UnsupportedInstruction(
+                opcode.text, opcode.line, text, "calls of functions that the PTX does not have"
+            )
+        if function in self.calls:
+            raise UnsupportedInstruction(opcode.text, opcode.line, text, "recursive calls")
+        formal = (*function.returned, *function.parameters)
+        if len(returned) != len(function.returned) or len(given) != len(function.parameters):
+            raise PtxSyntaxError(f"{name} is called with other parameters than it has: {text}", opcode.line)
+        scope = Scope(self.scopes, self.outer, dict(zip(formal, (*returned, *given), strict=True)))
+        self.scopes += 1
+        behind, outside = tokens.at, self.scope
+        scope.labels[_RETURN] = f"{_RETURN}{scope.number}"
+        self.scope, tokens.at = scope, function.body
+        self.calls.append(function)
+        if guard is not None:
+            skipped = Guard(guard.register, not guard.negated)
+            self._append(["bra"], skipped, [Label(_RETURN)], opcode.line, text, True)
+        self._block()
+        self.calls.pop()
+        self.scope, tokens.at = outside, behind
+        self.labels[scope.labels[_RETURN]] = len(self.instructions)
+
+    def _names(self) -> list[Symbol]:
+        """Reads the variables in parentheses that are passed to a function, or returned by it, if there are any."""
+        tokens = self.tokens
+        found: list[Symbol] = []
+        if tokens.accept("("):
+            while not tokens.accept(")"):
+                token = tokens.word()
+                known = self.scope.find(token.text)
+                if not isinstance(known, Symbol) or known.name not in self.passed:
+                    text = tokens.text_of(token.line)
+                    raise UnsupportedInstruction("call", token.line, text, f"{token.text} is no variable of the call")
+                found.append(known)
+                tokens.accept(",")
+        return found
 
     def _register(self, token: Token, width: int) -> Register:
         """The register of `width` bits that a token names."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
+from cutegen.emulator.ptx.functions import Function, find_functions, skip_function
 from cutegen.emulator.ptx.kernel_body import Body
 from cutegen.emulator.ptx.lexer import Tokens
 from cutegen.emulator.ptx.model import Kernel, Module, Variable
@@ -34,6 +35,7 @@ def parse(text: str) -> Module:
     version = target = ""
     variables: list[Variable] = []
     kernels: list[Kernel] = []
+    functions = find_functions(tokens)
     while tokens.next.text:
         token = tokens.next
         if token.text == ".version":
@@ -53,7 +55,7 @@ def parse(text: str) -> Module:
         elif token.text == ".section":
             _skip_section(tokens)
         elif token.text in (*_LINKING, *_SPACES, ".entry", ".func"):
-            _declaration(tokens, variables, kernels, files)
+            _declaration(tokens, variables, kernels, files, functions)
         elif token.text == ".pragma":
             while not tokens.accept(";"):
                 tokens.take()
@@ -64,21 +66,24 @@ def parse(text: str) -> Module:
     return Module(target, version, tuple(kernels), tuple(variables), files[min(files)] if files else None)
 
 
-def _declaration(tokens: Tokens, variables: list[Variable], kernels: list[Kernel], files: Mapping[int, str]) -> None:
-    """Reads a variable or a kernel, with the linking directives before it, and adds it to its list."""
+def _declaration(
+    tokens: Tokens,
+    variables: list[Variable],
+    kernels: list[Kernel],
+    files: Mapping[int, str],
+    functions: Mapping[str, Function],
+) -> None:
+    """Reads a variable or a kernel, with the linking directives before it, and adds it to its list.
+
+    A function is skipped: it is read where it is called.
+    """
     start = tokens.at
-    external = False
     while tokens.next.text in _LINKING:
-        external |= tokens.take().text == ".extern"
-    token = tokens.next
+        tokens.take()
     if tokens.accept(".entry"):
-        kernels.append(_kernel(tokens, {v.name for v in variables}, files))
-    elif token.text == ".func":
-        if not external:
-            raise UnsupportedInstruction(".func", token.line, tokens.text_of(token.line), "device functions")
-        # A function of the runtime is only declared; a call of it would stop.
-        while not tokens.accept(";"):
-            tokens.take()
+        kernels.append(_kernel(tokens, {v.name for v in variables}, files, functions))
+    elif tokens.accept(".func"):
+        skip_function(tokens)
     else:
         tokens.at = start
         variables.append(read_variable(tokens))
@@ -102,8 +107,11 @@ def _skip_section(tokens: Tokens) -> None:
         pass
 
 
-def _kernel(tokens: Tokens, outer: set[str], files: Mapping[int, str]) -> Kernel:
-    """Reads a kernel from its name on. `outer` are the names of the variables around it."""
+def _kernel(tokens: Tokens, outer: set[str], files: Mapping[int, str], functions: Mapping[str, Function]) -> Kernel:
+    """Reads a kernel from its name on.
+
+    `outer` are the names of the variables around it, and `functions` are what it may call.
+    """
     name = tokens.word().text
     parameters = read_parameters(tokens)
     threads: dict[str, tuple[int, int, int]] = {}
@@ -125,7 +133,7 @@ def _kernel(tokens: Tokens, outer: set[str], files: Mapping[int, str]) -> Kernel
     required, most = threads.get(".reqntid"), threads.get(".maxntid")
     if tokens.accept(";"):
         return Kernel(name, parameters, {}, (), (), {}, required, most)
-    body = Body(tokens, outer | {p.name for p in parameters}, files)
+    body = Body(tokens, outer | {p.name for p in parameters}, files, functions)
     return Kernel(
         name, parameters, body.registers, tuple(body.variables), tuple(body.instructions), body.labels, required, most
     )

@@ -234,11 +234,10 @@ def test_text_that_ends_too_early() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        HEADER + "call (%r1), printer, (%r2);\n}\n",
         HEADER + "call.uni printer;\n}\n",
         HEADER + ".tex .u64 depot;\n}\n",
         HEADER.replace("k()", "k() .explicitcluster") + "}\n",
-        ".version 8.0\n.target sm_80\n.func inner() { ret; }",
+        ".version 8.0\n.target sm_80\n.func inner(.reg .b32 x) { ret; }",
         ".version 8.0\n.target sm_80\n.tex .u32 image;",
         ".version 8.0\n.target sm_80\n.global .b64 pointer = other;",
     ],
