@@ -69,6 +69,13 @@ def family_of_choices() -> Family[Any, Any]:
     return FAMILY
 
 
+def open_all() -> None:
+    """Opens every family, which makes it known to its class of schedules."""
+    families()
+    family_of_cases()
+    family_of_choices()
+
+
 @contextmanager
 def added(family: Family[Any, Any]) -> Iterator[None]:
     """While this is entered, `family` is one of the families: for one that lives outside of cutegen."""

@@ -130,6 +130,14 @@ class Schedule:
 
     family: ClassVar[Family[Any, Any]]
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Takes what another process pickled, and opens the families here if no one has: they set `family`."""
+        self.__dict__.update(state)
+        if not hasattr(self, "family"):
+            from cutegen.registry import open_all
+
+            open_all()
+
     def as_data(self) -> Any:
         """The schedule as a spec writes it: layouts and counts stay as they are, for the writer to print."""
         return Record(type(self)).write(self)
