@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cutegen.differentiation.algebra import Atom, Sum, call, factor_of, inside, named, of, rebuilt, total
 from cutegen.differentiation.cost import NAME, Parts, cost, divisors, parts, reciprocals
-from cutegen.differentiation.folding import Change, changes, is_condition, products
+from cutegen.differentiation.folding import Change, changes, is_condition, may_round, products
 from cutegen.differentiation.reading import sum_of_text
 from cutegen.differentiation.rules import WAYS
 
@@ -200,7 +201,7 @@ def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen |
     """The gradients after a change, if the value is in them then and nothing is worse.
 
     Nothing is divided by that was not divided by before, as it may be 0, and nothing is computed for the value's sake.
-    Where a value was solved for, no comparison has changed, which a rounding could decide, and no difference of the
+    No comparison has changed that a rounding could decide, as where a value was solved for. No difference of such a
     value and its own parts is left, which cancels.
     """
     changed = chosen.changed(change)
@@ -213,7 +214,8 @@ def _checked(chosen: Chosen, value: Atom, change: Change, rest: Sum) -> Chosen |
     around = {atom for atom in inside(rest) if atom.kind in ("call", "reduce")}
     if (around & after) - before or _divides_anew(chosen, changed, value, change):
         return None
-    if rest.terms and {a for a in before if is_condition(a)} != {a for a in after if is_condition(a)}:
+    rounded = is_condition if rest.terms else partial(may_round, change)
+    if set(filter(rounded, before)) != set(filter(rounded, after)):
         return None
     if rest.terms and any(_has_both(x, value, rest) for x in _sums(changed)):
         return None

@@ -101,6 +101,16 @@ def is_condition(atom: Atom) -> bool:
     return atom.kind == "call" and atom.name in _COMPARED
 
 
+def may_round(change: Change, atom: Atom) -> bool:
+    """Whether a change that solved for nothing may still write one side of a comparison with another last bit.
+
+    `max(X, N)` is `V / 3` of a value `V = 3 * max(X, N)`, and no element of X may be equal to that. A comparison with 0
+    comes out the same.
+    """
+    scales = isinstance(change, _Folding) and abs(change.product.number) != 1
+    return scales and is_condition(atom) and all(argument.number != 0 for argument in atom.arguments)
+
+
 def products(sums: Iterable[Sum], most: int = 8) -> list[Sum]:
     """Products and quotients of two atoms that are in several terms, the most frequent first, wide factors in front.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from differentiation_kit import SIZES, check, inputs, run, spec_of
+from differentiation_kit import SIZES, check, inputs, lines, run, spec_of
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +93,26 @@ def test_what_is_compared_with_an_extreme_is_computed_as_it_was_for_that() -> No
     """`h` is Z but for its rounding, which no element of a row may differ by."""
     statements = ["h = X + (Z - X)", "r = min(h * X, N)", "Y = h * r + X"]
     check(spec_of("rowwise", {"X": TENSORS["X"], "Z": TENSORS["Z"], "Y": "M,N f32 out"}, statements))
+
+
+@pytest.mark.parametrize(
+    "value", ["max(abs(X), N) / 127", "max(abs(X), N) * 0.1", "-3 * min(X, N)", "max(X * Z, N) / 3", "10 * max(X, N)"]
+)
+def test_an_extreme_is_not_taken_from_an_output_that_is_a_multiple_of_it(value: str) -> None:
+    """Divided by the factor again it may differ in its last bit, and then no element is equal to it."""
+    tensors = {name: TENSORS[name] for name in ("X", "Z") if name in _words(value)} | {"s": "M f32 out"}
+    spec = spec_of("rowwise", tensors, [f"s = {value}"])
+    made = check(spec)
+    assert not any("s" in line.split() for line in lines(made.spec))
+
+
+@pytest.mark.parametrize("bound", ["clamp(Y, 0, 0.3)", "maximum(Y, Z)", "where(Y <= Z, Y, 2 * Y)"])
+def test_a_bound_is_not_held_to_a_multiple_of_an_output(bound: str) -> None:
+    tensors = {"X": "M,N f32", "Z": "M,N f32", "V": "M,N f32 out", "Y": "M,N f32 out"}
+    statements = ["V = 3 * sigmoid(X)", f"Y = Z * {bound.replace('Y', 'sigmoid(X)')}"]
+    made = check(spec_of("elementwise", tensors, statements))
+    compared = [line for line in lines(made.spec) if any(sign in line for sign in ("<", ">", "=="))]
+    assert compared and not any("V" in _words(line) for line in compared)
 
 
 def test_a_quotient_of_whole_numbers_is_no_whole_number() -> None:
