@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cutegen.differentiation.algebra import Atom, Sum, inside, named, of, total_over
 from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
+from cutegen.differentiation.columns import over_rows
 from cutegen.differentiation.joining import Joint
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reading import sum_of
@@ -227,7 +228,8 @@ class _Backward:
         """The statements."""
         spec, forward = self.spec, self.forward
         meanings = dict(chosen.meanings)
-        sums = {*chosen.gradients.values(), *meanings.values()}
+        gradients = {name: over_rows(x, self._rows(name)) for name, x in chosen.gradients.items()}
+        sums = {*gradients.values(), *meanings.values()}
         sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
         presenter = Presenter(forward.joint.sizes(spec.static), self.given.values(), sums)
         tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
@@ -243,9 +245,17 @@ class _Backward:
             elif meaning.atom is not None and meaning.atom.name in ("max", "min"):
                 # Elements are compared with it, and must be computed as they were for it, to the last bit
                 values[atom.name] = with_ways(renamed(presenter.plain(meaning), own), chosen.ways)
-        results = {name: renamed(presenter.gradient(x), own) for name, x in chosen.gradients.items()}
+        results = {name: renamed(presenter.gradient(x), own) for name, x in gradients.items()}
         results, values = ({n: forward.joint.apart(x) for n, x in them.items()} for them in (results, values))
         return statements(results, values, names, forward.texts)
+
+    def _rows(self, gradient: str) -> frozenset[str]:
+        """The modes of the rows that a gradient is summed over; none where it has other modes than the row's own."""
+        tensors, joint = self.spec.tensors, self.forward.joint
+        widest = max(tensors, key=lambda tensor: len(tensor.modes))
+        row = joint.mode or widest.contiguous
+        of = next(tensor for tensor in tensors if self.made_of.get(tensor.name) == gradient)
+        return frozenset(joint.modes(widest.modes)) - {row} if joint.modes(of.modes) == (row,) else frozenset()
 
     def _spec(self, chosen: Chosen, lines: Sequence[tuple[str, Expr]]) -> KernelSpec:
         """The spec of the statements."""

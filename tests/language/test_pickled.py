@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cutegen.language import read_specs
+from cutegen.language.reader import read_specs
 
 PRODUCT = """cutegen: 1
 kernel: product
