@@ -15,6 +15,7 @@ from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 from cutegen.analysis.occupancy import Occupancy, occupancy
 from cutegen.analysis.roofline import Roofline, roofline
 from cutegen.analysis.widths import Width, width
+from cutegen.expressions.places import parts_of
 from cutegen.planning.plan import Plan
 
 
@@ -52,15 +53,14 @@ class Scratch:
     """
 
     tensor: str  # that it holds another way
-    rounded: tuple[tuple[str, int], ...]  # modes, and what the size of each is rounded up to a multiple of
+    rounded: tuple[tuple[str, int], ...]  # modes, or several as one by `joined`, and of which multiple each size is
     element: int  # bytes
     copies: int = 1
 
     def bytes(self, sizes: Mapping[str, int]) -> int:
         """Its size in bytes, for the size of every mode."""
-        return (
-            prod(-(-sizes[mode] // multiple) * multiple for mode, multiple in self.rounded) * self.element * self.copies
-        )
+        whole = [(prod(sizes[part] for part in parts_of(mode)), multiple) for mode, multiple in self.rounded]
+        return prod(-(-size // multiple) * multiple for size, multiple in whole) * self.element * self.copies
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def _promising(
                 values[where] = spec.source.at("tensors", tensor.name)
                 if (why := reports[number - 1].inferred.get(where)) is not None:
                     report.inferred[where] = f"{why}, in case {number}"
-        tensors.append(replace(tensor, major=major, align=align))
+        tensors.append(replace(tensor, major=major, align=align, dense=found[0].tensor(tensor.name).dense))
     divisible = dict(spec.divisible)
     for given, resolved in zip(own, found, strict=True):
         for mode, step in resolved.divisible.items():

@@ -13,6 +13,7 @@ from cutegen.codegen.host import alignment, default_size, document_tensor, summa
 from cutegen.codegen.parts import KernelParts, Workspace, WorkspaceMode
 from cutegen.codegen.shipping import mark, told
 from cutegen.dtypes import Dtype
+from cutegen.expressions.places import parts_of
 from cutegen.language.model import KernelSpec, Tensor
 
 # Names of the language that C++, its headers and the texts here have for something else
@@ -156,12 +157,14 @@ def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts) -> dict[str, A
         "shape": [_mode(spec, mode) for mode in tensor.shape],
         "major": tensor.shape.index(tensor.major),
         "align": alignment(tensor, parts),
+        "dense": f", {len(tensor.dense)}" if tensor.dense else "",
     }
 
 
 def _workspace(spec: KernelSpec, space: Workspace) -> dict[str, Any]:
     """A workspace: what its sizes are in C++, and of which sizes of modes."""
-    needed = list(dict.fromkeys(m.size for m in space.modes if isinstance(m.size, str) and m.size not in spec.static))
+    named = [part for mode in space.modes if isinstance(mode.size, str) for part in parts_of(mode.size)]
+    needed = list(dict.fromkeys(mode for mode in named if mode not in spec.static))
     name = _name(space.parameter)
     return {
         "name": name,
@@ -181,5 +184,6 @@ def _size(spec: KernelSpec, mode: WorkspaceMode) -> str:
     known = mode.size if isinstance(mode.size, int) else spec.static.get(mode.size)
     if known is not None:
         return str(max(1, -(-known // mode.unit)) * mode.unit) if mode.unit > 1 else str(known)
-    size = _name(str(mode.size))
+    parts = [str(spec.static[part]) if part in spec.static else _name(part) for part in parts_of(str(mode.size))]
+    size = " * ".join(parts)
     return size if mode.unit == 1 else f"(({size} > 0 ? {size} : 1) + {mode.unit - 1}) / {mode.unit} * {mode.unit}"

@@ -34,8 +34,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class WorkspaceMode:
-    """The size of a mode of a workspace, in elements: a number, or that of a mode of the spec, at least 1 and in whole
-    units, where a unit is more than one element.
+    """The size of a mode of a workspace, in elements: a number, or that of a mode of the spec, or of several as one by
+    `joined`, at least 1 and in whole units, where a unit is more than one element.
     """
 
     size: int | str

@@ -52,7 +52,8 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     if len(spec.kernel) + len(SUFFIX) > MAX_KERNEL_NAME:
         message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
         raise DifferentiationError(message, "give the kernel a shorter name")
-    return _Backward(_Forward(spec), _wanted(spec, wrt), _given(spec, of_outputs), bool(wrt)).made()
+    wanted = _wanted(spec, wrt)
+    return _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, _given(spec, of_outputs), bool(wrt)).made()
 
 
 def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
@@ -91,9 +92,8 @@ def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
 class _Forward:
     """The statements of a kernel: what each computes, of tensors and scalars alone, and how it says so."""
 
-    def __init__(self, spec: KernelSpec) -> None:
-        self.spec = spec
-        self.joint = joint = Joint.of(spec)
+    def __init__(self, spec: KernelSpec, joint: Joint) -> None:
+        self.spec, self.joint = spec, joint
         tensors = {tensor.name: tensor for tensor in spec.tensors}
         meanings = {scalar.name: of(named(scalar.name)) for scalar in spec.scalars} | joint.coordinates
         meanings |= {t.name: of(self.element(t)) for t in spec.tensors if t.reads}
@@ -219,10 +219,7 @@ class _Backward:
             pairs.append((total_over(gradient, more), value.meaning))
         atoms = {tensor.name: self.forward.element(tensor) for tensor in self.wanted}
         found = gradients(pairs, list(atoms.values()), joint.modes(self.spec.modes))
-        # What has some of the joint modes and is the same along the others: as often as these have elements
-        lacks = {t.name: [m for m in joint.parts if m not in t.modes] for t in self.wanted}
-        lacks = {name: modes if len(modes) < len(joint.parts) else [] for name, modes in lacks.items()}
-        return {name: total_over(found[atom], lacks[name]) for name, atom in atoms.items() if atom in found}
+        return {name: found[atom] for name, atom in atoms.items() if atom in found}
 
     def _lines(self, chosen: Chosen) -> list[tuple[str, Expr]]:
         """The statements."""

@@ -14,7 +14,7 @@ from math import prod
 from cutegen.differentiation.algebra import Atom, Sum, of
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.tree import Coord, Expr, Name, Reduce
-from cutegen.language.model import KernelSpec
+from cutegen.language.model import KernelSpec, Tensor
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,19 @@ class Joint:
     mode: str = ""
 
     @staticmethod
-    def of(spec: KernelSpec) -> Joint:
-        """That of a kernel, with a name that nothing else of it has."""
+    def of(spec: KernelSpec, wanted: Iterable[Tensor]) -> Joint:
+        """That of a kernel, with a name that nothing else of it has.
+
+        None where a gradient is wanted of a tensor that has some of the modes only, since it is a sum along the others.
+        """
         parts = spec.operation.reduced_together(spec)
-        if len(parts) < 2:
+        has = [sum(part in tensor.modes for part in parts) for tensor in wanted]
+        if len(parts) < 2 or any(0 < number < len(parts) for number in has):
             return Joint()
         taken = {*spec.modes, *spec.compute.names(), *spec.compute.targets, *(t.name for t in spec.tensors)}
-        wanted = "_".join(parts)
-        return Joint(parts, next(n for n in chain([wanted], (f"{wanted}_{i}" for i in count(1))) if n not in taken))
+        wanted_name = "_".join(parts)
+        numbered = (f"{wanted_name}_{number}" for number in count(1))
+        return Joint(parts, next(name for name in chain([wanted_name], numbered) if name not in taken))
 
     def modes(self, modes: Iterable[str]) -> tuple[str, ...]:
         """Some modes with the one for those that it is made of."""

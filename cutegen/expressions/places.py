@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cutegen.expressions.tree import COMPARISONS, Binary, Compute, Coord, Name, walk
 
 ONE = "1"
 """The mode of size 1 that a shape writes as the number: it belongs to no tensor in particular, and has no name."""
+
+_TOGETHER = "*"
+
+
+def joined(modes: Iterable[str]) -> str:
+    """The name of several modes that are one: `C*HW`. That of one alone is its own."""
+    return _TOGETHER.join(modes)
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The modes that such a name stands for."""
+    return tuple(name.split(_TOGETHER))
 
 
 def modes_compared(compute: Compute, name: str, operators: tuple[str, ...] = COMPARISONS) -> tuple[str, ...]:

@@ -204,7 +204,8 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
     for item in tensors:
         tensor, view = item.tensor, item.view
         outermost = max(range(view.dim()), key=view.stride, default=0)
-        if view.dim() and view.shape[outermost] > 1 and tensor.shape[outermost] != tensor.contiguous:
+        fixed = {tensor.contiguous, *tensor.dense}  # modes along which steps are what they are
+        if view.dim() and view.shape[outermost] > 1 and tensor.shape[outermost] not in fixed:
             # not those of neighbouring rows in the lower 32 bits either
             step = (1 << 32) + -(-3 * view.stride(outermost) // unit) * unit
             addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES

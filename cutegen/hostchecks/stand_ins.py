@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
 from cutegen.contract import as_called, compiled_arguments, copies, has_workspaces
+from cutegen.expressions.places import parts_of
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.sizes import made_of, small, where_strides_mean_nothing, with_stride
 from cutegen.verification.tensors import make_tensors
@@ -177,7 +179,8 @@ def _workspaces(host: Host, views: Views) -> str:
     if len(arguments) != len(wanted.each):
         return f"{len(arguments)} are made, not {len(wanted.each)}"
     for space, x in zip(wanted.each, arguments, strict=True):
-        least = [host.case.sizes[m.size] if isinstance(m.size, str) else m.size for m in space.modes]
+        sizes = host.case.sizes
+        least = [prod(sizes[p] for p in parts_of(m.size)) if isinstance(m.size, str) else m.size for m in space.modes]
         least = [max(1, -(-n // m.unit)) * m.unit if m.unit > 1 else n for n, m in zip(least, space.modes, strict=True)]
         if x.get_device() != 1:
             return f"{space.parameter} is on {x.device}, and the tensors on cuda:1"

@@ -41,11 +41,6 @@ def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:
     return (lead.contiguous,)
 
 
-def row_name(modes: Iterable[str]) -> str:
-    """What a row is called whose modes these are, such as `N` or `C*HW`."""
-    return "*".join(modes)
-
-
 def _modes_of(reduction: Reduce) -> set[str]:
     return {one.mode for one in reduction.nested}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.expressions.places import joined
 from cutegen.expressions.spans import span, spans_of
 from cutegen.expressions.tree import Assignment, Compute, Reduce, reductions
 from cutegen.language.computing import say
@@ -13,7 +14,7 @@ from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.modes import check_fits, has_names
 from cutegen.ops.op import ELEMENTS, Op
-from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows, row_modes, row_name
+from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows, row_modes
 from cutegen.ops.row_shapes import check_row
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             message = f"the rows are reduced by {' and by '.join(sorted(functions))}"
             say(ctx, "CG127", message, number, place, "reduce them along each mode by the same function")
         elif {reduction.mode for reduction in last} != others or {*tensors[statement.target].modes} != {*row}:
-            each = name if len(row) == 1 else f"place of {row_name(row)}"
+            each = name if len(row) == 1 else f"place of {joined(row)}"
             message = f"what is reduced over the rows has one element for each {each}, and is reduced along all else"
             wanted = statement.value
             text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{name}]`"
@@ -177,7 +178,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
 def _refuse_other(ctx: Context, number: int, statement: Assignment, reduction: Reduce, row: tuple[str, ...]) -> None:
     """Says that a reduction goes neither along the row nor over the rows, and what would work."""
     modes = [one.mode for one in reduction.nested]
-    name, along = row_name(row), "`, `".join(modes)
+    name, along = joined(row), "`, `".join(modes)
     message = f"`{name}` is the mode of the rows, and {reduction.function} goes along `{along}`"
     help = f"what is reduced over the rows is an output, of one element for each {name}, and used no more"
     apart = [mode for mode in modes if mode not in row]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from differentiation_kit import SIZES, check, inputs, lines, made_name, run, spec_of, spec_text
 
-from cutegen.differentiation import DifferentiationError, backward
+from cutegen.differentiation import DifferentiationError, backward, buildable
 from cutegen.expressions.tree import reductions
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
@@ -54,6 +54,16 @@ LAYERS: dict[str, tuple[str, dict[str, str], list[str], str, Sequence[str], list
         [
             "m = maximum(max(X, N), 0.0)", "e = exp(X - m)", "x = exp(-m) + sum(e, N)",
             "dX = e * (dY - sum(dY * e, N) / x) / x",
+        ],
+    ),
+    "instance norm": (
+        "rowwise", {"X": "A,M,N bf16", "W": "A f32", "Y": "A,M,N bf16 out", "rstd": "A f32 out"},
+        ["x = X - mean(X, M, N)", "rstd = rsqrt(mean(x * x, M, N) + 0.1)", "Y = x * rstd * W + 0.5 * coord(M)"],
+        "", ("Y",),
+        [
+            "x = X - mean(X, M, N)", "u = x * rstd",
+            "dX = rstd * W * (dY - u * mean(dY * u, M, N) - mean(dY, M, N))",
+            "dW = sum(dY * u, M, N)",
         ],
     ),
     "logaddexp": (
@@ -199,6 +209,15 @@ def test_a_spec_of_ours(file: Path) -> None:
     over_rows = {node.mode for value in spec.compute.values for node in reductions(value)} - {spec.lead.shape[-1]}
     if made.spec.op == spec.op and not over_rows:
         assert read_specs(write_spec(made.spec))[0] == made.spec
+
+
+def test_modes_that_are_reduced_together_stay_together() -> None:
+    """A factor of each channel stays in a group's sums; the gradient of that factor is another kind of sum."""
+    norm = read_specs((SPECS[0].parent / "group_norm.yaml").read_text(encoding="utf-8"))[0]
+    made = check(norm, backward(norm, ["X"]))
+    assert lines(made.spec)[-1] == "dX = rstd * (g - u * mean(g * u, C, HW) - mean(g, C, HW))"
+    assert read_specs(write_spec(made.spec))[0] == made.spec
+    assert set(buildable(norm).refused) == {"W", "bias"}
 
 
 def test_ropes_backward_turns_back() -> None:

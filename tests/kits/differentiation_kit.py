@@ -11,7 +11,7 @@ from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, 
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 
-SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5}
+SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2}
 
 _OPERATIONS = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import gcd, lcm, prod
 
+from cutegen.expressions.places import joined
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.tree import Cast, Expr, Reduce, Typed
 from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.ops.row_modes import row_modes, row_name
+from cutegen.ops.row_modes import row_modes
 from cutegen.planning.promises import known_divisor
 
 
@@ -30,7 +31,7 @@ class FlatSpec(KernelSpec[RowwiseSchedule]):
     @property
     def row(self) -> str:
         """The name of the one mode."""
-        return row_name(self.parts)
+        return joined(self.parts)
 
     @property
     def lead(self) -> Tensor:
@@ -49,7 +50,7 @@ def flat(spec: Spec) -> Spec:
     parts = row_modes(spec.compute, spec.tensors)
     if len(parts) == 1:
         return spec
-    row = row_name(parts)
+    row = joined(parts)
     own = {field.name: getattr(spec, field.name) for field in fields(spec)}
     own["tensors"] = tuple(_with_row(tensor, parts, row) for tensor in spec.tensors)
     if all(part in spec.static for part in parts):

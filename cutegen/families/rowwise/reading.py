@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cutegen.expressions.places import joined
 from cutegen.expressions.tree import Compute
 from cutegen.families.rowwise.schedule import RowwiseSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
-from cutegen.ops.row_modes import leading, row_modes, row_name
+from cutegen.ops.row_modes import leading, row_modes
 
 
 def check_schedule(
@@ -19,7 +20,7 @@ def check_schedule(
     if compute is None or lead is None:
         return
     parts = row_modes(compute, tensors.values())
-    row = row_name(parts)
+    row = joined(parts)
     modes = lead.shape if len(parts) == 1 else (*(mode for mode in lead.shape if mode not in parts), row)
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")

@@ -10,6 +10,7 @@ from tensor_layouts import Layout
 from cutegen.atoms.targets import TARGETS, WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.places import joined
 from cutegen.expressions.reducing import without_definitions
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.common.planning import operand
@@ -19,7 +20,6 @@ from cutegen.families.rowwise.schedule import Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
-from cutegen.ops.row_modes import row_name
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
@@ -31,7 +31,7 @@ MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread block
 
 def row_of(spec: Spec) -> str:
     """The mode of the rows; of several that are one, their names as one."""
-    return row_name(parts_of(spec))
+    return joined(parts_of(spec))
 
 
 def beside(spec: Spec) -> str | None:

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.codegen.cplusplus import header_text
 from cutegen.emulator import install, on_device
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -190,3 +191,36 @@ def test_a_tensor_with_gaps_in_its_rows_is_refused(tmp_path: Path) -> None:
         norm(gaps[..., :8], w, v, 1e-3)
     y, _ = norm(rows[:, :, :3], w, v, 1e-3)  # between rows there may be any
     assert torch.isfinite(y).all()
+
+
+def test_every_case_of_a_schedule_has_rows_without_gaps(tmp_path: Path) -> None:
+    """Of a fixed size that Hopper keeps in shared memory and others hold in registers: a case for each."""
+    text = NORM.replace("MODES", "B, C, HW").replace("ROWS", "B").replace("ALONG", "C, HW").replace("WEIGHTS", "C")
+    text = text.replace("targets: [sm_80]", "targets: [sm_80, sm_90a]") + "static: {C: 64, HW: 256}\n"
+    (module,) = generate(text, "x.yaml").modules
+    assert len(module.plan.kernels) == 2
+    assert {t.name: t.dense for t in module.spec.tensors if t.dense} == {"X": ("C", "HW"), "Y": ("C", "HW")}
+    assert '"x": ("C", "HW"),' in module.text
+
+
+def test_what_blocks_have_of_a_column_is_as_long_as_a_row() -> None:
+    """Where sizes are open, too: workspaces, and what `explain` says of them."""
+    text = """\
+cutegen: 1
+kernel: columns
+op: rowwise
+tensors:
+  X: {shape: [B, C, HW], dtype: f32}
+  Y: {shape: [B, C, HW], dtype: f32, role: out}
+  s: {shape: [C, HW], dtype: f32, role: out}
+compute:
+  - Y = X - mean(X, C, HW)
+  - s = sum(X, B)
+targets: [sm_80]
+"""
+    (module,) = generate(text, "x.yaml").modules
+    (scratch,) = module.spec.family.scratch(module.plan)
+    unit, rows = module.plan.column_unit, module.plan.column_rows
+    assert scratch.bytes({"B": 3, "C": 5, "HW": 1000}) == -(-5000 // unit) * unit * 4 * rows
+    assert "x.shape[1] * x.shape[2]" in module.text
+    assert "int64_t c, int64_t hw" in header_text(module, "x.yaml").lower()

@@ -15,14 +15,21 @@
 /// Memory of its own, whose elements are 0.5, 1, 2, 0.5 and so on; of integers 0, 1, 2, 0.
 class Buffer {
  public:
-  /// `major` is the contiguous mode. Each of its rows begins at a multiple of `align` bytes.
-  Buffer(DLDataType type, std::vector<int64_t> shape, int major, int64_t align)
+  /// `major` is the contiguous mode. Each of its rows begins at a multiple of `align` bytes; a row has the last `dense`
+  /// modes, without gaps, where these are several.
+  Buffer(DLDataType type, std::vector<int64_t> shape, int major, int64_t align, int dense = 1)
       : type_(type), shape_(std::move(shape)), strides_(shape_.size()) {
     const int64_t width = type.bits / 8, unit = std::max<int64_t>(1, align / width);
-    int64_t step = (std::max<int64_t>(1, shape_[major]) + unit - 1) / unit * unit;
+    const int modes = static_cast<int>(shape_.size());
+    int64_t row = std::max<int64_t>(1, shape_[major]);
     strides_[major] = 1;
-    for (int mode = static_cast<int>(shape_.size()) - 1; mode >= 0; --mode) {
-      if (mode == major) continue;
+    for (int mode = modes - 2; mode >= modes - dense; --mode) {
+      strides_[mode] = row;
+      row *= std::max<int64_t>(1, shape_[mode]);
+    }
+    int64_t step = (row + unit - 1) / unit * unit;
+    for (int mode = modes - 1; mode >= 0; --mode) {
+      if (mode == major || (dense > 1 && mode >= modes - dense)) continue;
       strides_[mode] = step;
       step *= std::max<int64_t>(1, shape_[mode]);
     }
