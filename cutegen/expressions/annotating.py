@@ -33,6 +33,7 @@ from cutegen.expressions.tree import (
     Typed,
     Unary,
     parameter_of,
+    walk,
 )
 from cutegen.expressions.widths import Asked, Span, asked_of, asked_of_children, is_whole, multiplied, span, summed
 
@@ -84,9 +85,27 @@ def _stored(assignment: Assignment, value: Expr, out: Dtype) -> Expr:
         raise ExpressionError(
             f"compute gives {value.dtype.value} and {assignment.target} holds {out.value}",
             assignment.value.place,
-            f"say so with cast(..., {out.value})" if out is not Dtype.bool else "compare with 0",
+            _narrowing_help(value, out),
         )
     return convert(value, out)
+
+
+def _narrowing_help(value: Expr, out: Dtype) -> str:
+    """What to write where a value is stored in a type that it does not become by itself."""
+    if out is Dtype.bool:
+        return "compare with 0"
+    help = f"say so with cast(..., {out.value})"
+    if any(isinstance(node, Call) and node.function == "pow" and _of_whole_numbers(node) for node in walk(value)):
+        help += "; `pow` of integers is an f32, exact below 2^24: write `x ** 2` to `x ** 16`, or `1 << n` for `2 ** n`"
+    return help
+
+
+def _of_whole_numbers(call: Call) -> bool:
+    """Whether all arguments of a call on floats are integers that became floats for it."""
+    return all(
+        float(x.value).is_integer() if isinstance(x, Literal_) else isinstance(x, Cast) and not _of(x.x).is_float
+        for x in call.arguments
+    )
 
 
 def convert(x: Expr, dtype: Dtype) -> Expr:
@@ -254,6 +273,8 @@ class _Annotator:
         if node.function in ON_FLOATS.values() and not any(_of(x).is_float for x in arguments):
             op: BinaryOp = "//" if node.function == ON_FLOATS["//"] else "%"
             return self.binary(Binary(op, *node.arguments, place=node.place), arguments[0], arguments[1], asked)
+        if node.function == "fmod" and not any(_of(x).is_float for x in arguments):
+            return self.call(replace(node, function="_whole_fmod"), arguments, asked)
         common = _common(map(_of, arguments))
         if function_of(node.function).gives == "float" and not common.is_float:
             common = Dtype.f32

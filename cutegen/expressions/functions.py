@@ -135,6 +135,10 @@ PARTS: dict[str, Function] = {
         ("x", "y", "r"),
         definition="round((x - r) / y) - where((r < 0 and y > 0) or (r > 0 and y < 0), 1, 0)",
     ),
+    "_whole_fmod": Function(_TWO, gives="same", definition="_toward_zero(x % y, x, y)"),  # of integers
+    "_toward_zero": Function(
+        ("r", "x", "y"), gives="same", definition="where((r > 0 and x < 0) or (r < 0 and x > 0), r - y, r)"
+    ),
 }
 """What is in definitions only: a part that needs a value several times, which is its argument."""
 

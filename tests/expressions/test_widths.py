@@ -89,6 +89,19 @@ def test_refused(text: str, words: str) -> None:
     assert words in caught.value.message and caught.value.help
 
 
+def test_a_power_of_integers_is_told_to_be_a_float() -> None:
+    for text, told in (("C = I ** J", True), ("C = 2 ** I + 1", True), ("C = I ** 0.3", False), ("C = X ** 17", False)):
+        with pytest.raises(ExpressionError) as caught:
+            typed(text)
+        assert caught.value.help is not None and ("`1 << n` for `2 ** n`" in caught.value.help) is told, text
+
+
+def test_fmod_of_integers_is_an_integer() -> None:
+    for text, dtype in (("C = fmod(I, J)", Dtype.i32), ("A = fmod(I, J)", Dtype.i64), ("C = fmod(I, W)", Dtype.i64)):
+        assert typed(text)[0].value.dtype is dtype
+    assert typed("D = fmod(I, 2.5)")[0].value.dtype is Dtype.f32
+
+
 def test_operators_on_conditions_are_those_of_logic() -> None:
     texts = ("E = (I > 0) & B", "E = (I > 0) | B", "E = ~B")
     (conjunction,), (disjunction,), (negation,) = map(typed, texts)

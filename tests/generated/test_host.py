@@ -220,7 +220,10 @@ def test_what_does_not_fit_is_told_with_what_was_given(product: ModuleType) -> N
         ((other, b), "b: expected K = 8, as a has it, got 9"),
         ((a, on_device(plain(b).contiguous())), "b: expected N contiguous, got a stride of 36 bytes"),
         ((a, on_device(torch.zeros(9, 9)[:, :8].T)), "b: expected K in steps of 16 bytes, got a stride of 36 bytes"),
-        ((a, on_device(torch.zeros(9 * 8 + 1)[1:].view(9, 8).T)), "b: expected 16-byte alignment, unless the spec says `align: 4`, got 0x"),
+        (
+            (a, on_device(torch.zeros(9 * 8 + 1)[1:].view(9, 8).T)),
+            "b: expected 16-byte alignment, unless the spec says `align: 4`, got 0x",
+        ),
     ):
         with pytest.raises(ValueError, match=says):
             product.product(*arguments)
@@ -246,8 +249,12 @@ def test_main_judges_by_what_rounding_explains(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     make_inputs, make_outputs = product.make_inputs, product.make_outputs
-    monkeypatch.setattr(product, "make_inputs", lambda **sizes: tuple(map(on_device, make_inputs(device="cpu", **sizes))))
-    monkeypatch.setattr(product, "make_outputs", lambda **sizes: {"c": on_device(make_outputs(device="cpu", **sizes)["c"])})
+    monkeypatch.setattr(
+        product, "make_inputs", lambda **sizes: tuple(map(on_device, make_inputs(device="cpu", **sizes)))
+    )
+    monkeypatch.setattr(
+        product, "make_outputs", lambda **sizes: {"c": on_device(make_outputs(device="cpu", **sizes)["c"])}
+    )
     monkeypatch.setattr(sys, "argv", ["product.py", "--M", "40", "--N", "12", "--K", "700"])
     assert product.main() == 0 and "as near to float64 as its roundings allow" in capsys.readouterr().out
     right = product.product

@@ -16,7 +16,7 @@ from compiling_kit import Compiler
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job
 from cutegen.compiling.artefact import mnemonics
-from cutegen.families.elementwise.plan import (ElementwisePlan)
+from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case

@@ -13,8 +13,9 @@ from tensor_layouts import Layout, flat_divide, logical_divide, raked_product, t
 from cutegen.cli import cli
 from cutegen.codegen import Module
 from cutegen.layouts import format_layout, make_layout_tv, parse_layout
-from cutegen.layouts import (offsets)
+from cutegen.layouts import offsets
 from cutegen.verification.executor import load_module
+
 
 def module(name: str) -> Module:
     return next(iter(modules_of(name).values()))
