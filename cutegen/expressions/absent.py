@@ -15,10 +15,14 @@ INSTEAD = {
     **dict.fromkeys(("add", "plus"), "x + y"),
     **dict.fromkeys(("sub", "subtract"), "x - y"),
     **dict.fromkeys(("mul", "multiply"), "x * y"),
-    **dict.fromkeys(("div", "divide", "true_divide", "fdiv"), "x / y"),
+    **dict.fromkeys(("div", "divide", "true_divide", "fdiv", "fdividef"), "x / y"),
+    "rsub": "y - x",
     **dict.fromkeys(("neg", "negative"), "-x"),
+    "positive": "x",
     **dict.fromkeys(("fma", "addcmul"), "x * y + z"),
+    "addcdiv": "z + a * x / y",
     "rcp": "reciprocal(x)",
+    **dict.fromkeys(("cdiv", "ceil_div", "ceildiv"), "-(-x // y)"),
     "floordiv": "floor_divide(x, y)",
     **dict.fromkeys(("mod", "modulo"), "remainder(x, y)"),
     **dict.fromkeys(("clip", "clip_by_value"), "clamp(x, a, b)"),
@@ -26,6 +30,22 @@ INSTEAD = {
     "sgn": "sign(x)",
     **dict.fromkeys(("power", "float_power"), "pow(x, y)"),
     **dict.fromkeys(("ln", "logarithm"), "log(x)"),
+    "exp10": "pow(10, x)",
+    "logaddexp2": "where(x == y, x + 1, maximum(x, y) + 1.4426950408889634 * log1p(exp2(-abs(x - y))))",
+    "xlogy": "where(x == 0 and not isnan(y), 0, x * log(y))",
+    "xlog1py": "where(x == 0 and not isnan(y), 0, x * log1p(y))",
+    "ldexp": "x * exp2(y)",
+    "sinc": "where(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))",
+    "sinpi": "sin(3.141592653589793 * x)",
+    "cospi": "cos(3.141592653589793 * x)",
+    **dict.fromkeys(("deg2rad", "radians"), "x * 0.017453292519943295"),
+    **dict.fromkeys(("rad2deg", "degrees"), "x * 57.29577951308232"),
+    "signbit": "x < 0 or (x == 0 and 1 / x < 0)",
+    "copysign": "where(y < 0 or (y == 0 and 1 / y < 0), -abs(x), abs(x))",
+    "heaviside": "where(x == 0, y, where(x > 0, 1, 0))",
+    **dict.fromkeys(("isposinf", "is_posinf"), "x == inf"),
+    **dict.fromkeys(("isneginf", "is_neginf"), "x == -inf"),
+    "isclose": "x == y or (isfinite(y) and abs(x - y) <= a + b * abs(y))",
     "cbrt": "sign(x) * pow(abs(x), 0.3333333333333333)",
     "arcsin": "asin(x)",
     "arccos": "acos(x)",
@@ -34,7 +54,7 @@ INSTEAD = {
     "arccosh": "acosh(x)",
     "arctanh": "atanh(x)",
     "lerp": "where(abs(a) < 0.5, x + a * (y - x), y - (y - x) * (1 - a))",
-    **dict.fromkeys(("rint", "roundeven", "round_"), "round(x)"),
+    **dict.fromkeys(("rint", "roundeven", "round_", "around", "nearbyint"), "round(x)"),
     "fix": "trunc(x)",
     "frac": "x - trunc(x)",
     "logical_and": "x != 0 and y != 0",
@@ -44,9 +64,14 @@ INSTEAD = {
     "bitwise_and": "x & y",
     "bitwise_or": "x | y",
     "bitwise_xor": "x ^ y",
+    "xor": "x ^ y",
     **dict.fromkeys(("bitwise_not", "invert"), "~x"),
     **dict.fromkeys(("bitwise_left_shift", "left_shift"), "x << y"),
     **dict.fromkeys(("bitwise_right_shift", "right_shift"), "x >> y"),
+    "mulhi": "cast(cast(x, i64) * y >> 32, i32)",
+    **dict.fromkeys(("umulhi", "mul_hi"), "cast(cast(x, u32) * cast(y, u32) >> 32, u32)"),
+    "rotl": "cast((cast(x, u32) << y) | (cast(x, u32) >> (32 - y)), u32)",
+    "rotr": "cast((cast(x, u32) >> y) | (cast(x, u32) << (32 - y)), u32)",
     **dict.fromkeys(("eq", "equal"), "x == y"),
     **dict.fromkeys(("ne", "not_equal"), "x != y"),
     **dict.fromkeys(("lt", "less"), "x < y"),
@@ -71,6 +96,13 @@ INSTEAD = {
     "quick_gelu": "x * sigmoid(1.702 * x)",
     **dict.fromkeys(("gelu_approx", "gelu_new", "fast_gelu"), "gelu_tanh(x)"),
     "log_sigmoid": "logsigmoid(x)",
+    "expit": "sigmoid(x)",
+    "selu": "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))",
+    "celu": "where(x > 0, x, a * expm1(x / a))",
+    "tanhshrink": "x - tanh(x)",
+    "hardshrink": "where(abs(x) <= a, 0, x)",
+    "softshrink": "where(x > a, x - a, where(x < -a, x + a, x * 0))",
+    "threshold": "where(x <= a, b, x)",
     "logit": "log(x / (1 - x))",
     "softsign": "x / (1 + abs(x))",
     "prelu": "where(x > 0, x, a * x)",
@@ -86,7 +118,12 @@ INSTEAD = {
     **dict.fromkeys(("amin", "reduce_min"), "min(x, N)"),
     "reduce_sum": "sum(x, N)",
     "nansum": "sum(where(isnan(x), 0, x), N)",
+    **dict.fromkeys(("nanmax", "nan_max"), "max(where(isnan(x), -inf, x), N)"),
+    **dict.fromkeys(("nanmin", "nan_min"), "min(where(isnan(x), inf, x), N)"),
+    "nanprod": "prod(where(isnan(x), 1, x), N)",
+    "nanmean": "sum(where(isnan(x), 0, x), N) / sum(not isnan(x), N)",
     "average": "mean(x, N)",
+    "l1_loss": "mean(abs(x - y), N)",
     "mse_loss": "mean((x - y) ** 2, N)",
     "count_nonzero": "sum(x != 0, N)",
     "norm": "sqrt(sum(x * x, N))",
@@ -104,7 +141,9 @@ _SENTENCES = {
         "is not in the language",
         "write `where(isnan(x), 0, clamp(x, -a, a))`, where a is the largest number of the type: "
         "3.4028234663852886e38 of f32, 3.3895313892515355e38 of bf16, 65504 of f16"),
-    ("median", "reduce", "cumsum", "cumprod", "topk", "sort"): (
+    ("median", "reduce", "cumsum", "cumprod", "topk", "sort", "argsort", "mode", "cummax", "cummin", "logcumsumexp",
+     "nanmedian", "quantile", "nanquantile", "kthvalue", "unique", "histc", "bincount", "searchsorted", "argwhere",
+     "nonzero", "trace", "det"): (
         "is not among the reductions",
         f"those are sum, mean, max, min, prod, var, std, logsumexp, any, all, argmax and argmin, with `op: rowwise`; "
         f"{_GIVEN}"),
@@ -128,8 +167,27 @@ _SENTENCES = {
     ("group_norm", "batch_norm"): (
         "is not in the language", "what is normalised together must be one mode, as of a view that torch makes: then "
         "write `d = x - mean(x, N)` and `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
+    ("aminmax",): ("is not in the language", "write a statement with `min(x, N)` and one with `max(x, N)`"),
+    ("std_mean", "var_mean"): (
+        "is not in the language", "write a statement with `mean(x, N)`, and one with `var(x, N)` or `std(x, N)`"),
+    ("nanvar", "nanstd"): (
+        "is not in the language",
+        "write `ok = not isnan(x)`, `n = sum(ok, N)`, `m = sum(where(ok, x, 0), N) / n`, then `sum(where(ok, "
+        "(x - m) ** 2, 0), N) / (n - 1)`, with `op: rowwise`"),
+    ("divmod",): ("is not in the language", "write a statement with `x // y` and one with `x % y`"),
+    ("modf",): ("is not in the language", "write a statement with `x - trunc(x)` and one with `trunc(x)`"),
+    ("glu", "geglu", "swiglu", "reglu"): (
+        "is not in the language", "the halves are tensors of their own, views such as `x[:, :n]` and `x[:, n:]`: write "
+        "`a * sigmoid(b)`, or another function of b"),
+    ("popcount", "popc", "bit_count", "bitwise_count"): (
+        "is not in the language", "of an i32 write `a = x - ((x >> 1) & 1431655765)`, `b = (a & 858993459) + ((a >> 2) "
+        "& 858993459)`, then `((((b + (b >> 4)) & 252645135) * 16843009) >> 24) & 255`"),
+    ("bitcast", "view_as", "reinterpret", "reinterpret_cast", "float_as_int", "int_as_float", "bit_cast"): (
+        "is not in the language", "torch gives the same bits another type: pass `x.view(torch.int32)`"),
     ("sincos",): ("is not in the language", "write a statement with `sin(x)` and one with `cos(x)`"),
-    ("atan2", "arctan2", "sinc", "erfinv", "lgamma", "gamma", "digamma", "nextafter", "copysign", "frexp", "ldexp"): (
+    ("atan2", "arctan2", "angle", "erfinv", "erfcx", "lgamma", "gammaln", "gamma", "digamma", "polygamma", "psi",
+     "nextafter", "spacing", "frexp", "i0", "i0e", "i1", "bessel_j0", "ndtri", "zeta", "gcd", "lcm", "clz", "ffs",
+     "brev", "isin", "cross", "bucketize"): (
         "is not in the language", _TABLE),
     ("matmul", "mm", "bmm", "dot", "einsum", "linear", "addmm", "tensordot", "inner", "outer"): (
         "is not in the language", "the product of two matrices is `A @ B.T`, with `op: gemm`; a batch "
@@ -151,7 +209,7 @@ _SENTENCES = {
         "is not in the language", "a statement computes one value; `python generated/x.py` runs the kernel"),
 }  # fmt: skip
 
-_REDUCES = re.compile(r"\b(sum|mean|max|min)\(")
+_REDUCES = re.compile(r"\b(sum|mean|max|min|prod)\(")
 _ROWWISE = ", with `op: rowwise`"
 ABSENT = {name: said for names, said in _SENTENCES.items() for name in names} | {
     name: ("is not in the language", f"write `{text}`{_ROWWISE if _REDUCES.search(text) else ''}")
@@ -169,7 +227,10 @@ _SYNTAX: dict[type, str] = {
 }
 
 
+_DIVIDED_BY_N = "`mean((x - mean(x, N)) ** 2, N)` divides by N"
 ABSENT_FORMS = {
+    "var": f"write it as `var(x, N)`, which divides by N - 1; {_DIVIDED_BY_N}",
+    "std": f"write it as `std(x, N)`, which divides by N - 1; of a root, {_DIVIDED_BY_N}",
     "softplus": "write `softplus(b * x) / b` for another beta",
     "gelu": "the approximation by tanh is `gelu_tanh(x)`",
 }

@@ -52,6 +52,7 @@ from cutegen.expressions.tree import (
     walk,
     walk_bodies,
 )
+from cutegen.foreign_dtypes import meant_dtype
 
 __all__ = [
     "COMPARISONS",
@@ -184,7 +185,9 @@ class _Parser:
         match node:
             case ast.Constant() if isinstance(node.value, (bool, int, float)):
                 if isinstance(node.value, int) and node.value >= 2**63:
-                    raise ExpressionError(f"{node.value} does not fit in i64", place, f"write it as `{node.value}.0`")
+                    bits = f", or as `{node.value - 2**64}`, which has the same bits" if node.value < 2**64 else ""
+                    help = f"write it as `{node.value}.0`, a float{bits}"
+                    raise ExpressionError(f"{node.value} does not fit in i64", place, help)
                 if isinstance(node.value, float) and node.value in (float("inf"), float("-inf")):
                     raise ExpressionError("the number overflows", place, "write `inf` for infinity")
                 return Literal_(node.value, place=place)
@@ -273,14 +276,15 @@ class _Parser:
         if name in self.functions:
             return self.function(node, name, depth, place)
         if node.keywords:
-            raise ExpressionError(f"{name} takes no keyword arguments", place)
+            raise ExpressionError(f"{name} takes no keyword arguments", place, _form(name))
         if name == "cast":
             if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
                 raise ExpressionError("cast takes a value and a dtype", place, "write it as `cast(x, bf16)`")
             dtype_name = node.args[1].id
             if dtype_name not in Dtype.__members__:
-                known = ", ".join(Dtype.__members__)
-                raise ExpressionError(f"unknown dtype `{dtype_name}`", self.place(node.args[1]), f"known: {known}")
+                meant = meant_dtype(dtype_name, Dtype.__members__)
+                help = f"did you mean `{meant}`?" if meant else f"known: {', '.join(Dtype.__members__)}"
+                raise ExpressionError(f"unknown dtype `{dtype_name}`", self.place(node.args[1]), help)
             return Cast(self.expr(node.args[0], depth + 1), True, dtype=Dtype[dtype_name], place=place)
         if name == "coord":
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
@@ -298,7 +302,7 @@ class _Parser:
         if len(given) < len(node.keywords) or not given.keys() <= {*function.keywords}:
             named = " or ".join(f"`{word}`" for word in function.keywords)
             message = f"{written} takes no keyword arguments{f' but {named}' if named else ''}"
-            raise ExpressionError(message, place, ABSENT_FORMS.get(written))
+            raise ExpressionError(message, place, _form(written))
         count, (least, most) = len(node.args) + len(given), (function.least, function.most)
         missing = [word for word in function.parameters[len(node.args) : least] if word not in given]
         again = [word for word in function.parameters[: len(node.args)] if word in given]
@@ -309,7 +313,7 @@ class _Parser:
         if not least <= count <= most or missing:
             wanted = "a value and `min`, `max` or both" if written == "clamp" else None
             wanted = wanted or f"{most if least == most else f'{least} to {most}'} argument{'s'[: most > 1]}"
-            raise ExpressionError(f"{written} takes {wanted}, not {count}", place, ABSENT_FORMS.get(written))
+            raise ExpressionError(f"{written} takes {wanted}, not {count}", place, _form(written))
         defaults = dict(zip(function.parameters[least:], function.defaults, strict=True))
         arguments = [self.expr(argument, depth + 1) for argument in node.args]
         for word in function.parameters[len(node.args) :]:
@@ -325,7 +329,7 @@ class _Parser:
         modes = [mode for mode in node.args[1:] if isinstance(mode, ast.Name)]
         several = name in OVER_SEVERAL and len({mode.id for mode in modes}) == len(modes)
         if not modes or len(modes) != len(node.args) - 1 or len(modes) > 1 and not several:
-            help = f"write it as `{name}(x, N)`"
+            help = _form(name)
             if name in ("max", "min"):
                 help += f"; the {'larger' if name == 'max' else 'smaller'} of two values is `{name}imum(x, y)`"
             raise ExpressionError(f"`{name}` takes a value and the mode that it goes along", place, help)
@@ -339,12 +343,13 @@ class _Parser:
         from difflib import get_close_matches
 
         known = (*FUNCTIONS, *REDUCTIONS, "cast", "coord")
-        if name in ABSENT:
-            said, help = ABSENT[name]
+        plain = name.rstrip("_") if name not in ABSENT else name  # torch's `lgamma_` works in place
+        if plain in ABSENT:
+            said, help = ABSENT[plain]
             return ExpressionError(f"`{name}` {said}", self.place(node), help)
         near = get_close_matches(name[:80], known, 1)
         if message and name in known:
-            help = f"write it as `{name}({'x, N' if name in REDUCTIONS else 'x'})`"
+            help = _form(name)
         else:
             help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
         return ExpressionError(message or f"unknown function `{name}`", self.place(node), help)
@@ -369,6 +374,17 @@ _OPS: dict[type, BinaryOp] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
+
+
+def _form(name: str) -> str:
+    """How a function or a reduction is called."""
+    if name in ABSENT_FORMS:
+        return ABSENT_FORMS[name]
+    if name in ("cast", "coord"):
+        return f"write it as `{'cast(x, bf16)' if name == 'cast' else 'coord(N)'}`"
+    if name in REDUCTIONS:
+        return f"write it as `{name}(x, N)`"
+    return f"write it as `{name}({', '.join(FUNCTIONS[name].parameters)})`"
 
 
 def _available() -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen.atoms.targets import TARGETS
 from cutegen.choosing.meant import families_meant, with_known_atoms
 from cutegen.dtypes import Dtype
+from cutegen.language.choices import choice_help, near_choice
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
@@ -166,7 +167,7 @@ def _mend(data: Any, error: Any) -> bool:
     path = list(error.absolute_path)
     better: Any = None
     if error.validator == "enum" and isinstance(error.instance, str):
-        better = _near_choice(error.instance, [choice for choice in error.validator_value if isinstance(choice, str)])
+        better = near_choice(error.instance, [choice for choice in error.validator_value if isinstance(choice, str)])
     elif error.validator in ("minimum", "maximum"):
         better = error.validator_value
     if better is None or not path:
@@ -264,8 +265,7 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
                 if isinstance(value, str):
                     what = f"unknown target `{shown(value)}`"
             notes = (f"known: {', '.join(choices)}",)
-            near = _near_choice(value, choices)
-            help = f"did you mean `{near}`?" if near else unquoted(value)
+            help = choice_help(value, choices) or unquoted(value)
             if type(value) in (int, float) and all(type(choice) is int for choice in limit):
                 help = f"write `{path[-1]}: {min(limit, key=lambda choice: (abs(choice - value), -choice))}`"
             if help is None and isinstance(value, str) and value in Dtype.__members__:
@@ -308,16 +308,6 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
                     return
         case _:
             yield source.diagnostic("CG105", f"{where}: {error.message[:200]}", *path)
-
-
-def _near_choice(value: Any, choices: list[str]) -> str | None:
-    """The choice that was probably meant. A dtype that is not to be had here is no misspelling of another one."""
-    if not isinstance(value, str) or value in Dtype.__members__:
-        return None
-    if all(choice.startswith("sm_") for choice in choices):  # sm_81 is no sm_89, but sm_90 is meant for sm_90a
-        word = value.lower().replace("_", "").strip()
-        return next((c for c in choices if len(word) > 3 and c.replace("_", "").startswith(word)), None)
-    return nearest(value, choices)
 
 
 def _homes(key: str) -> tuple[tuple[Family[Any, Any], str], ...]:

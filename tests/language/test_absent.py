@@ -30,7 +30,9 @@ compute: Y = {compute}
 
 def said(compute: str, *, x: str = "shape: [M, N], dtype: f32") -> list[Diagnostic]:
     """Of a spec that computes this, without what is said of declarations that it does not use."""
-    op = "gemm" if "@" in compute else "rowwise" if re.search(r"\b(sum|mean|max|min)\(", compute) else "elementwise"
+    op = (
+        "gemm" if "@" in compute else "rowwise" if re.search(r"\b(sum|mean|max|min|prod)\(", compute) else "elementwise"
+    )
     lines = SPEC.format(op=op, x=x, compute=compute).splitlines()
     used = set(re.findall(r"\w+", compute))
     lines = [line for line in lines if not re.match(r"  [XZAB]:", line) or line.split(":")[0].strip() in used]
@@ -79,6 +81,12 @@ def test_each_name_is_told_of_in_a_sentence_of_its_own() -> None:
         ("masked_fill(X, X > 0, 1)", "`where(mask, value, x)`"),
         ("nan_to_num(X)", "65504 of f16"),
         ("X + INF", "`inf`"),
+        ("np.where(X > 0, X, Z)", "`where(c, x, y)`"),
+        ("exp()", "`exp(x)`"),
+        ("X.lgamma_()", "as a tensor"),
+        ("sum(X, dim=1)", "`sum(x, N)`"),
+        ("var(X, N, correction=0)", "divides by N"),
+        ("signbit(X)", "1 / x < 0"),
     ],
 )
 def test_what_helps(text: str, words: str) -> None:

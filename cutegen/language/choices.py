@@ -1,0 +1,31 @@
+"""What was probably meant by a value that is none of those that a key takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cutegen.dtypes import Dtype
+from cutegen.foreign_dtypes import instead_of_dtype, meant_dtype
+from cutegen.language.names import nearest
+
+
+def near_choice(value: Any, choices: list[str]) -> str | None:
+    """The choice that was probably meant. A dtype that is not to be had here is no misspelling of another one."""
+    if not isinstance(value, str) or value in Dtype.__members__:
+        return None
+    if all(choice.startswith("sm_") for choice in choices):  # sm_81 is no sm_89, but sm_90 is meant for sm_90a
+        word = value.lower().replace("_", "").strip()
+        return next((c for c in choices if len(word) > 3 and c.replace("_", "").startswith(word)), None)
+    return meant_dtype(value, choices) if _are_dtypes(choices) else nearest(value, choices)
+
+
+def choice_help(value: Any, choices: list[str]) -> str | None:
+    """What to write in place of a value; None where nothing is known of it."""
+    near = near_choice(value, choices)
+    if near:
+        return f"did you mean `{near}`?"
+    return instead_of_dtype(value) if isinstance(value, str) and _are_dtypes(choices) else None
+
+
+def _are_dtypes(choices: list[str]) -> bool:
+    return all(choice in Dtype.__members__ for choice in choices)
