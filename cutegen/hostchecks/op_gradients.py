@@ -7,14 +7,14 @@ torch's autograd makes of the op's statements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cutegen import contract
 from cutegen.codegen.generate import Module, module_of
@@ -22,6 +22,7 @@ from cutegen.hostchecks import op_calls, op_derivatives
 from cutegen.hostchecks.arriving import arriving, changed, strided
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.hostchecks.op_calls import OpCall
+from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
 from cutegen.planning.gradients import Gradient
@@ -32,7 +33,7 @@ from cutegen.verification.executor import CannotRun, load_module
 if TYPE_CHECKING:
     import torch
 
-UTILITIES = ("test_autograd_registration", "test_aot_dispatch_dynamic")
+UTILITIES = ("test_autograd_registration", IN_GRAPHS)
 """Of `torch.library.opcheck`: that autograd finds the gradient, and that it is the same in a graph of dynamic sizes."""
 _ALL_SUBSETS = 3  # inputs of which each subset may want gradients; of more, one, all but one, and all of them
 
@@ -47,21 +48,6 @@ def checks(host: Host) -> Iterator[Check]:
     if spec.torch.backward:
         what = f"the op {spec.torch.op}: its gradient, by {' and '.join(spec.torch.backward)}"
         yield Check(spec.output.argument, what, partial(_differentiated, host))
-
-
-def possible(utilities: Sequence[str], host: Host) -> Iterator[str]:
-    """Those utilities that can be used on an op: in graphs torch copies arguments, and leaves no gaps between rows."""
-    *_, last = op_calls.calls(host)
-    yield from (utility for utility in utilities if last.compact or "aot_dispatch" not in utility)
-
-
-def opcheck(op: Any, places: tuple[Any, ...], named: dict[str, Any], utility: str) -> str:
-    """What a utility of `torch.library.opcheck` says against a call of an op."""
-    import torch
-
-    found = torch.library.opcheck(op, places, named, test_utils=utility, raise_exception=False)
-    problem = found[utility]
-    return "" if problem == "SUCCESS" else f"{utility}: {type(problem).__name__}: {str(problem)[:500]}"
 
 
 def _differentiated(host: Host) -> str:

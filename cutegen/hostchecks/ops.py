@@ -10,6 +10,7 @@ from cutegen.dtypes import Dtype
 from cutegen.hostchecks import op_gradients
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.op_calls import OpCall, arranged, call, calls, made, overload, taken, wrong_values
+from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.executor import CannotRun
@@ -17,7 +18,7 @@ from cutegen.verification.executor import CannotRun
 if TYPE_CHECKING:
     import torch
 
-UTILITIES = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+UTILITIES = ("test_schema", "test_faketensor", IN_GRAPHS)
 """Of `torch.library.opcheck`: that an op writes and aliases what its schema says, works on tensors without data, and
 in a graph of dynamic sizes. Those of its gradient are made with that."""
 
@@ -33,7 +34,7 @@ def checks(host: Host) -> Iterator[Check]:
         ("its arguments under autocast", _autocast),
     ):
         yield Check(argument, f"{op}: {what}", partial(_known, host, check))
-    for utility in op_gradients.possible(UTILITIES, host):
+    for utility in possible(UTILITIES, host):
         yield Check(argument, f"{op}: {utility} of torch.library.opcheck", partial(_opcheck, host, utility))
     yield from op_gradients.checks(host)
 
@@ -144,4 +145,4 @@ def _opcheck(host: Host, utility: str) -> str:
     """What torch says against the op."""
     *_, one = calls(host)
     with host.executor.for_targets(host.spec.targets[:1]).known(host.module, host.spec):
-        return op_gradients.opcheck(overload(host), *arranged(host.spec, one.fresh(), one.scalars), utility)
+        return opcheck(overload(host), *arranged(host.spec, one.fresh(), one.scalars), utility)

@@ -22,8 +22,8 @@ VARIABLES = ("ctx", "inputs", "keys", "output")
 
 def can_be_made(tensors: Sequence[Tensor], static: Mapping[str, int], tensor: Tensor) -> bool:
     """Whether a call can make a tensor: it is only written, and its sizes follow from others."""
-    known = {mode for t in tensors if t.reads for mode in t.shape} | set(static)
-    return not tensor.reads and known.issuperset(tensor.shape) and any(t.reads for t in tensors)
+    known = {mode for t in tensors if t.reads for mode in t.modes} | set(static)
+    return not tensor.reads and known.issuperset(tensor.modes) and any(t.reads for t in tensors)
 
 
 def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar]) -> TorchOp:
@@ -52,7 +52,10 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
         if tensor.writes and not can_be_made(tensors, static, tensor):
             why = "is read and written" if tensor.reads else "has a size that no tensor that is read has"
             message = f"`{tensor.name}` {why}: the op writes an argument, and torch computes no gradient of such an op"
-            ctx.say("CG139", message, "torch", "backward", key=True, help="leave `backward` out, or make it an output")
+            help = f"leave `backward` out, or read `{tensor.name}` and write another tensor, of `role: out`"
+            if not tensor.reads:
+                help = "leave `backward` out, or fix the size by `static`"
+            ctx.say("CG139", message, "torch", "backward", key=True, help=help)
     return found
 
 

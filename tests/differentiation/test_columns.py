@@ -29,9 +29,6 @@ FORWARDS = {
         "{a: f32}", "W",
     ),
     "the scale of a quantiser": ("rowwise", X | W | {"s": "M f32 out"}, ["s = max(abs(X * W), N) / 127"], "", "W"),
-    "rows of several modes": (
-        "rowwise", {"X": "M,H,N f32", "W": "H,N f32", "y": "M f32 out"}, ["y = -2 * sum(X * W, H, N)"], "", "W",
-    ),
     "two of them": ("elementwise", X | W | {"b": "N f32"} | Y, ["Y = 2 * X * W + b / 3"], "", "Wb"),
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ tensors:
   X: {shape: [M, N], dtype: bf16}
   W: {shape: [N], dtype: f32}
   Y: {shape: [M, N], dtype: bf16, role: out}
-  rstd: {shape: [M], dtype: f32, role: out}
+  rstd: {shape: [M, 1], dtype: f32, role: out}
 scalars: {eps: f32}
 compute:
   - rstd = rsqrt(mean(X * X, N) + eps)
@@ -50,7 +50,7 @@ tensors:
   dY: {shape: [M, N], dtype: bf16}
   X: {shape: [M, N], dtype: bf16}
   W: {shape: [N], dtype: f32}
-  rstd: {shape: [M], dtype: f32}
+  rstd: {shape: [M, 1], dtype: f32}
   dX: {shape: [M, N], dtype: bf16, role: out}
   dW: {shape: [N], dtype: f32, role: out}
 compute:
@@ -101,9 +101,9 @@ tensors:
   X: {shape: [M, N], dtype: f32}
   T: {shape: [M, N], dtype: i32}
   W: {shape: [N], dtype: f32}
+  S: {shape: [M, N], dtype: bool, role: out}
   Y: {shape: [M, N], dtype: f32, role: out}
   Z: {shape: [M, N], dtype: bf16, role: out}
-  S: {shape: [M, N], dtype: bool, role: out}
 scalars: {rate: f32, bias: f32}
 compute:
   - Y = exp(rate * X) + bias * W

@@ -110,8 +110,8 @@ MUTANTS = [
     ("several", "None for outputs that are not used", SAVES, r"\1    ctx.set_materialize_grads(False)\n", GRADIENT),
     ("several", "None in another place", RETURNS, r"\1dx, dw, None, None, None\n", GRADIENT),
     ("several", "what arrives for one is that for the other", r"dz.contiguous\(\)", "dy.bfloat16()", GRADIENT),
-    ("several", "an output alone counts", r"def _gradient\(ctx, dy, dz", "def _gradient(ctx, dz, dy", GRADIENT),
-    ("several", "results in another order", r"    y, _z, s = output\n", "    s, y, _z = output\n", GRADIENT),
+    ("several", "an output alone counts", r"def _gradient\(ctx, _s, dy, dz", "def _gradient(ctx, _s, dz, dy", GRADIENT),
+    ("several", "results in another order", r"    s, y, _z = output\n", "    y, _z, s = output\n", GRADIENT),
     ("step", "the schema does not say what is written", r"Tensor\(a!\) p", "Tensor p", "test_schema"),
 ]
 
