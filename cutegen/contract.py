@@ -158,8 +158,10 @@ def compiled_by(module: ModuleType, functions: Mapping[int, Callable[..., Any]])
 def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any, int], Any]) -> None:
     """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back for its index.
 
-    `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first.
+    `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first, on which `_EMPTY`
+    makes its tensors, wherever the arguments are.
     """
+    import torch
     from torch._guards import detect_fake_mode
 
     new = module._new
@@ -171,5 +173,8 @@ def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Call
         kind, _, index = str(device).partition(":")
         return tensor if kind == "cpu" else move(tensor, int(index or 0))
 
+    def empty(sizes: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+        return move(aligned(torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype)), 0)
+
     vars(module)["_new"] = made
-    vars(module)["_EMPTY"] = None
+    vars(module)["_EMPTY"] = empty

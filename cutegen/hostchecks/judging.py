@@ -158,8 +158,12 @@ class Host:
 
 
 def unnamed(error: Exception, names: Sequence[str]) -> str:
-    """What is wrong with an error that must name one of the arguments; empty if it does."""
-    if any(names_argument(str(error), name) for name in names):
+    """What is wrong with an error that must name one of the arguments; empty if it does.
+
+    An error of the compiled function prints its signature, which has the names of all.
+    """
+    said = re.sub(r"when calling: `[^`]*`?", "", str(error))
+    if any(names_argument(said, name) for name in names):
         return ""
     return f"the error does not name {' or '.join(names)}: {str(error)[:300]}"
 
@@ -168,6 +172,13 @@ def names_argument(message: str, name: str) -> bool:
     """Whether a message names an argument. The argument `a` is not the article: `a tensor` names nothing."""
     follows = r"(?!\s+(?!must|has|have|is|are|and|or|shares|overlaps|needs|does|should|may|was|with|at|on)\w)"
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w){follows if name == 'a' else ''}", message) is not None
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the elements of two tensors are the same, bit for bit, wherever they stand."""
+    import torch
+
+    return torch.equal(_bits(a), _bits(b))
 
 
 def _bits(view: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from cutegen import contract
 from cutegen.codegen.host import can_be_made
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks.judging import Host
-from cutegen.hostchecks.sizes import small
+from cutegen.hostchecks.sizes import odd_along, small
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import Case, align_unit, compact_allowed
 from cutegen.verification.compare import compare
@@ -113,6 +113,36 @@ def calls(host: Host) -> Iterator[OpCall]:
         tensors = {t.tensor.name: t for t in _with_floats(spec, case, host.executor.device)}
         told = ", ".join(f"{mode} {size}" for mode, size in sizes.items())
         yield OpCall(f"{layout} tensors, {told}", spec, tensors, _numbers(spec, number), layout == "compact")
+
+
+def edges(host: Host) -> Iterator[OpCall]:
+    """Calls at the least sizes, whose scalars are negative and then 0, and calls without elements along a mode."""
+    spec = host.spec
+    free = [mode for mode in spec.modes if mode not in spec.static]
+    least = spec.family.accepted(spec, {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes})
+    sizes = [] if least is None else [(least, -1), (least, 0)]
+    sizes += [({**small(spec), mode: 0}, 1) for mode in free if mode in may_be_empty(spec)]
+    for number, (one, sign) in enumerate(sizes):
+        if spec.family.refused(spec, one) is None:
+            case = Case("op", "calls of the op at its edges", one, "padded", "integers", 71 + number)
+            tensors = {t.tensor.name: _with_odd_strides(t) for t in _with_floats(spec, case, host.executor.device)}
+            scalars = {name: x if isinstance(x, bool) else sign * x for name, x in _numbers(spec, 0).items()}
+            told = f", scalars {'of 0' if not sign else 'below 0'}" if scalars and sign < 1 else ""
+            yield OpCall(", ".join(f"{mode} {size}" for mode, size in one.items()) + told, spec, tensors, scalars)
+
+
+def _with_odd_strides(made: Guarded) -> Guarded:
+    """The tensor with strides that its kernel does not take, along modes of size 1, where they mean nothing."""
+    view = made.view
+    for mode, size in zip(made.tensor.shape, view.shape, strict=True):
+        view = odd_along(made.tensor, view, mode) if size == 1 else view
+    return replace(made, view=view)
+
+
+def may_be_empty(spec: KernelSpec) -> set[str]:
+    """The modes along which a call may have no elements."""
+    own = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    return {*own, *spec.lead.shape} - set(spec.static)
 
 
 def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]:

@@ -20,7 +20,7 @@ from cutegen import contract
 from cutegen.codegen.generate import Module, module_of
 from cutegen.hostchecks import op_calls, op_derivatives
 from cutegen.hostchecks.arriving import arriving, changed, strided
-from cutegen.hostchecks.judging import Check, Host, NotRun
+from cutegen.hostchecks.judging import Check, Host, NotRun, same_bits
 from cutegen.hostchecks.op_calls import OpCall
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
 from cutegen.language.diagnostics import SpecError
@@ -152,12 +152,22 @@ class _Trial:
         for wanting in self._subsets():
             with self._trying(f"only {' and '.join(map(self._argument, wanting))} wanting a gradient"):
                 self._some_inputs(first, wanting)
-        for one in others:
+        for one in chain(others, filter(self._taken, op_calls.edges(self.host))):
             with self._trying(one.what):
                 self._some_inputs(one, self.floats)
         with self._trying("inputs that change after the call"):
             self._changed(first)
         self._utilities()
+
+    def _taken(self, call: OpCall) -> bool:
+        """Whether the kernels of the gradient take the sizes of a call as well."""
+        sizes = {m: n for t in call.tensors.values() for m, n in zip(t.tensor.shape, t.view.shape, strict=True)}
+        for by in (one.by for one in self.kernels):
+            own = {mode: sizes[mode] for mode in by.modes}
+            empty = {mode for mode, size in own.items() if size == 0}
+            if not empty <= op_calls.may_be_empty(by) or by.family.refused(by, own) is not None or not by.takes(own):
+                return False
+        return True
 
     @contextmanager
     def _trying(self, what: str) -> Iterator[None]:
@@ -226,11 +236,8 @@ class _Trial:
 
     def _unchanged(self, done: _Pass) -> None:
         """Raises _Wrong where an input or output is not what it was after the call."""
-        import torch
-
         for name, x in {**done.inputs, **done.outputs}.items():
-            a, b = (y.detach().flatten().view(torch.uint8) for y in (x, done.kept[name]))
-            if not torch.equal(a, b):
+            if not same_bits(x, done.kept[name]):
                 raise _Wrong(f"{self._argument(name)} is overwritten")
 
     def _saved(self, call: OpCall) -> None:

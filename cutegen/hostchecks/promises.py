@@ -101,11 +101,23 @@ def _targets(host: Host) -> str:
             raise RuntimeError("it compiles again for each call")
         return chosen[-1]
 
+    def compile_on_both(capability: tuple[int, int]) -> str:
+        """How the function of one of two GPUs of one kind is not its own: each GPU loads code by itself."""
+        with (
+            mock.patch.object(torch.cuda, "get_device_capability", lambda gpu=0: capability),
+            mock.patch.object(module, "compile_for", compiled),
+        ):
+            functions = type(module._compiled)()
+            own = [functions[gpu] for gpu in (0, 1, 0, 1)]
+        return "calls one GPU's function on another" if own[0] is own[1] or own[2:] != own[:2] else ""
+
     try:
         for target in module.TARGETS:
             digits = target.removeprefix("sm_").rstrip("a")
             if (found := compile_on((int(digits[:-1]), int(digits[-1])))) != target:
                 return f"compiles for {found} on a GPU for {target}"
+            if problem := compile_on_both((int(digits[:-1]), int(digits[-1]))):
+                return problem
     except Exception as error:
         return f"raises {type(error).__name__} on a GPU for {target}: {str(error)[:200]}"
     try:

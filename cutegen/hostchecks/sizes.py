@@ -75,10 +75,10 @@ def _disagreeing(host: Host) -> Iterator[Check]:
         names, arguments = [t.name for t in having], tuple(t.argument for t in having)
         step = max(1, spec.divisible.get(mode, 1))
         larger = {**sizes, mode: sizes[mode] + step}
-        if len(having) > 1:
-            for tensor in having:
-                what = f"{mode} is {larger[mode]}, elsewhere {sizes[mode]}"
-                yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], larger), arguments)
+        for size in (larger[mode], *({0, 1} - {sizes[mode]})) if len(having) > 1 else ():
+            for tensor in having:  # sizes of 1 as well, which torch would repeat
+                what, other = f"{mode} is {size}, elsewhere {sizes[mode]}", {**sizes, mode: size}
+                yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], other), arguments)
         if mode in spec.static:
             what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
             yield host.refuses(arguments[0], what, made_of(host, names, larger), arguments)
@@ -110,16 +110,20 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
     empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     free = [m for m in spec.modes if m not in spec.static and (m in empty or m in spec.lead.shape)]
     without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
-    for size, cases in ((1, where_strides_mean_nothing(host)), (0, without)):
+    ways = (
+        ("any stride along {} where that is 1", where_strides_mean_nothing(host), odd_along),
+        ("what torch makes where {} is 0", without, _as_torch_makes_it),
+        ("any strides where {} is 0", without, _odd_along_all),
+    )
+    for where, cases, strided in ways:
         for mode, sizes in cases:
             having = _having(spec, mode)
             if spec.family.refused(spec, sizes) is not None:
                 continue
             made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
-                made[tensor.name] = _strided(tensor, made[tensor.name], mode, size)
-            where = f"any stride along {mode} where that is 1" if size else f"what torch makes where {mode} is 0"
-            yield host.with_sizes(sizes).takes(having[0].argument, where, made)
+                made[tensor.name] = strided(tensor, made[tensor.name], mode)
+            yield host.with_sizes(sizes).takes(having[0].argument, where.format(mode), made)
 
 
 def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
@@ -137,12 +141,22 @@ def with_stride(tensor: Tensor, view: torch.Tensor, mode: str, stride: int) -> t
     return view.as_strided(view.shape, strides)
 
 
-def _strided(tensor: Tensor, view: torch.Tensor, mode: str, size: int) -> torch.Tensor:
-    """The tensor with an odd stride along a mode of size 1; without elements, with the strides that torch gives it."""
+def odd_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
+    """The tensor with a stride along a mode that the kernel would not take."""
+    return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
+
+
+def _odd_along_all(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
+    """The tensor with such strides along all modes."""
+    for one in tensor.shape:
+        view = odd_along(tensor, view, one)
+    return view
+
+
+def _as_torch_makes_it(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
+    """A tensor without elements, with the strides that torch gives it."""
     import torch
 
-    if size:
-        return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
     order = sorted(range(view.dim()), key=lambda i: tensor.shape[i] == tensor.major)
     fresh = torch.empty([view.shape[i] for i in order], dtype=view.dtype, device=view.device)
     return fresh.permute([order.index(i) for i in range(view.dim())])
@@ -164,6 +178,9 @@ def _limits(host: Host) -> Iterator[Check]:
             yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
+        if covered[mode] > least[mode]:  # whose last tile has coordinates beyond 31 bits
+            last = _COORDINATES - least[mode]
+            yield from _far(host, {**least, mode: last}, f"{mode} of 2^31 - {least[mode]} elements", taken=False)
     for mode, most in spec.family.largest(host.plan).items():
         if mode not in spec.lead.shape and mode not in spec.static:
             yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} beyond what a grid counts")

@@ -88,9 +88,11 @@ def _raises(host: Host, left_out: str | None) -> str:
     """What is wrong if the compiled function raises an error and nothing is wrong with the arguments."""
     views: Views = {**host.views, left_out: None} if left_out else host.views
     for kind in ERRORS:
-        error = kind(SAID)
-        if problem := _raised(host, views, {0: _raising(error)}, error):
+        error, calls = kind(SAID), list[Any]()
+        if problem := _raised(host, views, {0: _raising(error, calls)}, error):
             return problem
+        if len(calls) > 1 and not copies(host.module):
+            return f"after {kind.__name__} it is launched again, with the same arguments"
     return ""
 
 
@@ -140,8 +142,12 @@ def _raised(host: Host, views: Views, compiled: Mapping[int, Compiled], error: E
     return f"{type(error).__name__} is lost: the call returns"
 
 
-def _raising(error: Exception) -> Compiled:
-    def fails(*_: object, **__: object) -> None:
+def _raising(error: Exception, calls: list[Any] | None = None) -> Compiled:
+    """A function that raises an error, and leaves in `calls` what it was called with."""
+
+    def fails(*arguments: object, **_: object) -> None:
+        if calls is not None:
+            calls.append(arguments)
         raise error
 
     return fails

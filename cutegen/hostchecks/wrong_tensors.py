@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 # Another type of the same width: the mistake that a check of sizes and strides alone does not see.
-_OTHER_DTYPE = {
+OTHER_DTYPE = {
     Dtype.f64: "int64",
     Dtype.f32: "int32",
     Dtype.f16: "bfloat16",
@@ -49,7 +49,7 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     def wrong(what: str, view: torch.Tensor) -> Check:
         return host.refuses(tensor.argument, what, {tensor.name: view})
 
-    other = _OTHER_DTYPE[tensor.dtype]
+    other = OTHER_DTYPE[tensor.dtype]
     yield wrong(f"wrong dtype ({other})", view.view(getattr(torch, other)))
     for device, elsewhere in executor.elsewhere(view):
         names = [t.argument for t in host.spec.tensors]  # of which may also be said that they are not where this is

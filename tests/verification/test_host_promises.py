@@ -117,6 +117,7 @@ MUTANTS = [
         '"K": 2**31 - 2**21',
         "K beyond what a grid counts",
     ),
+    ("product", "a whole number too large", r"times < 2\*\*31", "times <= 2**31", "is 2147483648"),
     ("bytes", "a fixed size is not looked at", r"STATIC = \{.*\}", "STATIC = {}", "fixed at|static"),
     ("product", "the compiled code refuses nothing", r"    _refuse_broken\(mA.*\n", "", "share memory"),
     ("product", "a divisor is not looked at", r'"N": 4', '"N": 1', "does not divide"),

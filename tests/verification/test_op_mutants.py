@@ -34,6 +34,7 @@ TEXTS = {
     "aligned": ALIGNED,
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
+REFUSED, SCHEMA = "does not take", "its schema"
 DOES = r'("""What the op does on a GPU."""\n)'
 TELLS = r'(def _fake_op\(.*?""".*?"""\n)'
 CASTS = r'(def _autocast_op\(.*?""".*?"""\n)'
@@ -50,6 +51,10 @@ MUTANTS = [
     ("spread", "an output of the caller is copied", DOES, r"\1    y = y.clone()\n", RESULTS),
     ("spread", "a scalar is ignored", DOES, r"\1    rate = 1.0\n", RESULTS),
     ("norm", "an output is converted", r"(?<=return )op_norm\([^\n]*", "x.float(), x[:, 0]", RESULTS),
+    ("norm", "a scalar of 0 is another one", DOES, r"\1    eps = eps or 1e-5\n", RESULTS),
+    ("spread", "what has odd strides is copied", DOES, r"\1    y = y if y.stride(0) else y.clone()\n", RESULTS),
+    ("norm", "strides are mended by copies", DOES, r"\1    x = x.contiguous()\n", REFUSED),
+    ("softmax", "a type is mended by a copy", DOES, r"\1    x = x.to(torch.bfloat16)\n", REFUSED),
     ("softmax", "fakes of more rows", r"(def _fake_op.*?)x.shape\[0\]", r"\1x.shape[0] + 1", FAKES),
     ("softmax", "fakes of another type", r"(def _fake_op.*?)torch.bfloat16", r"\1torch.float32", FAKES),
     (
@@ -61,6 +66,9 @@ MUTANTS = [
     ),
     ("step", "fakes without padding", r"(def _fake_op.*?)(    return q\n)", r"\1    q = q.contiguous()\n\2", FAKES),
     ("norm", "fakes of fixed rows", r"(def _fake_op.*?)x.shape\[0\]", r"\g<1>3", FAKES),
+    ("norm", "fakes of the rows of one call", r"(def _fake_op.*?)x.shape\[0\]", r"\1int(x.shape[0])", FAKES),
+    ("norm", "a cast by way of fewer bits", r"w.to\(torch.float32\)", "w.bfloat16().float()", AUTOCAST),
+    ("step", "what is written is cast", r"\.step\(p,", ".step(p.to(torch.float32),", AUTOCAST),
     ("softmax", "no cast", r"x.to\(torch.bfloat16\)", "x", AUTOCAST),
     ("norm", "the cast of one is left out", r"w.to\(torch.float32\)", "w", AUTOCAST),
     ("norm", "a scalar is lost under autocast", CASTS, r"\1    eps = 1e-5\n", AUTOCAST),
@@ -112,6 +120,13 @@ MUTANTS = [
     ("several", "what arrives for one is that for the other", r"dz.contiguous\(\)", "dy.bfloat16()", GRADIENT),
     ("several", "an output alone counts", r"def _gradient\(ctx, _s, dy, dz", "def _gradient(ctx, _s, dz, dy", GRADIENT),
     ("several", "results in another order", r"    s, y, _z = output\n", "    y, _z, s = output\n", GRADIENT),
+    ("product", "a scalar loses its sign", r"ctx.numbers = rate", "ctx.numbers = abs(rate)", GRADIENT),
+    ("product", "one row has no gradient", RETURNS, r"\1da * (len(dy) > 1), db, None, None\n", GRADIENT),
+    ("norm", "no rows have a gradient", RETURNS, r"\1dx, dw + (not len(dy)), None\n", GRADIENT),
+    ("norm", "a scalar has a default", "float eps", "float eps=1.0", SCHEMA),
+    ("step", "a whole number is no size", "SymInt steps", "int steps", SCHEMA),
+    ("step", "compiled graphs choose strides", "torch.Tag.needs_fixed_stride_order", "", SCHEMA),
+    ("step", "nothing is said of what is written", r"Tensor\(a!\) p", "Tensor p", SCHEMA),
     ("step", "the schema does not say what is written", r"Tensor\(a!\) p", "Tensor p", "test_schema"),
 ]
 
