@@ -7,6 +7,7 @@ types, as in `reference`.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -75,7 +76,10 @@ class NearPrinter(Printer):
         if is_exact(node, self.raw.locals):
             return self.lift(node)
         if isinstance(node, Binary) and node.op in COMPARISONS:
-            return self.method(node.left, "compare", f"torch.{_COMPARED[node.op]}", node.right)
+            compared = f"torch.{_COMPARED[node.op]}"
+            if (infinity := _infinity(node.right)) is not None:
+                return self.method(node.left, "beside", compared, infinity)
+            return self.method(node.left, "compare", compared, node.right)
         if isinstance(node, Binary) and node.op in _ON_INTEGERS:
             return self.print_whole(node)
         match node:
@@ -279,6 +283,15 @@ def expected_context(plan: Plan) -> dict[str, Any]:
         "plain_product": expected.factors,
         "exactly_reference": expected.is_reference,
     }
+
+
+def _infinity(node: Expr) -> str | None:
+    """The text of a number that is infinite; None of all else."""
+    if isinstance(node, Unary) and node.op == "-" and isinstance(node.x, Literal_) and node.x.value == math.inf:
+        return "-torch.inf"
+    if isinstance(node, Literal_) and node.value in (math.inf, -math.inf):
+        return "torch.inf" if node.value > 0 else "-torch.inf"
+    return None
 
 
 def _is_single(value: float) -> bool:

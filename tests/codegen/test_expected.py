@@ -54,6 +54,16 @@ SPECS = {
         "A: f32[M,K,N], B: f32[M,K,N], c: f32[N], d: f32[N], t: f32[M,K]",
         op="rowwise",
     ),
+    "a loss of what was divided": Spec(
+        ["z = A / (B * B + 0.1)", "t = logsumexp(z, N)", "D = z - logsumexp(z, N)"],
+        "A: f32[M,N], B: f32[M], t: f32[M], D: f32[M,N]",
+        op="rowwise",
+        loosest=4,
+    ),
+    "beside infinities": Spec(
+        "D = where(X * Y == inf, X, Y) + where(X - Y > -inf, X + Y, Y) + where(X / 3 < inf, Y * 2, 0)",
+        "X: f32[M,N], Y: f32[M,N], D: f32[M,N]",
+    ),
     "functions": Spec(
         "D = silu(X) * sigmoid(Y) + tanh(X - Y) + exp(X) + rsqrt(abs(Y) + 1) - log(Y * Y + 2) + sqrt(abs(X + Y))",
         f"{F32}, D: f32[M,N]",
