@@ -246,6 +246,26 @@ def scattered(target: str, place: Place) -> tuple[str, Place, str]:
     return message, place, f"assign to `{name}` as a whole, or write `{target[:60]} = ...` in torch, after the kernel"
 
 
+_OF_C = {
+    r"&&": "write `and`, or `&`",
+    r"\|\|": "write `or`, or `|`",
+    r"<>": "write `!=`",
+    r"!(?!=)": "write `not x` of a condition, `~x` of bits",
+    r"\?": "write `where(condition, x, y)`",
+    r">>>": "write `x >> n`, which keeps the sign; of a u32 it brings zeros",
+    r"\+\+|--\s*$": "write `x + 1` or `x - 1`",
+    r"\b0[xX][0-9a-fA-F.]*[pP]": "write a number with its decimal exponent, such as `0.125`",
+    r"\d[fFuUlL]+\b": "write a number without a letter behind it",
+    r":=": "write a statement of its own, in a list",
+}
+"""Operators and numbers of C, and others that Python's syntax has not -> what to write in their place."""
+
+
+def of_no_syntax(text: str) -> str | None:
+    """What to write in a text that is not Python's syntax; None where nothing particular is known."""
+    return next((help for pattern, help in _OF_C.items() if re.search(pattern, text)), None)
+
+
 def of_syntax(node: ast.expr) -> str | None:
     """What to write in the place of a part of Python's syntax; None where nothing particular is known."""
     if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):

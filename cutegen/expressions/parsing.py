@@ -18,7 +18,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.absent import ABSENT, ABSENT_FORMS, of_syntax, scattered
+from cutegen.expressions.absent import ABSENT, ABSENT_FORMS, of_no_syntax, of_syntax, scattered
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.tree import (
     COMPARISONS,
@@ -111,7 +111,8 @@ def parse(text: str, parts: bool = False) -> Assignment:
         column = sum(len(line) + 1 for line in before) + (getattr(error, "offset", None) or 1) - 1
         column = max(0, min(column, len(text) - 1))
         reason = getattr(error, "msg", None) or "too deeply nested"
-        raise ExpressionError(f"compute is not an assignment: {reason}", Place(column, column + 1)) from None
+        place = Place(column, column + 1)
+        raise ExpressionError(f"compute is not an assignment: {reason}", place, of_no_syntax(text)) from None
     if len(module.body) > 1:
         raise ExpressionError("several statements in one text", whole, "write a list, a `- C = ...` for each")
     if not module.body or not isinstance(module.body[0], ast.Assign):

@@ -87,6 +87,14 @@ def test_each_name_is_told_of_in_a_sentence_of_its_own() -> None:
         ("sum(X, dim=1)", "`sum(x, N)`"),
         ("var(X, N, correction=0)", "divides by N"),
         ("signbit(X)", "1 / x < 0"),
+        ("X > 0 && Z > 0", "`and`"),
+        ("X > 0 || Z > 0", "`or`"),
+        ("!(X > 0)", "`not x`"),
+        ("X > 0 ? X :Z", "`where(condition, x, y)`"),
+        ("X <> Z", "`!=`"),
+        ("X >>> 3", "`x >> n`"),
+        ("X * 2.0f", "without a letter"),
+        ("X * 0x1p-3", "decimal exponent"),
     ],
 )
 def test_what_helps(text: str, words: str) -> None:
