@@ -146,7 +146,7 @@ def _refused(host: Host, one: OpCall) -> str:
     for tensor in taken(host.spec):
         view = one.fresh()[tensor.name]
         wrong = [("of another type", view.view(getattr(torch, OTHER_DTYPE[tensor.dtype])))]
-        if tensor.contiguous is not None and view.shape[tensor.shape.index(tensor.contiguous)] > 1:
+        if dict(zip(tensor.shape, view.shape, strict=True)).get(tensor.contiguous, 1) > 1:
             apart = view.new_empty_strided(view.shape, [2 * s for s in view.stride()]).copy_(view)
             wrong.append(("of which every other element is meant", apart))
         for what, other in wrong if view.numel() else ():

@@ -165,9 +165,10 @@ kernel: op_spread
 op: elementwise
 tensors:
   X: {shape: [N], dtype: f32}
+  T: {shape: [], dtype: f32}
   Y: {shape: [M, N], dtype: f32, role: out}
 scalars: {rate: f32}
-compute: Y = rate * X
+compute: Y = rate * X * T
 static: {N: 40}
 targets: [sm_90a]
 torch: {op: "op_tests::spread"}
