@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.fuzz import declarations as declare
 from tests.fuzz.chance import Chance
+from tests.fuzz.several_modes import with_several_modes
 from tests.fuzz.statements import Writer
 
 FUNCTIONS = ("sum", "mean", "max", "min")
@@ -33,6 +34,8 @@ def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
         document |= declare.expect(chance)
     if not small and chance.odds(0.1):
         document["tune"] = {"schedule.threads_per_row": [16, 64], "schedule.keep": ["reload", "registers"]}
+    if 1 < rank < 5 and row == modes[-1] and chance.odds(0.2):
+        return with_several_modes(chance, document, row)
     return document
 
 

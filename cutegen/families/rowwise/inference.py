@@ -13,6 +13,7 @@ from cutegen.families.common.planning import default_predication, require_divisi
 from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.computing_inference import infer_math, infer_online
 from cutegen.families.rowwise.flat import as_written, flat
+from cutegen.families.rowwise.flat_inference import element_by_element, tell_promises
 from cutegen.families.rowwise.rows import (
     THREADS,
     along,
@@ -60,7 +61,9 @@ MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has fou
 
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
-    return as_written(_resolve(flat(spec), report))
+    found = as_written(_resolve(flat(spec), report))
+    tell_promises(spec, found, report)
+    return found
 
 
 def _resolve(spec: Spec, report: Report) -> Spec:
@@ -70,6 +73,7 @@ def _resolve(spec: Spec, report: Report) -> Spec:
         what = "clusters of thread blocks" if cluster_of(spec) > 1 else "bulk copies"
         report.infer(f"{what} came with Hopper", "targets")
     spec = resolve_tensors(spec, report, {t.name: row for t in spec.tensors if row in t.shape})
+    spec = element_by_element(spec, report)
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_copy(spec, report)

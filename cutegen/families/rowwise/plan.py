@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tensor_layouts import Layout
 
 from cutegen.families.common.pointwise import Operand
+from cutegen.families.rowwise.flat import flat
 from cutegen.families.rowwise.schedule import Keep, Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
@@ -26,7 +28,6 @@ def barriers_of(program: Program, cluster: int, persistent: bool) -> tuple[int, 
 class RowwisePlan(Plan):
     """A row kernel: which rows a block has, how their threads share them, and what they compute in which walk."""
 
-    flat: Spec  # the spec with a row of one mode: `spec` itself, where a row has no more
     row: str  # the mode of the rows, in `flat`
     beside: str | None  # the mode along which a block has several rows
     cluster: int  # thread blocks that share a row
@@ -51,6 +52,11 @@ class RowwisePlan(Plan):
     program: Program
     blocks: int | None  # that walk all tiles; None: one for each tile
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
+
+    @cached_property
+    def flat(self) -> Spec:
+        """The spec with a row of one mode: `spec` itself, where a row has no more."""
+        return flat(self.spec)
 
     @property
     def walked(self) -> bool:

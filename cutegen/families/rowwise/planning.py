@@ -53,7 +53,6 @@ def plan(spec: Spec) -> RowwisePlan:
     few = fixed and prod(-(-spec.static[mode] // extent) for mode, extent in counted.items()) <= most
     return RowwisePlan(
         spec=as_written(spec),
-        flat=spec,
         threads=threads_of(spec),
         tile={mode: schedule.tiler[mode] for mode in modes},
         statements=statements,

@@ -22,20 +22,20 @@ from cutegen.families.rowwise.walks import RESULT, Column, Function, Named, Prog
 def program_of(
     statements: Sequence[Typed],
     shapes: Mapping[str, tuple[str, ...]],
-    parts: Collection[str],
     row: str,
     size: int | None,
     once: bool,
     online: bool,
+    parts: Collection[str] = (),
 ) -> Program:
     """The walks of typed statements over rows of the mode `row`, whose size is `size` if that is fixed.
 
-    `shapes` has the modes of each tensor, and `parts` those that the row's own is made of. With `once` each element's
-    values stay where they were computed first; else every walk computes again what it needs of them. With `online` a
-    sum of exponentials above a row's largest value is found in the walk that finds that value, and a sum of squares
-    around a row's mean in the walk that finds the mean.
+    `shapes` has the modes of each tensor, and `parts` those that the row's own is made of, if any. With `once` each
+    element's values stay where they were computed first; else every walk computes again what it needs of them. With
+    `online` a sum of exponentials above a row's largest value is found in the walk that finds that value, and a sum of
+    squares around a row's mean in the walk that finds the mean.
     """
-    return _Planner(statements, shapes, parts, row, size, online).program(once)
+    return _Planner(statements, shapes, row, size, online, parts).program(once)
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class _Planner:
         self,
         statements: Sequence[Typed],
         shapes: Mapping[str, tuple[str, ...]],
-        parts: Collection[str],
         row: str,
         size: int | None,
         online: bool,
+        parts: Collection[str],
     ) -> None:
         self.statements, self.row, self.size, self.online = statements, row, size, online
         self.shapes, self.parts = shapes, frozenset(parts)

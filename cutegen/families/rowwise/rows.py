@@ -46,7 +46,7 @@ def along(spec: Spec) -> list[Tensor]:
 
 def whole_tensors(spec: Spec) -> list[Tensor]:
     """Tensors with all modes: they are most of the traffic, and set the width of an access."""
-    return [t for t in spec.tensors if len(t.modes) == len(spec.lead.shape)]
+    return [t for t in along(spec) if len(t.modes) == len(spec.lead.shape)]
 
 
 def widest_tensor(spec: Spec) -> Tensor:
@@ -233,11 +233,11 @@ def program(spec: Spec) -> Program:
     return program_of(
         along_one_mode(spec, without_definitions(statements_of(spec))),
         shapes,
-        parts_of(spec),
         row,
         spec.static.get(row),
         spec.schedule.keep == "registers",
         is_online(spec),
+        parts_of(spec),
     )
 
 

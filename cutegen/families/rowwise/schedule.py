@@ -75,7 +75,8 @@ class RowwiseSchedule(Schedule):
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1),
         "What a thread block has at a time: along the row's mode the elements that its threads hold in registers, "
-        "along the last other mode the rows, each with threads of its own; 1 along all others.",
+        "along the last other mode the rows, each with threads of its own; 1 along all others. The modes of a row that "
+        "goes along several are named as one: `C*HW`.",
     )
     threads_per_row: int | None = key(Integer(), "Threads that share a row: a power of two, at most 1024.")
     cluster: Mapping[str, int] | None = key(

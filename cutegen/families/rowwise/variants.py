@@ -39,7 +39,7 @@ def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
 
 def _wide(plan: RowwisePlan) -> RowwisePlan:
     wide = promising(plan.flat, plan.operands, plan.row, plan.vector)
-    return replace(plan, spec=as_written(wide), flat=wide, operands=of_spec(plan.operands, wide))
+    return replace(plan, spec=as_written(wide), operands=of_spec(plan.operands, wide))
 
 
 def _narrow(plan: RowwisePlan) -> RowwisePlan:

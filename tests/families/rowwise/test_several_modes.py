@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from lint_kit import found_in
 
 from cutegen.codegen import Module, generate
 from cutegen.codegen.cplusplus import header_text
@@ -224,3 +225,39 @@ targets: [sm_80]
     assert scratch.bytes({"B": 3, "C": 5, "HW": 1000}) == -(-5000 // unit) * unit * 4 * rows
     assert "x.shape[1] * x.shape[2]" in module.text
     assert "int64_t c, int64_t hw" in header_text(module, "x.yaml").lower()
+
+
+WIDE = """\
+cutegen: 1
+kernel: wide
+op: rowwise
+tensors:
+  X: {shape: [B, C, HW], dtype: f16, align: 16}
+  W: {shape: [B, C], dtype: f16}
+  Y: {shape: [B, C, HW], dtype: f16, role: out, align: 16}
+compute: Y = X * rsqrt(mean(X * X, C, HW)) * W
+schedule: {copy: {bits: 128, fallback: refuse}, threads_per_row: 32}
+targets: [sm_80]
+"""
+
+
+def test_what_accesses_need_of_a_row_is_asked_of_its_last_open_mode() -> None:
+    (module,) = generate(WIDE, "x.yaml").modules
+    assert module.spec.divisible == {"HW": 8} and "8 elements" in module.inferred["divisible", "HW"]
+    assert module.spec.tensor("W").align == 2, "its rows are read element by element"
+    (module,) = generate(f"{WIDE}static: {{HW: 12}}\n", "x.yaml").modules
+    assert module.spec.divisible == {"C": 2}
+    (module,) = generate(f"{WIDE}static: {{HW: 16}}\n", "x.yaml").modules
+    assert not module.spec.divisible
+    (error,) = [d for d in found_in(f"{WIDE}divisible: {{HW: 4}}\n") if d.severity == "error"]
+    assert error.code == "CG224" and error.message == "HW is a multiple of 4, and the schedule needs one of 8"
+
+
+def test_a_tensor_with_as_many_modes_as_rows_have_is_none_of_the_rows() -> None:
+    text = WIDE.replace("W: {shape: [B, C], dtype: f16}", "W: {shape: [B, C], dtype: f64}").replace(
+        "[sm_80]", "[sm_90a]"
+    )
+    schedule = "{keep: smem, threads_per_row: 32, copy: {bits: 128}}"
+    text = text.replace("{copy: {bits: 128, fallback: refuse}, threads_per_row: 32}", schedule)
+    (module,) = generate(f"{text}static: {{C: 6, HW: 64}}\n", "x.yaml").modules
+    assert module.plan.kept == ("X",) and module.plan.vector == 8
