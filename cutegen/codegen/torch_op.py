@@ -199,7 +199,7 @@ def _call(gradient: Gradient, variables: _Variables) -> list[str]:
             text = _placed(like.argument, tensor, like.shape, more) if more > 1 else like.argument
         else:
             like = gradient.given[tensor.name]
-            text = _placed(variables.of(tensor.name), tensor, like.shape, _unit(tensor))
+            text = _placed(variables.of(GRADIENT + like.name), tensor, like.shape, _unit(tensor))
         arguments.append(_in_order(text, like.shape, tensor.shape))
     numbers = {s.name: s.argument for s in gradient.of.scalars}
     arguments += [numbers[s.name] for s in by.scalars]

@@ -11,6 +11,7 @@ from cutegen.language.names import nearest, suggestion
 from cutegen.language.torch_ops import can_be_made, place_of
 
 GRADIENT = "d"  # before a tensor's name: the gradient of the sum of all outputs, each times its own gradient
+ELSE = "grad_"  # the same, as where a tensor of the op's kernel has the other name itself
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,22 @@ class Gradient:
     @property
     def given(self) -> Mapping[str, Tensor]:
         """The outputs of the op's kernel whose gradients are read, by the names of the gradients."""
-        own = {GRADIENT + t.name: t for t in self.of.outputs}
+        own = _by_gradients(self.of, self.of.outputs)
         return {t.name: own[t.name] for t in self.by.tensors if t.reads and t.name in own}
 
     @property
     def made(self) -> Mapping[str, Tensor]:
         """The inputs of the op's kernel whose gradients are made, by the names of the gradients."""
         own = {GRADIENT + t.name: t for t in self.of.tensors if t.reads}
+        own |= {ELSE + t.name: t for t in self.of.tensors if t.reads}
         return {t.name: own[t.name] for t in self.by.outputs if t.name in own}
+
+
+def _by_gradients(of: KernelSpec, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Tensors by the names that their gradients may have where a kernel also reads tensors of the op's kernel."""
+    taken = {t.name for t in of.tensors}
+    found = {name: t for t in tensors if (name := GRADIENT + t.name) not in taken}
+    return found | {name: t for t in tensors if (name := ELSE + t.name) not in taken}
 
 
 def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[Gradient], list[Diagnostic]]:
@@ -77,8 +86,11 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
     of, by = gradient.of, gradient.by
     if by.torch.op is None:
         yield "it has no op", f"write `torch: {{op: ...}}` in the spec of `{by.kernel}`"
-    own, given = {t.name: t for t in of.tensors}, {GRADIENT + t.name: t for t in of.outputs}
-    wanted = {GRADIENT + t.name: t for t in of.tensors if t.reads and t.dtype.is_float}
+    own, given = {t.name: t for t in of.tensors}, _by_gradients(of, of.outputs)
+    floats = [t for t in of.tensors if t.reads and t.dtype.is_float]
+    wanted = {GRADIENT + t.name: t for t in floats} | {ELSE + t.name: t for t in floats}
+    read = {t.name for t in by.tensors if t.reads}
+    unclear = {GRADIENT + t.name: t.name for t in of.outputs if ELSE + t.name not in read}
     for tensor in by.tensors:
         if tensor.writes:
             like, what = wanted.get(tensor.name), f"the gradient of an input, such as {_some(wanted)}"
@@ -87,28 +99,51 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
         else:
             like = own.get(tensor.name, given.get(tensor.name))
             what = f"a tensor of `{of.kernel}`, or the gradient of an output, such as {_some(given)}"
-            if tensor.name in own and tensor.name in given:
-                why = f"`{tensor.name}` may be that of `{of.kernel}`, or the gradient of `{given[tensor.name].name}`"
-                yield why, f"give the tensor `{tensor.name}` of `{of.kernel}` another name"
+            if tensor.name in own and tensor.name in unclear:
+                name = unclear[tensor.name]
+                why = f"`{tensor.name}` may be that of `{of.kernel}`, or the gradient of `{name}`"
+                yield why, f"call the gradient `{ELSE}{name}`, or the tensor of `{of.kernel}` by another name"
         if like is None:
             yield f"`{tensor.name}`, which it {'writes' if tensor.writes else 'reads'}, is not {what}", "rename it"
             continue
         modes, kind = ", ".join(like.shape), like.dtype.value
         if sorted(like.shape) != sorted(tensor.shape):
-            yield f"`{tensor.name}` is [{', '.join(tensor.shape)}], and `{like.name}` [{modes}]", f"write `[{modes}]`"
+            why = f"`{tensor.name}` is [{', '.join(tensor.shape)}] there, and `{like.name}` [{modes}] in `{of.kernel}`"
+            yield why, f"write `[{modes}]`"
         elif tensor.name in own and contiguous(tensor) != contiguous(like):
             along = contiguous(like)
             why = f"`{tensor.name}` is contiguous along {contiguous(tensor)}, and along {along} in `{of.kernel}`"
             yield why, f"write `major: {along}`"
         if like.dtype is not tensor.dtype and not tensor.writes:
-            yield f"`{tensor.name}` is {tensor.dtype.value}, and `{like.name}` {kind}", f"write `dtype: {kind}`"
+            why = f"`{tensor.name}` is {tensor.dtype.value} there, and `{like.name}` {kind} in `{of.kernel}`"
+            yield why, f"write `dtype: {kind}`"
     numbers = {s.name: s.dtype for s in of.scalars}
     for scalar in by.scalars:
-        if numbers.get(scalar.name) is not scalar.dtype:
-            kind = f"a scalar `{scalar.name}`, of {scalar.dtype.value}"
-            yield f"it takes {kind}, that `{of.kernel}` has not", "leave it out"
+        own_type = numbers.get(scalar.name)
+        if own_type is None:
+            yield f"it takes a scalar `{scalar.name}` that `{of.kernel}` has not", "leave it out"
+        elif own_type is not scalar.dtype:
+            why = f"the scalar `{scalar.name}` is {scalar.dtype.value} there, and {own_type.value} in `{of.kernel}`"
+            yield why, f"write `{scalar.name}: {own_type.value}`"
+    yield from _other_sizes(of, by)
     if not gradient.made:
         yield "it makes the gradient of no input", f"call its output {_some(wanted)}"
+
+
+def _other_sizes(of: KernelSpec, by: KernelSpec) -> Iterator[tuple[str, str]]:
+    """The modes of which the kernel of a gradient does not take every size that the op's kernel takes."""
+    for mode in (mode for mode in by.modes if mode in of.modes):
+        size, only = of.static.get(mode), by.static.get(mode)
+        takes = f"`{of.kernel}` " + (f"{mode} = {size} only" if size is not None else f"any {mode}")
+        if only is not None and only != size:
+            help = f"write `static: {{{mode}: {size}}}`"
+            if size is None:
+                help = f"leave `static` of {mode} out, or write `static: {{{mode}: {only}}}` for `{of.kernel}` too"
+            yield f"it takes {mode} = {only} only, and {takes}", help
+        step, own = by.divisible.get(mode, 1), size if size is not None else of.divisible.get(mode, 1)
+        if only is None and own % step:
+            takes = takes if size is not None or own == 1 else f"`{of.kernel}` multiples of {own}"
+            yield f"it takes multiples of {step} of {mode} only, and {takes}", f"leave `divisible` of {mode} out"
 
 
 def contiguous(tensor: Tensor) -> str:

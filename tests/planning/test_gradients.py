@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cutegen.codegen import generate
+from cutegen.differentiation import backward
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.planning.gradients import gradients_of
@@ -58,9 +61,16 @@ def test_what_a_gradient_is_called_with() -> None:
             "`G`, which it reads, is not a tensor of `scale`, or the gradient",
         ),
         ("dX", "dQ", "CG141", "`dQ`, which it writes, is not the gradient of an input, such as `dX` or `dW`"),
-        ("W: {shape: [N], dtype: f32}", "W: {shape: [N], dtype: bf16}", "CG141", "`W` is bf16, and `W` f32"),
-        ("W: {shape: [N]", "W: {shape: [M]", "CG141", "`W` is [M], and `W` [N]"),
-        ("scalars: {s: f32}", "scalars: {s: f64}", "CG141", "a scalar `s`, of f64"),
+        (
+            "W: {shape: [N], dtype: f32}",
+            "W: {shape: [N], dtype: bf16}",
+            "CG141",
+            "`W` is bf16 there, and `W` f32 in `scale`",
+        ),
+        ("W: {shape: [N]", "W: {shape: [M]", "CG141", "`W` is [M] there, and `W` [N] in `scale`"),
+        ("scalars: {s: f32}", "scalars: {s: f64}", "CG141", "the scalar `s` is f64 there, and f32 in `scale`"),
+        ("scalars: {s: f32}", "scalars: {s: f32}\nstatic: {N: 64}", "CG141", "it takes N = 64 only, and `scale` any N"),
+        ("scalars: {s: f32}", "scalars: {s: f32}\ndivisible: {M: 4}", "CG141", "multiples of 4 of M only"),
         (
             "role: out}\nscalars: {s: f32}\ncompute: dX =",
             "role: inout}\nscalars: {s: f32}\ncompute: dX = dX +",
@@ -83,6 +93,51 @@ def test_a_name_that_may_be_of_a_tensor_or_of_a_gradient_is_refused() -> None:
     of = SCALE.replace("  W: {", "  dY: {shape: [M, N], dtype: bf16}\n  W: {").replace("X * W", "X * W + dY")
     with pytest.raises(SpecError, match="`dY` may be that of `scale`, or the gradient of `Y`"):
         generate(f"{of}---\n{GRADIENT}", "x.yaml")
+
+
+def test_sizes_that_the_op_has_too_fit() -> None:
+    fixed, eights, sixteens = "static: {N: 64}", "divisible: {N: 8}", "divisible: {N: 16}"
+    for of, by in ((fixed, fixed), (fixed, ""), (fixed, eights), (sixteens, eights)):
+        ones = [SCALE.replace("compute:", f"{of}\ncompute:"), GRADIENT.replace("compute:", f"{by}\ncompute:")]
+        assert len(generate("---\n".join(ones), "x.yaml").modules) == 2
+    ones = [one.replace("compute:", f"static: {{N: {n}}}\ncompute:") for one, n in ((SCALE, 64), (GRADIENT, 128))]
+    with pytest.raises(SpecError, match="it takes N = 128 only, and `scale` N = 64 only"):
+        generate("---\n".join(ones), "x.yaml")
+
+
+def test_a_gradient_has_another_name_where_a_tensor_has_its_own() -> None:
+    """As in the gradient of a gradient, which reads both `dY` and what arrives for it."""
+    of = SCALE.replace("  W: {", "  dY: {shape: [M, N], dtype: bf16}\n  W: {").replace("X * W", "X * W * dY")
+    by = GRADIENT.replace("dY", "grad_Y").replace("  W: {", "  dY: {shape: [M, N], dtype: bf16}\n  W: {")
+    by = by.replace("grad_Y * W", "grad_Y * W * dY").replace("dX", "grad_X")
+    one, other = read_specs(f"{of}---\n{by}")
+    (found,), problems = gradients_of(one, [one, other])
+    assert problems == [] and [t.name for t in found.saved] == ["dY", "W"]
+    assert {name: t.name for name, t in found.given.items()} == {"grad_Y": "Y"}
+    assert {name: t.name for name, t in found.made.items()} == {"grad_X": "X"}
+    text = generate(f"{of}---\n{by}", "x.yaml").modules[0].text
+    assert "def _gradient(ctx, dy_)" in text and "grad_x = torch.ops.my.scale_bwd(dy_.contiguous(), dy, w, s)" in text
+
+
+def test_what_grad_writes_of_what_it_wrote_is_the_gradient_of_that() -> None:
+    (gated,) = read_specs(
+        """cutegen: 1
+kernel: gated
+op: elementwise
+tensors:
+  G: {shape: [M, N], dtype: f32}
+  U: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = silu(G) * U
+torch: {op: "my::gated"}
+"""
+    )
+    once = backward(gated).spec
+    twice = backward(once).spec
+    (found,), problems = gradients_of(replace(once, torch=replace(once.torch, backward=(twice.kernel,))), [twice])
+    assert problems == []
+    assert {name: t.name for name, t in found.given.items()} == {"ddG": "dG", "ddU": "dU"}
+    assert {name: t.name for name, t in found.made.items()} == {"ddY": "dY", "grad_G": "G", "grad_U": "U"}
 
 
 def test_gradients_whose_rows_a_kernel_wants_aligned_are_copied_to_such() -> None:
