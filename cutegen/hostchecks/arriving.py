@@ -25,6 +25,7 @@ def arriving(output: torch.Tensor, seed: int) -> list[tuple[str, torch.Tensor]]:
     found.append(("transposed" if len(shape) > 1 else "in steps of 1", normal(shape[::-1]).permute(*_reversed(shape))))
     wider = normal([*shape[:-1], 2 * shape[-1] + 3])
     found.append(("in steps of 2", wider[..., 1 : 2 * shape[-1] : 2]))
+    found.append(("contiguous from the second element of its memory", normal([output.numel() + 1])[1:].view(shape)))
     longer = normal([*shape[:-1], shape[-1] + 3])
     found.append(("cut out of wider rows", longer[..., 1 : shape[-1] + 1]))
     for axis in range(len(shape)):

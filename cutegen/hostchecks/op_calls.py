@@ -45,14 +45,18 @@ class OpCall:
         return {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
 
     def fresh(self) -> dict[str, torch.Tensor]:
-        """What the op takes of the tensors, by name: copies with the same strides, between which nothing is shared."""
+        """What the op takes of the tensors, by name: copies with the same strides, between which nothing is shared.
+
+        They stand no further from where their memory begins than their alignment asks for.
+        """
         import torch
 
         found = {}
         for tensor in taken(self.spec):
-            view = self.tensors[tensor.name].view
-            own = torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device)
-            found[tensor.name] = own.copy_(view)
+            view, start = self.tensors[tensor.name].view, align_unit(tensor)
+            room = start + 1 + sum((n - 1) * s for n, s in zip(view.shape, view.stride(), strict=True) if n > 1)
+            own = torch.empty(room, dtype=view.dtype, device=view.device)
+            found[tensor.name] = own.as_strided(view.shape, view.stride(), start).copy_(view)
         return found
 
     def look_at_memory(self, host: Host, error: Exception) -> None:

@@ -112,6 +112,7 @@ MUTANTS = [
     ("aligned", "rows that arrive are not aligned", r"_aligned_rows\(dy, 8\)", "dy.contiguous()", GRADIENT),
     ("aligned", "rows that are saved are not aligned", r"_aligned_rows\(x, 4\)", "x", GRADIENT),
     ("aligned", "a copy without its values", r"    return rows.copy_\(x\)", "    return rows.zero_()", GRADIENT),
+    ("aligned", "where rows start is not looked at", r" and x.storage_offset\(\) % unit == 0", "", GRADIENT),
     ("softmax", "the gradient is not told", r"    torch.library.register_autograd\(.*?\)\n", "", GRADIENT),
     ("softmax", "the module of the gradient is not imported", r"    _import_gradient\(\)\n", "", GRADIENT),
     ("norm", "what has no gradient seems to have one", r"    ctx.mark_non_differentiable\(rstd\)\n", "", GRADIENT),
