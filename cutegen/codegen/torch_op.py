@@ -18,7 +18,9 @@ from cutegen.codegen.host import (
     result_type,
 )
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.planning import resolve
 from cutegen.planning.gradients import GRADIENT, Gradient, contiguous
+from cutegen.planning.report import Report
 
 TOLD = "for torch to know without a GPU: sizes, types and strides"
 ALIGNED_ROWS = "_aligned_rows"
@@ -190,11 +192,11 @@ def _returned(items: Sequence[str]) -> str:
 
 def _call(gradient: Gradient, variables: _Variables) -> list[str]:
     """The statements that call the op of one kernel of a gradient."""
-    by, own = gradient.by, {t.name: t for t in gradient.saved}
+    by, own = gradient.by, {t.name: t for t in _inferred(gradient.of).tensors}
     arguments = []
-    for tensor in (t for t in by.tensors if t.reads):
+    for tensor in (t for t in _inferred(by).tensors if t.reads):
         like = own.get(tensor.name)
-        if like is not None:
+        if like is not None and tensor.name not in gradient.given:
             more = _unit(tensor) if (tensor.align or 1) > (like.align or 1) else 1
             text = _placed(like.argument, tensor, like.shape, more) if more > 1 else like.argument
         else:
@@ -208,6 +210,13 @@ def _call(gradient: Gradient, variables: _Variables) -> list[str]:
     flat = f"{', '.join(results)}{head}"
     target = flat if 4 + width_of(flat) <= WIDTH else display("(", results, f"){head}", 4)
     return [call(target, arguments, ")", 4)]
+
+
+def _inferred(by: KernelSpec) -> KernelSpec:
+    """A kernel with what is inferred of its tensors, which its host asks for; one with errors as it was written."""
+    report = Report(by.source)
+    found = resolve(by, report)
+    return by if report.failed else found
 
 
 def _unit(tensor: Tensor) -> int:

@@ -207,8 +207,8 @@ torch: {op: "my::linear_dw"}
 
 def test_several_kernels_make_a_gradient_and_see_matrices_transposed() -> None:
     text = generate(LINEAR, "x.yaml").modules[0].text
-    assert "dx = torch.ops.my.linear_dx(dy.contiguous(), w.mT)" in text
-    assert "dw = torch.ops.my.linear_dw(dy.contiguous().mT, x.mT)" in text
+    assert "dx = torch.ops.my.linear_dx(_aligned_rows(dy, 8), w.mT)" in text
+    assert "dw = torch.ops.my.linear_dw(_aligned_rows(dy, 8).mT, x.mT)" in text
     assert "x, w = ctx.saved_tensors" in text.replace("w, x =", "x, w =") and "return dx, dw" in text
 
 
@@ -242,3 +242,13 @@ def test_what_grad_writes_is_the_gradient_of_what_names_it() -> None:
     assert (by.kernel, by.torch.op, by.torch.backward) == ("scale_bwd", "my::scale_bwd", ())
     found, problems = gradients_of(of, [by])
     assert len(found) == 1 and problems == [], problems
+
+
+def test_what_arrives_is_copied_to_what_was_inferred_of_it() -> None:
+    """A sum over the rows with a factor before it is taken along these: its tensors are contiguous along M."""
+    of = SCALE.replace("scalars: {s: f32}\n", "").replace("s * X", "2 * X")
+    by = GRADIENT.replace("scalars: {s: f32}\n", "").replace("op: elementwise", "op: rowwise")
+    by = by.replace("  W: {shape: [N], dtype: f32}\n  dX: {shape: [M, N]", "  dW: {shape: [N]")
+    by = by.replace("dX = s * dY * W", "dW = 2 * sum(dY, M)").replace("bf16, role", "f32, role")
+    text = generate(f"{of}---\n{by}", "x.yaml").modules[0].text
+    assert "dw = torch.ops.my.scale_bwd(dy.movedim(0, -1).contiguous().movedim(-1, 0))" in text
