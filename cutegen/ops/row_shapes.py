@@ -1,4 +1,4 @@
-"""What the tensors of a kernel must be for several of their modes to be one row."""
+"""Checks of tensors several of whose modes are one row: their order, and which outputs there may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inferred of the modes that a row is made of, and of tensors that have some of them."""
+"""Inference about the modes that a row is made of: their promises, and the alignment of tensors with some of them."""
 
 from __future__ import annotations
 

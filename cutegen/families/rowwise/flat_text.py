@@ -1,4 +1,4 @@
-"""What `launch` and the host print of rows whose modes are one in the kernel."""
+"""Texts of `launch` and of the host about rows whose modes are one in the kernel."""
 
 from __future__ import annotations
 

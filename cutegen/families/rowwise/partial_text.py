@@ -1,4 +1,4 @@
-"""What has some of the modes that a row is made of, as the templates print it: tensors, and coordinates."""
+"""Tensors and coordinates with some of the modes that a row is made of, as the templates print them."""
 
 from __future__ import annotations
 
