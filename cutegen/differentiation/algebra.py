@@ -167,6 +167,8 @@ def call(name: str, arguments: Sequence[Sum]) -> Sum:
     """A function of sums, simplified where `rules.LAWS` say so."""
     if name in ("where", "minimum", "maximum") and arguments[-1] == arguments[-2]:
         return arguments[-1]
+    if name == "where" and (are_equal := _equal_numbers(arguments[0])) is not None:
+        return arguments[1 if are_equal else 2]
     if name in AT_ZERO and not arguments[0].terms:
         return number(AT_ZERO[name])
     if name == "exp":
@@ -174,6 +176,15 @@ def call(name: str, arguments: Sequence[Sum]) -> Sum:
     if name == "log" and (inner := arguments[0].atom) is not None and inner.kind == "call" and inner.name == "exp":
         return inner.arguments[0]
     return of(Atom("call", name, tuple(arguments)))
+
+
+def _equal_numbers(condition: Sum) -> bool | None:
+    """Whether a condition asks two numbers, such as a written exponent and 0, to be equal, and they are; else None."""
+    atom = condition.atom
+    if atom is None or atom.kind != "call" or atom.name != "==":
+        return None
+    left, right = (argument.number for argument in atom.arguments)
+    return None if left is None or right is None else left == right
 
 
 def indicator(condition: Sum, truth: bool = True) -> Sum:

@@ -261,6 +261,11 @@ def test_a_backward_runs_as_the_one_that_a_person_wrote(name: str) -> None:
         assert ours == theirs
 
 
+def test_a_written_exponent_is_not_compared_with_0() -> None:
+    spec = spec_of("elementwise", {"X": "M,N f32", "Y": "M,N f32 out"}, ["Y = pow(abs(X) + 1, 1.5)"])
+    assert not any("1.5 == 0" in line for line in lines(check(spec).spec))
+
+
 def test_gradients_of_gradients() -> None:
     swiglu = spec_of("elementwise", GATED, ["Y = silu(G) * U"])
     check(check(check(swiglu).spec).spec)
