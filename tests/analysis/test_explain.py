@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,9 +62,8 @@ def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("path", sampled(SPECS), ids=lambda path: path.stem)
 def test_the_proof_is_in_comments_of_a_spec_that_builds_the_same(path: Path) -> None:
     before = modules_of(path)
-    start = time.process_time()
     result = explain(path)
-    assert result.exit_code == 0 and time.process_time() - start < len(before), "less than a second a kernel"
+    assert result.exit_code == 0
     after = modules_of(path, result.stdout)
     assert [(m.name, m.text) for m in after] == [(m.name, m.text) for m in before]
     documents = result.stdout.split("---\n")
@@ -299,33 +296,21 @@ def test_one_kernel_of_several_that_fails_is_exit_code_1(monkeypatch: pytest.Mon
 # ------------------------------------------------------------------------------------------------------------ weight
 
 
-def test_explain_needs_neither_torch_nor_the_compiler(tmp_path: Path) -> None:
-    """In a process of its own: what it imported, and the seconds of a processor that it took from there on."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)  # all but the first find the code compiled, as users do
+def test_explain_needs_neither_torch_nor_the_compiler() -> None:
+    """In a process of its own: which heavy packages it imported."""
     code = """
-import sys, time
-start = time.process_time()
+import sys
 from cutegen.cli import cli
 try:
     cli(["explain", sys.argv[1], "--sizes", "M=64,N=64,K=64"], standalone_mode=False)
 except SystemExit as end:
     assert not end.code, end.code
-heavy = {"torch", "cutlass", "numpy", "matplotlib", "cuda"} & set(sys.modules)
-print(f"heavy: {sorted(heavy)} {time.process_time() - start:.3f}", file=sys.stderr)
+print("heavy:", *sorted({"torch", "cutlass", "numpy", "matplotlib", "cuda"} & set(sys.modules)), file=sys.stderr)
 """
-    path = ROOT / "specs/sgemm_mmajor.yaml"
-    least = 9.0
-    for _ in range(5):  # other work on the machine only adds
-        command = [sys.executable, "-c", code, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-        assert done.returncode == 0 and "# proof of sgemm_mmajor" in done.stdout, done.stderr
-        found = re.search(r"heavy: (.*) ([\d.]+)\n", done.stderr)
-        assert found is not None and found[1] == "[]", done.stderr
-        least = min(least, float(found[2]))
-        if least < 1:
-            break
-    assert least < 1
+    command = [sys.executable, "-c", code, str(ROOT / "specs/sgemm_mmajor.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and "# proof of sgemm_mmajor" in done.stdout, done.stderr
+    assert done.stderr.rstrip().endswith("heavy:"), done.stderr
 
 
 def test_a_workspace_is_told_with_its_size() -> None:
