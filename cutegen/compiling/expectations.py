@@ -18,7 +18,8 @@ from cutegen.compiling.banks import OPCODE, bank_clashes
 from cutegen.compiling.sass import parse
 
 if TYPE_CHECKING:
-    from cutegen.language.model import Count, Expect
+    from cutegen.language.counts import Count
+    from cutegen.language.model import Expect
 
 _NEAREST = 6
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from tensor_layouts import Layout
 
+from cutegen.language.counts import Count
 from cutegen.language.diagnostics import Diagnostic, Span
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.matrix import Variant
-from cutegen.language.model import Count
 from cutegen.language.names import shown, suggestion
 from cutegen.layouts import (
     MAX_ENUMERATED,

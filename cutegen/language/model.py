@@ -16,6 +16,7 @@ from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Compute
+from cutegen.language.counts import Count
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
 from cutegen.language.kinds import (
     MAX_INT,
@@ -180,27 +181,6 @@ class Bench:
     shapes: tuple[Mapping[str, int], ...] = key(
         _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
     )
-
-
-@dataclass(frozen=True)
-class Count:
-    """A bound on a number: `>= 512`, `== 4` (a plain `4`), `<= 2`, `> 0`, `< 9`, `!= 0`."""
-
-    relation: Literal["==", "!=", ">=", "<=", ">", "<"]
-    number: int
-
-    def holds(self, found: int) -> bool:
-        return {
-            "==": found == self.number,
-            "!=": found != self.number,
-            ">=": found >= self.number,
-            "<=": found <= self.number,
-            ">": found > self.number,
-            "<": found < self.number,
-        }[self.relation]
-
-    def __str__(self) -> str:
-        return str(self.number) if self.relation == "==" else f"{self.relation} {self.number}"
 
 
 @dataclass(frozen=True)

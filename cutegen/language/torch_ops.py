@@ -52,10 +52,8 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
         if tensor.writes and not can_be_made(tensors, static, tensor):
             why = "is read and written" if tensor.reads else "has a size that no tensor that is read has"
             message = f"`{tensor.name}` {why}: the op writes an argument, and torch computes no gradient of such an op"
-            help = f"leave `backward` out, or read `{tensor.name}` and write another tensor, of `role: out`"
-            if not tensor.reads:
-                help = "leave `backward` out, or fix the size by `static`"
-            ctx.say("CG139", message, "torch", "backward", key=True, help=help)
+            how = f"write another tensor than `{tensor.name}`" if tensor.reads else "fix the size by `static`"
+            ctx.say("CG139", message, "torch", "backward", key=True, help=f"leave `backward` out, or {how}")
     return found
 
 

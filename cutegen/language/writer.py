@@ -12,8 +12,9 @@ from typing import Any
 from tensor_layouts import Layout
 
 from cutegen.language.cases import Cases
+from cutegen.language.counts import Count
 from cutegen.language.kinds import Path, Record, block_paths
-from cutegen.language.model import LANGUAGE, Count, KernelSpec
+from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.scalars import resolve
 from cutegen.layouts import format_layout
 

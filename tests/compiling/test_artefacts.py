@@ -15,7 +15,8 @@ import pytest
 
 from cutegen.compiling import Compiled, Failed, Job, Outcome, check, compile_all, mnemonics
 from cutegen.compiling.artefact import local_traffic, own_shared
-from cutegen.language.model import Count, Expect
+from cutegen.language.counts import Count
+from cutegen.language.model import Expect
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 

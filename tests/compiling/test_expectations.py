@@ -9,7 +9,8 @@ import pytest
 
 from cutegen.compiling.artefact import Artefact, Resources, local_traffic, mnemonics, ptx_target, spilled
 from cutegen.compiling.expectations import _by_kernel, check, matches, nearest
-from cutegen.language.model import Count, Expect
+from cutegen.language.counts import Count
+from cutegen.language.model import Expect
 
 SASS = """
 	.headerflags	@"EF_CUDA_SM80"

@@ -23,8 +23,9 @@ from cutegen.families.gemm_multistage.schedule import (
     Workspace,
 )
 from cutegen.families.probe.schedule import ProbeSchedule
+from cutegen.language.counts import Count
 from cutegen.language.diagnostics import SpecError
-from cutegen.language.model import Count, Expect, KernelSpec, Scalar, Tensor, Tolerance, Verify
+from cutegen.language.model import Expect, KernelSpec, Scalar, Tensor, Tolerance, Verify
 from cutegen.language.reader import load_specs, read_specs
 from cutegen.language.schema import known_targets, schema_text
 from cutegen.language.writer import write_spec
