@@ -180,8 +180,12 @@ def _workspaces(host: Host, views: Views) -> str:
     wanted = plan.spec.family.kernel_parts(plan).workspaces
     assert wanted is not None
     given = len(host.spec.tensors) + len(host.spec.scalars)
-    with host.executor.standing_in(host.module, host.spec, {}) as placed:
-        arguments = list(compiled_arguments(host.module, [placed(x) for x in host.arguments(views)]))[given:]
+    try:
+        with host.executor.standing_in(host.module, host.spec, {}) as placed:
+            arguments = list(compiled_arguments(host.module, [placed(x) for x in host.arguments(views)]))[given:]
+    except Exception as error:
+        host.look_at_memory(error, views.values())
+        return f"making them raises {type(error).__name__}: {str(error)[:200]}"
     if len(arguments) != len(wanted.each):
         return f"{len(arguments)} are made, not {len(wanted.each)}"
     for space, x in zip(wanted.each, arguments, strict=True):
