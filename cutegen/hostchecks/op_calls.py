@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cutegen import contract
 from cutegen.codegen.host import can_be_made
 from cutegen.dtypes import Dtype
+from cutegen.expressions.places import modes_compared
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.sizes import odd_along, small
 from cutegen.language.model import KernelSpec, Tensor
@@ -150,9 +151,18 @@ def may_be_empty(spec: KernelSpec) -> set[str]:
 
 
 def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]:
-    """Small integers, so that those that are indices are within their modes, and floats that need all their bits."""
+    """Small integers, of which those that are indices are within their modes, and floats that need all their bits.
+
+    An index is what is compared for equality with a coordinate. The gradient of one that is beyond its mode is no
+    business of the op's: a formula for it may take for granted that some coordinate is the one.
+    """
     whole = make_tensors(spec, case, device)
     floats = make_tensors(spec, replace(case, data="random"), device)
+    for made in whole:
+        size = min((case.sizes[m] for m in modes_compared(spec.compute, made.tensor.name, ("==", "!="))), default=0)
+        if made.tensor.dtype.is_integer and size:
+            made.view.remainder_(size)
+            made.original.copy_(made.buffer)
     return [b if a.tensor.dtype.is_float else a for a, b in zip(whole, floats, strict=True)]
 
 

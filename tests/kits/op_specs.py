@@ -199,3 +199,35 @@ static: {N: 20}
 targets: [sm_90a]
 torch: {op: "op_tests::aligned_bwd"}
 """
+LOSS = """\
+cutegen: 1
+kernel: op_loss
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  target: {shape: [M], dtype: i64}
+  loss: {shape: [M], dtype: f32, role: out}
+  slope: {shape: [M, N], dtype: f32, role: out}
+compute:
+  - z = X - max(X, N)
+  - e = exp(z)
+  - s = sum(e, N)
+  - hit = coord(N) == target
+  - loss = log(s) - sum(where(hit, z, 0), N)
+  - slope = e / s - where(hit, 1, 0)
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::loss", backward: op_loss_bwd}
+---
+cutegen: 1
+kernel: op_loss_bwd
+op: elementwise
+tensors:
+  slope: {shape: [M, N], dtype: f32}
+  dloss: {shape: [M], dtype: f32}
+  dX: {shape: [M, N], dtype: f32, role: out}
+compute: dX = dloss * slope
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::loss_bwd"}
+"""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from op_specs import ALIGNED, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
+from op_specs import ALIGNED, LOSS, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import checks as host_checks_module
@@ -32,6 +32,7 @@ TEXTS = {
     "step": STEP,
     "spread": SPREAD,
     "aligned": ALIGNED,
+    "loss": LOSS,  # whose gradient is one only where some coordinate is the target
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
 REFUSED, SCHEMA = "does not take", "its schema"
