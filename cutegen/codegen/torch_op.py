@@ -198,7 +198,8 @@ def _call(gradient: Gradient, variables: _Variables) -> list[str]:
         like = own.get(tensor.name)
         if like is not None and tensor.name not in gradient.given:
             more = _unit(tensor) if (tensor.align or 1) > (like.align or 1) else 1
-            text = _placed(like.argument, tensor, like.shape, more) if more > 1 else like.argument
+            fits = more == 1 and contiguous(tensor) == contiguous(like)
+            text = like.argument if fits else _placed(like.argument, tensor, like.shape, more)
         else:
             like = gradient.given[tensor.name]
             text = _placed(variables.of(GRADIENT + like.name), tensor, like.shape, _unit(tensor))

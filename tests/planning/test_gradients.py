@@ -252,3 +252,7 @@ def test_what_arrives_is_copied_to_what_was_inferred_of_it() -> None:
     by = by.replace("dX = s * dY * W", "dW = 2 * sum(dY, M)").replace("bf16, role", "f32, role")
     text = generate(f"{of}---\n{by}", "x.yaml").modules[0].text
     assert "dw = torch.ops.my.scale_bwd(dy.movedim(0, -1).contiguous().movedim(-1, 0))" in text
+    by = by.replace("sum(dY, M)", "sum(dY * X, M)")
+    by = by.replace("tensors:\n", "tensors:\n  X: {shape: [M, N], dtype: bf16}\n")
+    text = generate(f"{of}---\n{by}", "x.yaml").modules[0].text
+    assert "x.movedim(0, -1).contiguous().movedim(-1, 0)" in text  # what was saved, too
