@@ -25,7 +25,7 @@ _WIDEST = "the widest is `{}`"
 def meant_dtype(word: str, choices: Collection[str]) -> str | None:
     """The one of `choices` that another library's name, or a misspelt one, stands for; None where there is none.
 
-    A type of another size is no misspelling: `u64` is no `i64`.
+    A type of another size is no misspelling: `u64` is no `i64`. `bf17` is one: no type has 17 bits.
     """
     from difflib import get_close_matches
 
@@ -34,7 +34,7 @@ def meant_dtype(word: str, choices: Collection[str]) -> str | None:
     if own is None and (eight := _F8.fullmatch(name)):
         own = f"f8{eight[1][:4]}"
     sized = _SIZED.fullmatch(name)
-    if own is None and sized and sized[1] in _KINDS:
+    if own is None and sized and sized[1] in _KINDS and (int(sized[2]) % 8 == 0 or int(sized[2]) < 8):
         own = _KINDS[sized[1]] + sized[2]
     if own is not None and own in choices:
         return own

@@ -64,8 +64,12 @@ def test_a_type_of_another_size_is_no_misspelling(words: str) -> None:
 
 
 def test_other_words_have_no_help() -> None:
-    for name in ("f23", "nothing", "x", ""):
+    for name in ("nothing", "x", ""):
         assert meant_dtype(name, Dtype.__members__) is None and instead_of_dtype(name) is None
+
+
+def test_a_number_of_bits_that_no_type_has_is_a_misspelling() -> None:
+    assert [meant_dtype(name, Dtype.__members__) for name in ("f23", "bf17", "u23")] == ["f32", "bf16", "u32"]
 
 
 def test_a_cast_names_the_type_that_was_meant() -> None:
