@@ -164,9 +164,12 @@ _SENTENCES = {
     ("layer_norm", "layernorm"): (
         "is not in the language",
         "write `d = x - mean(x, N)`, then `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
-    ("group_norm", "batch_norm"): (
-        "is not in the language", "what is normalised together must be one mode, as of a view that torch makes: then "
-        "write `d = x - mean(x, N)` and `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
+    ("group_norm", "instance_norm"): (
+        "is not in the language", "a row may go along several modes, the last ones of x: with `[B, G, C, HW]` write "
+        "`d = x - mean(x, C, HW)`, then `d * rsqrt(mean(d * d, C, HW) + eps)`, with `op: rowwise`"),
+    ("batch_norm",): (
+        "is not in the language", "what is normalised together must be the last modes, as of a view that torch makes: "
+        "then write `d = x - mean(x, N)` and `d * rsqrt(mean(d * d, N) + eps)`, with `op: rowwise`"),
     ("aminmax",): ("is not in the language", "write a statement with `min(x, N)` and one with `max(x, N)`"),
     ("std_mean", "var_mean"): (
         "is not in the language", "write a statement with `mean(x, N)`, and one with `var(x, N)` or `std(x, N)`"),

@@ -153,8 +153,8 @@ def may_be_empty(spec: KernelSpec) -> set[str]:
 def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]:
     """Small integers, of which those that are indices are within their modes, and floats that need all their bits.
 
-    An index is what is compared for equality with a coordinate. The gradient of one that is beyond its mode is no
-    business of the op's: a formula for it may take for granted that some coordinate is the one.
+    An index is a number that is compared for equality with a coordinate. Indices beyond their modes are left out: a
+    gradient that was written by hand may rely on one coordinate being equal, as that of a cross entropy does.
     """
     whole = make_tensors(spec, case, device)
     floats = make_tensors(spec, replace(case, data="random"), device)
