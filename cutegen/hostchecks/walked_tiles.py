@@ -216,9 +216,15 @@ def _numbers(launch: Launch, blocks: int, places: Sequence[int]) -> list[int]:
 
 
 def _wrong(host: Host, call: Tiles) -> str:
-    """What is wrong with a call of which the chosen tiles' blocks run."""
+    """What is wrong with a call of which the chosen tiles' blocks run.
+
+    Where blocks are meant to walk several tiles each, the launch is run with a block for each tile.
+    """
     launch = _launched(host, call)
     if launch is None:
         return "it launches several kernels, or none"
-    grid = None if prod(launch.grid) == call.blocks else call.blocks
+    launched = prod(launch.grid)
+    if launched < call.blocks == host.spec.family.blocks(host.plan, call.sizes):
+        return f"{launched} blocks are launched, and each of {call.blocks} takes one tile"
+    grid = None if launched == call.blocks else call.blocks
     return wrong(host, call.parts, _numbers(launch, call.blocks, call.places(host)), grid)
