@@ -82,7 +82,7 @@ def accesses(plan: Plan) -> tuple[Access, ...]:
     Of a kernel that runs in several ways those of the first, which the schedule speaks of; of several kernels those of
     each, one after the other.
     """
-    firsts = [kernel.spec.family.variants(kernel)[0] for kernel in plan.kernels]
+    firsts = [kernel.ways[0] for kernel in plan.kernels]
     return tuple(access for first in firsts for access in first.spec.family.accesses(first))
 
 

@@ -81,7 +81,7 @@ def _checks(host: Host) -> Iterator[Check]:
         yield from _as_far_as_memory(wrong_tensors.checks(host, number), host, host.spec.tensors[number].argument)
     yield from _as_far_as_memory(sizes.checks(host), host, "sizes")
     for kernel in host.plan.kernels:
-        usual = replace(host, plan=kernel.spec.family.variants(kernel)[0], whole=host.plan)
+        usual = replace(host, plan=kernel.ways[0], whole=host.plan)
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         many = chain(far_blocks.checks(usual), long_sums.checks(usual))

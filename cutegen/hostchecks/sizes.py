@@ -196,7 +196,7 @@ def _uncopied(host: Host) -> KernelSpec:
     spec = host.spec
     if not copies(host.module):
         return spec
-    usual = [kernel.spec.family.variants(kernel)[0].spec for kernel in host.plan.kernels]
+    usual = [kernel.ways[0].spec for kernel in host.plan.kernels]
     aligned = tuple(replace(t, align=max(one.tensor(t.name).align or 1 for one in usual)) for t in spec.tensors)
     divisible = {mode: lcm(*(one.divisible.get(mode, 1) for one in usual)) for mode in spec.modes}
     return replace(spec, tensors=aligned, divisible=divisible)
@@ -206,7 +206,7 @@ def _far_apart(host: Host) -> Iterator[Check]:
     """Tensors whose rows are so far apart that no 32 bits count the elements or bytes between them, one by one."""
     if not copies(host.module):  # of which far rows are no matter
         yield from _each_far_apart(host, host.tensors, 1, "")
-    usual = host.spec.family.variants(host.plan)[0]
+    usual = host.plan.ways[0]
     aligned = {t.name: t.align or 1 for t in usual.spec.tensors if t.align != host.spec.tensor(t.name).align}
     sizes = small(usual.spec)
     if aligned and host.spec.takes(sizes) and usual.spec.takes(sizes):

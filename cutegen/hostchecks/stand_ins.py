@@ -214,7 +214,7 @@ def _with_free_strides(host: Host) -> dict[str, torch.Tensor] | None:
 
 def _as_promised(host: Host) -> Host | None:
     """The same with tensors that stand as the kernel takes them, where a call would else copy them before."""
-    usual = host.spec.family.variants(host.plan)[0].spec
+    usual = host.plan.ways[0].spec
     aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
     sizes = small(usual)
     if not copies(host.module) or not host.spec.takes(sizes) or not usual.takes(sizes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cutegen.expressions.tree import Typed
 from cutegen.language.model import KernelSpec
@@ -28,6 +29,11 @@ class Plan:
     def kernels(self) -> tuple[Plan, ...]:
         """The kernels of which a call has one, by its target and what it is called with: one, or one for each case."""
         return (self,)
+
+    @cached_property
+    def ways(self) -> tuple[Plan, ...]:
+        """The ways in which the kernel runs, as `Family.variants` has them."""
+        return self.spec.family.variants(self)
 
     def threads_on(self, target: str) -> int:
         """Threads of a block on a target: the most that one of its kernels has."""

@@ -103,7 +103,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
     for kernel in plan.kernels:
-        ways = kernel.spec.family.variants(kernel)
+        ways = kernel.ways
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
             own = way.spec.family.wishes(way, tiles)

@@ -202,7 +202,7 @@ def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> in
     """The most additions of a sum that follow each other, in whichever way a call of these sizes runs."""
     most = 0
     for kernel in plan.kernels:
-        for way in kernel.spec.family.variants(kernel):
+        for way in kernel.ways:
             family, own = way.spec.family, dict(sizes)
             if kernel is not plan and not kernel.spec.takes(own) or family.accepted(way.spec, own) != own:
                 continue

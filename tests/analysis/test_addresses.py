@@ -389,7 +389,7 @@ def hold(recording: Recording) -> None:
         assert end <= recording.shared == plan.smem_bytes < end + 16, "the module rounds it up"
     in_global = {(e.kind, recording.tensor_of(e)) for e in recording.events if e.space == "global"}
     if isinstance(plan, RowwisePlan):  # of which what has one element a row is left out
-        in_global = {(kind, name) for kind, name in in_global if plan.row in plan.spec.tensor(name).shape}
+        in_global = {(kind, name) for kind, name in in_global if plan.row in plan.flat.tensor(name).shape}
     listed = {(a.kind, memory_of(recording, a)) for a in found if a.space == "global"}
     assert in_global == listed, "nothing else is accessed"
 
