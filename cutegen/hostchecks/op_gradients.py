@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from cutegen import contract
 from cutegen.codegen.generate import Module, module_of
-from cutegen.hostchecks import op_calls, op_derivatives
+from cutegen.hostchecks import op_calls, op_derivatives, op_sizes
 from cutegen.hostchecks.arriving import arriving, changed, strided
 from cutegen.hostchecks.judging import Check, Host, NotRun, same_bits
 from cutegen.hostchecks.op_calls import OpCall
@@ -157,6 +157,8 @@ class _Trial:
                 self._some_inputs(one, self.floats)
         with self._trying("inputs that change after the call"):
             self._changed(first)
+        with self._trying("sizes of any magnitude"):
+            self._at_any_size(first)
         self._utilities()
 
     def _taken(self, call: OpCall) -> bool:
@@ -301,6 +303,10 @@ class _Trial:
             else:
                 raise _Wrong(f"{self._argument(name)} is read as it is then, and nothing is raised")
         differentiate([t.name for t in self.spec.tensors if t.name not in self.saved])
+
+    def _at_any_size(self, call: OpCall) -> None:
+        if problem := op_sizes.problem(self.op, self.spec, call.scalars):
+            raise _Wrong(problem)
 
     def _utilities(self) -> None:
         call = self.calls[-1]

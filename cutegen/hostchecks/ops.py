@@ -12,6 +12,7 @@ from cutegen.hostchecks import op_gradients
 from cutegen.hostchecks.judging import Check, Host, same_bits
 from cutegen.hostchecks.op_calls import OpCall, arranged, call, calls, edges, made, overload, taken, wrong_values
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
+from cutegen.hostchecks.sizes import turned
 from cutegen.hostchecks.wrong_tensors import OTHER_DTYPE
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
@@ -97,9 +98,23 @@ def _fakes(host: Host, one: OpCall) -> str:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     given = one.fresh()
-    with FakeTensorMode() as mode:
-        told = call(overload(host), host.spec, {name: mode.from_tensor(x) for name, x in given.items()}, one.scalars)
-    for name, found in call(overload(host), host.spec, given, one.scalars).items():
+    others = dict(given)
+    for tensor in taken(host.spec):
+        x = given[tensor.name]
+        if strides := turned(tensor, x):
+            others[tensor.name] = x.new_empty_strided(x.shape, strides).copy_(x)
+    for what, tensors in (("", given), ("with modes in another order in memory, ", others)):
+        with FakeTensorMode() as mode:
+            fakes = {name: mode.from_tensor(x) for name, x in tensors.items()}
+            told = call(overload(host), host.spec, fakes, one.scalars)
+        if problem := _unlike_told(host, told, call(overload(host), host.spec, tensors, one.scalars)):
+            return what + problem
+    return _of_any_size(host, one)
+
+
+def _unlike_told(host: Host, told: Mapping[str, torch.Tensor], results: Mapping[str, torch.Tensor]) -> str:
+    """How results differ from what torch is told of them."""
+    for name, found in results.items():
         fake = told[name]
         for what, a, b in (
             ("sizes", list(fake.shape), list(found.shape)),
@@ -109,7 +124,7 @@ def _fakes(host: Host, one: OpCall) -> str:
         ):
             if a != b and (what != "strides" or found.numel()):  # which mean nothing without elements
                 return f"{host.spec.tensor(name).argument} is to have the {what} {a}, and has {b}"
-    return _of_any_size(host, one)
+    return ""
 
 
 def _of_any_size(host: Host, one: OpCall) -> str:

@@ -146,6 +146,20 @@ def odd_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
     return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
 
 
+def turned(tensor: Tensor, view: torch.Tensor) -> tuple[int, ...] | None:
+    """Strides with which the modes that may have any follow each other the other way round; None where it has but one
+    of these.
+    """
+    fixed = {tensor.contiguous, *tensor.dense}
+    own = [i for i, mode in enumerate(tensor.shape) if mode not in fixed and view.shape[i] > 1]
+    if len(own) < 2 or not view.numel():
+        return None
+    strides, step = list(view.stride()), min(view.stride(i) for i in own)
+    for i in sorted(own, key=view.stride, reverse=True):
+        strides[i], step = step, step * view.shape[i]
+    return tuple(strides)
+
+
 def _odd_along_all(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
     """The tensor with such strides along all modes."""
     for one in tensor.shape:

@@ -1,4 +1,7 @@
-"""Calls with one tensor that does not fit: its type, its device, its modes, its strides or its address."""
+"""Calls with one tensor that does not fit: its type, its device, its modes, its strides or its address.
+
+One whose modes stand in another order in memory does fit, where these may have any strides.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks.judging import Check, Host
+from cutegen.hostchecks.sizes import turned
 from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.tensors import guarded
@@ -78,6 +82,9 @@ def checks(host: Host, number: int) -> Iterator[Check]:
             if half := inside // 2 // unit * unit:  # steps of which the second element of one is one of another's
                 part = tuple(half if i == position else s for i, s in enumerate(strides))
                 yield wrong(f"stride {half} along {mode}: elements that share memory", view.as_strided(shape, part))
+    if (others := turned(tensor, view)) is not None:
+        placed = {tensor.name: fresh(shape, others)}
+        yield host.takes(tensor.argument, "modes in another order in memory", placed)
     size, align = tensor.dtype.bytes, tensor.align or tensor.dtype.bytes
     if align > size:
         yield wrong(f"base address aligned to {align // 2} bytes only", fresh(shape, strides, align // 2))

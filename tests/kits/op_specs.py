@@ -231,3 +231,15 @@ static: {N: 40}
 targets: [sm_90a]
 torch: {op: "op_tests::loss_bwd"}
 """
+BATCH = """\
+cutegen: 1
+kernel: op_batch
+op: elementwise
+tensors:
+  X: {shape: [B, M, N], dtype: f32}
+  Y: {shape: [B, M, N], dtype: f32, role: out}
+compute: Y = 2 * X
+static: {N: 8}
+targets: [sm_90a]
+torch: {op: "op_tests::batch"}
+"""

@@ -56,6 +56,16 @@ compute:
 static: {N: 64}
 targets: [sm_80]
 """
+BATCH = """
+cutegen: 1
+kernel: batch
+op: elementwise
+tensors:
+  X: {shape: [B, M, N], dtype: f32}
+  Y: {shape: [B, M, N], dtype: f32, role: out}
+compute: Y = 2 * X
+targets: [sm_80]
+"""
 CASES = """
 cutegen: 1
 kernel: chosen
@@ -86,6 +96,7 @@ SPECS = {
     "points": POINTS,
     "rows": ROWS,
     "chosen": CASES,
+    "batch": BATCH,
     "mma_sync": WARPS % ("mma_sync", "sm_80"),
     "wgmma": WARPS % ("wgmma", "sm_90a"),
     "through_a_workspace": THROUGH_A_WORKSPACE,
@@ -317,6 +328,14 @@ MUTANTS = [
         "for name in OUTPUTS[1:] if",
         promises,
         "make_inputs",
+    ),
+    (
+        "batch",
+        "modes stand in one order",
+        r"itertools.permutations\(modes\)",
+        "[modes[::-1]]",
+        wrong_tensors,
+        "another order",
     ),
     ("points", "a type is not looked at", TYPES, "(dtype, x.dim(), x.device) == (dtype,", wrong_tensors, "wrong dtype"),
     (

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from op_specs import ALIGNED, LOSS, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
+from op_specs import ALIGNED, BATCH, LOSS, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import checks as host_checks_module
@@ -32,6 +32,7 @@ TEXTS = {
     "step": STEP,
     "spread": SPREAD,
     "aligned": ALIGNED,
+    "batch": BATCH,
     "loss": LOSS,  # whose gradient is one only where some coordinate is the target
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
@@ -63,6 +64,13 @@ MUTANTS = [
         "fakes of other strides",
         r"(def _fake_op.*?)(    return y\n)",
         r"\1    y = y.mT.contiguous().mT\n\2",
+        FAKES,
+    ),
+    (
+        "batch",
+        "fakes with the strides of an input",
+        r"(def _fake_op.*?)torch.empty\([^\n]*",
+        r"\1torch.empty_like(x)",
         FAKES,
     ),
     ("step", "fakes without padding", r"(def _fake_op.*?)(    return q\n)", r"\1    q = q.contiguous()\n\2", FAKES),
@@ -125,6 +133,14 @@ MUTANTS = [
     ("product", "a scalar loses its sign", r"ctx.numbers = rate", "ctx.numbers = abs(rate)", GRADIENT),
     ("product", "one row has no gradient", RETURNS, r"\1da * (len(dy) > 1), db, None, None\n", GRADIENT),
     ("norm", "no rows have a gradient", RETURNS, r"\1dx, dw + (not len(dy)), None\n", GRADIENT),
+    (
+        "product",
+        "a gradient is another one of many rows",
+        RETURNS,
+        r"\1da * (1.01 if len(dy) > 5000 else 1), db, None, None\n",
+        GRADIENT,
+    ),
+    ("norm", "rows are copied in parts", SAVES, r"\1    inputs = [x[:5000] for x in inputs[:2]]\n", GRADIENT),
     ("norm", "a scalar has a default", "float eps", "float eps=1.0", SCHEMA),
     ("step", "a whole number is no size", "SymInt steps", "int steps", SCHEMA),
     ("step", "compiled graphs choose strides", "torch.Tag.needs_fixed_stride_order", "", SCHEMA),
