@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cutegen.compiling.deaths import failed_by
-from cutegen.compiling.environment import clean_environment
+from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.compiling.outcome import Failed, Job
 from cutegen.compiling.pool import START_TIMEOUT, TIMEOUT
 from cutegen.compiling.tools import ToolError
@@ -55,6 +55,7 @@ def make_objects(
         timeout=TIMEOUT,
         start_timeout=START_TIMEOUT,
         traced=True,
+        imports=IMPORTS,
     )
     with Crew(setup, min(workers or processors(), max(1, len(jobs)))) as crew:
         for index, ending in crew.run(jobs):

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from cutegen.compiling.artefact import Artefact
 from cutegen.compiling.cache import Cache
 from cutegen.compiling.deaths import failed_by
-from cutegen.compiling.environment import clean_environment
+from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
 from cutegen.workers import Crew, Ending, Setup, processors, worker_command
 
@@ -92,7 +92,7 @@ def compile_until(
     return [outcomes.get(index) for index in range(len(jobs))]
 
 
-def worker_setup(timeout: float) -> Setup:
+def worker_setup(timeout: float = TIMEOUT) -> Setup:
     """Describes workers that compile, with `timeout` seconds for each try of a job."""
     return Setup(
         command=worker_command("cutegen.compiling.worker"),
@@ -101,6 +101,7 @@ def worker_setup(timeout: float) -> Setup:
         renewed=True,
         start_timeout=START_TIMEOUT,
         traced=True,
+        imports=IMPORTS,
     )
 
 

@@ -72,6 +72,9 @@ def import_compiler() -> None:
             import cutlass.cute  # noqa: F401
             import torch  # noqa: F401
             import tvm_ffi  # noqa: F401
+            from cutlass.cutlass_dsl import CuTeDSL
+
+            CuTeDSL._get_dsl().envar.dump_dir = str(Path.cwd())  # not where it was imported, before a fork
     except Exception as problem:
         message = f"the compiler cannot be imported: {type(problem).__name__}: {problem}"
         raise Unusable(asdict(Failed("exception", message, error=type(problem).__name__))) from problem

@@ -7,7 +7,6 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -17,6 +16,7 @@ from cutegen.compiling.loading import load
 from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.blocks import with_blocks
 from cutegen.verification.costs import LARGEST_TENSOR
 from cutegen.verification.programs import Program, run_program
 
@@ -95,6 +95,9 @@ class Executor(Protocol):
         x fastest, which only some executors can. A persistent kernel has `grid` blocks instead of its own number, of
         which there may be more than a device takes where only some run.
         """
+
+    def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
+        """Does once what all calls of a module need, where that can be done before. Raises as `run` does."""
 
     def known(self, module: ModuleType, spec: KernelSpec) -> AbstractContextManager[None]:
         """While it is entered, torch knows the module's op, which takes plain tensors that are where arguments live.
@@ -206,6 +209,10 @@ class EmulatorExecutor:
         else:  # or none, if there was nothing to launch
             judge("")
         return Ran(max((report.orders for report in reports), default=1), outputs)
+
+    def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
+        with self._emulating(module, spec):
+            pass
 
     @contextmanager
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
@@ -379,18 +386,6 @@ def make_executor(on: str) -> Executor:
     made: Any = getattr(importlib.import_module(place), name)()
     executor: Executor = made
     return executor
-
-
-@cache
-def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
-    """The same module, whose persistent kernel is launched with no more than so many blocks: nothing but its constant
-    BLOCKS, which the host reads as it compiles, is another one.
-    """
-    assert module.__file__ is not None
-    found = load(Path(module.__file__), f"{module.__name__}_in_{blocks}_blocks")
-    assert "BLOCKS" in vars(found), "a kernel that is not persistent"
-    vars(found)["BLOCKS"] = blocks
-    return found
 
 
 def load_module(path: Path) -> ModuleType:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of, with_blocks
+from cutegen.verification.blocks import with_blocks
+from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of
 from cutegen.verification.programs import Program, run_program
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class GpuExecutor:
         self.device = "cuda:0"
         self.name = f"gpu ({torch.cuda.get_device_name(0)})"
         self._stream = torch.cuda.Stream(0)  # type: ignore[no-untyped-call]
+
+    def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
+        pass
 
     def run(
         self,

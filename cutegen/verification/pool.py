@@ -1,37 +1,36 @@
 """Verification of kernels in worker processes, a few at a time: what one breaks, it breaks for itself only.
 
 A worker goes on to the next kernel after one that is right in every case. After any other it ends, and the next kernel
-gets a fresh one: importing torch and the DSL takes longer than verifying a small kernel. On the CPU a kernel that takes
-long beside the others is dealt to all of them, which compile it once each; its report is the one that a single process
-would give.
+gets a fresh one. On the CPU a worker shares a kernel that takes long beside the others with processes that it forks
+once the kernel is compiled; its report is the one that a single process would give.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
-from cutegen.verification.sharing import WHOLE, Share, deal, together
+from cutegen.verification.sharing import deal
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
-TIMEOUT = 600.0  # seconds a kernel
+TIMEOUT = 600.0  # seconds a case or a check
 
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify, or a share of it: its plan and its file; `on` as for `make_executor`."""
+    """One kernel to verify: its plan and its file; `on` as for `make_executor`. So many `processes` share it."""
 
     plan: Plan
     module: Path
     on: str = "gpu"
-    share: Share = WHOLE
+    processes: int = 1
 
 
 def verify_all(
@@ -45,64 +44,59 @@ def verify_all(
     """Verifies every job; the reports come in the jobs' order. `on` overrides the jobs' own; `done` is called in the
     calling thread as each one ends.
 
-    There are `workers` processes at most, and each has `timeout` seconds for a kernel or a share of it. Raises nothing
-    for a kernel that crashes, hangs or ends its process: its report says which case was running. Where the calling
-    thread is interrupted, the workers are killed, and nothing is said of the kernels that they had. Raises OSError
-    where no process can be started.
+    There are `workers` processes at most, beside those that share a kernel, and each has `timeout` seconds for a case
+    or a check. Raises nothing for a kernel that crashes, hangs or ends its process: its report says which case was
+    running. Where the calling thread is interrupted, the workers are killed, and nothing is said of the kernels that
+    they had. Raises OSError where no process can be started.
     """
     jobs = [job if on is None else replace(job, on=on) for job in jobs]
-    turns = [(index, WHOLE) for index in range(len(jobs))]
+    turns = [(index, 1) for index in range(len(jobs))]
+    on_cpu = all(job.on == "cpu" for job in jobs)
     if workers > 1 and jobs:
-        turns = deal([job.plan for job in jobs], workers, shares=all(job.on == "cpu" for job in jobs))
+        turns = deal([job.plan for job in jobs], workers, shares=on_cpu)
     reports: dict[int, KernelReport] = {}
-    shares: dict[int, dict[int, KernelReport | None]] = {}
-    began: dict[int, float] = {}  # when the first share of a kernel began
 
     def take(index: int, report: KernelReport) -> None:
         reports[index] = report
         if done is not None:
             done(report)
 
-    with Crew(_setup(timeout), max(1, min(workers, len(turns)))) as crew:
-        again: list[tuple[int, Share]] = []  # kernels of which a share did not come to its end
-        for index, share, ending in _run(crew, jobs, turns):
-            if share == WHOLE:
+    with Crew(worker_setup("cpu" if on_cpu else "", timeout), max(1, min(workers, len(turns)))) as crew:
+        again: list[tuple[int, int]] = []  # kernels of which a share did not come to its end
+        for index, ending in _run(crew, jobs, turns):
+            if ending.death is None and ending.result is None:
+                again.append((index, 1))
+            else:
                 take(index, _report(jobs[index], ending))
-                continue
-            ended = shares.setdefault(index, {})
-            part = None if ending.death is not None else from_json(ending.result)
-            ended[share.number] = part
-            now = time.perf_counter()
-            began[index] = min(began.get(index, now), now - (part.seconds if part else 0.0))
-            if len(ended) == share.of:
-                report = together(jobs[index].plan, [ended[number] for number in range(share.of)], now - began[index])
-                if report is None:
-                    again.append((index, WHOLE))
-                else:
-                    take(index, report)
-        for index, _, ending in _run(crew, jobs, again):
+        for index, ending in _run(crew, jobs, again):
             take(index, _report(jobs[index], ending))
     return [reports[index] for index in range(len(jobs))]
 
 
-def _run(crew: Crew, jobs: Sequence[Job], turns: Sequence[tuple[int, Share]]) -> Iterator[tuple[int, Share, Ending]]:
-    """Has a crew do kernels, or shares of them; yields the number of each one's job, its share and how it ended."""
-    todo = [replace(jobs[index], module=jobs[index].module.resolve(), share=share) for index, share in turns]
+def _run(crew: Crew, jobs: Sequence[Job], turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Ending]]:
+    """Has a crew do kernels, each of which so many processes share; yields the number of each one's job and how it
+    ended.
+    """
+    todo = [replace(jobs[index], module=jobs[index].module.resolve(), processes=count) for index, count in turns]
     for place, ending in crew.run(todo):
-        yield *turns[place], ending
+        yield turns[place][0], ending
 
 
-def _setup(timeout: float) -> Setup:
-    """Describes workers that verify, each with `timeout` seconds for a kernel."""
+def worker_setup(on: str, timeout: float = TIMEOUT) -> Setup:
+    """Describes workers that verify, each with `timeout` seconds for a case or a check.
+
+    On the CPU their environment is that of workers that compile.
+    """
 
     def environment(folder: Path) -> dict[str, str]:
         # torch's threads wait for each other in a busy loop: on tensors of this size, beside anything else that runs,
         # they do so for several times as long as one thread needs
-        given = {"OMP_NUM_THREADS": "1", **os.environ}
+        given = clean_environment(os.environ, folder) if on == "cpu" else {"OMP_NUM_THREADS": "1", **os.environ}
         # The compiler leaves folders where temporary files go: there they end with the worker.
         return {**given, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
 
-    return Setup(worker_command("cutegen.verification.worker"), environment, timeout, start_timeout=timeout)
+    command = worker_command("cutegen.verification.worker")
+    return Setup(command, environment, timeout, renewed=True, start_timeout=timeout, imports=IMPORTS)
 
 
 def _report(job: Job, ending: Ending) -> KernelReport:

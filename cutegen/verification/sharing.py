@@ -1,4 +1,4 @@
-"""A kernel's cases and host checks, dealt to several processes, and one report of what these found."""
+"""A kernel's cases and host checks in shares, which several processes do, and one report of what these found."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, KernelReport
 
 SHARES = 8
-"""Of a kernel that is dealt out: so few that each is worth a process, so many that all processes end at about once."""
-_WORTH = 2.0  # seconds: a process takes as long to begin
-_MEAN = 4  # kernels that are to be left for each process, so that none waits for the last one for long
+"""Of a kernel that is shared: so few that each is worth a process, so many that all processes end at about once."""
+_WORTH = 0.5  # seconds
+_MEAN = 2  # kernels of that length that each process would have: fewer, and one waits for the other for long
 _CASE = 0.1  # seconds: what a case takes whatever its size is, and the host checks that there are for each case
 
 _Entry = TypeVar("_Entry")
@@ -37,19 +37,17 @@ class Share(NamedTuple):
 WHOLE = Share()
 
 
-def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, Share]]:
-    """What that many processes are to do, each with the number of its plan, in the order in which they had best begin.
+def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, int]]:
+    """What that many processes are to do: the numbers of the plans, in the order in which they had best begin, each
+    with how many processes are to share its kernel.
 
     What takes longest comes first, so that nothing is left to run alone at the end. A kernel that would all the same
-    take much of the time of all, as the only one does, is dealt out where `shares` says that it may be.
+    take much of the time of all, as the only one does, is shared where `shares` says that it may be.
     """
     times = [_about(plan) for plan in plans]
     longest = max(_WORTH, sum(times) / workers / _MEAN)
-    found: list[tuple[float, int, Share]] = []
-    for number, time in enumerate(times):
-        several = SHARES if shares and time > longest else 1
-        found += [(time / several, number, Share(i, several)) for i in range(several)]
-    return [(number, share) for _, number, share in sorted(found, key=lambda turn: -turn[0])]
+    turns = sorted(enumerate(times), key=lambda turn: -turn[1])
+    return [(number, workers if shares and time > longest else 1) for number, time in turns]
 
 
 def together(plan: Plan, reports: Sequence[KernelReport | None], passed: float) -> KernelReport | None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import gc
 import warnings
-from types import ModuleType
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
-from cutegen.verification.sharing import WHOLE
 from cutegen.workers import Last, Tell, serve
 
 if TYPE_CHECKING:
     from cutegen.verification.executor import Executor
     from cutegen.verification.pool import Job
+    from cutegen.verification.runner import Progress
+    from cutegen.verification.sharing import Share
 
 
 def main() -> None:
@@ -33,44 +34,51 @@ class _Verifier:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._last: tuple[Job, Executor, ModuleType] | None = None  # whose other shares need not be compiled again
 
     def verify(self, job: Job) -> Any:
-        """Verifies one kernel, or a share of it, and gives its report.
+        """Verifies one kernel and gives its report; None where a process that shared it did not come to its end.
 
-        That ends the process, unless the kernel was right in every case and so left nothing behind that another could
-        notice.
+        A report ends this process, unless the kernel was right in every case and so left nothing behind that another
+        could notice, or all of it ran in other processes.
         """
-        from cutegen.verification.runner import loaded, verify_share
-
-        if self._last is None or (self._last[0].module, self._last[0].on) != (job.module, job.on):
-            self._forget()
-            executor = _executor(job)
-            if isinstance(executor, KernelReport):
-                return Last(as_json(executor))
-            module = loaded(job.plan, job.module, executor)
-            if isinstance(module, KernelReport):
-                return Last(as_json(module))
-            self._last = job, executor, module
-        _, executor, module = self._last
-        report = verify_share(job.plan, module, executor, self._progress, job.share)
-        if not report.ok:
-            return Last(as_json(report))
-        if job.share == WHOLE:
-            self._forget()
-        return as_json(report)
-
-    def _forget(self) -> None:
-        """Lets go of the kernel before, if there was one."""
-        self._last = None
+        found = self._verified(job)
         gc.collect()
         gc.freeze()  # what outlives a kernel is there for good
+        return found
 
-    def _progress(self, name: str, report: CaseReport | HostCheck | None) -> None:
+    def _verified(self, job: Job) -> Any:
+        from cutegen.verification.forks import verify_in_forks
+        from cutegen.verification.runner import loaded, verify_share
+
+        executor = _executor(job)
+        if isinstance(executor, KernelReport):
+            return Last(as_json(executor))
+        module = loaded(job.plan, job.module, executor)
+        if isinstance(module, KernelReport):
+            return Last(as_json(module))
+        if job.processes > 1:
+            with suppress(Exception):  # which the first case tells
+                executor.prepare(module, job.plan.spec)
+
+            def share(part: Share, tell: Tell) -> KernelReport:
+                return verify_share(job.plan, module, executor, _progress(tell), part)
+
+            shared = verify_in_forks(job.plan, share, self._tell, job.processes)
+            return None if shared is None else as_json(shared)
+        report = verify_share(job.plan, module, executor, _progress(self._tell))
+        return as_json(report) if report.ok else Last(as_json(report))
+
+
+def _progress(tell: Tell) -> Progress:
+    """Tells what starts, and what came of it."""
+
+    def progress(name: str, report: CaseReport | HostCheck | None) -> None:
         if report is None:
-            self._tell("start", name)
+            tell("start", name)
         else:
-            self._tell("case" if isinstance(report, CaseReport) else "check", entry_as_json(report))
+            tell("case" if isinstance(report, CaseReport) else "check", entry_as_json(report))
+
+    return progress
 
 
 def _executor(job: Job) -> Executor | KernelReport:

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from cutegen.workers.crew import Crew, processors
 from cutegen.workers.ending import Death, Ending, exit_text, signal_name
+from cutegen.workers.forked import end_fork_servers
 from cutegen.workers.serving import Last, Refused, Tell, Unusable, serve
-from cutegen.workers.worker import Setup, python_path, worker_command
+from cutegen.workers.worker import Setup, prepare, python_path, worker_command
 
 __all__ = [
     "Crew",
@@ -33,7 +34,9 @@ __all__ = [
     "Setup",
     "Tell",
     "Unusable",
+    "end_fork_servers",
     "exit_text",
+    "prepare",
     "processors",
     "python_path",
     "serve",

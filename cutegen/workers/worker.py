@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cutegen.errors import plain
+from cutegen.workers.forked import Forked, fork_server
 
 _LOG_BYTES = 1 << 20  # of a log that are read
 _TRACE_SECONDS = 0.2  # for the answer to SIGUSR1
@@ -34,6 +35,7 @@ class Setup:
     start_timeout: float = 300.0  # until a process is ready
     patience: float = 0.0  # for a process to end by itself that is needed no more
     traced: bool = False  # whether SIGUSR1 makes a process print where it is, for the log of a timeout
+    imports: Sequence[str] = ()  # modules that workers of this package need, which are forked where they are imported
 
 
 def worker_command(module: str) -> tuple[str, ...]:
@@ -44,6 +46,36 @@ def worker_command(module: str) -> tuple[str, ...]:
 def python_path(*more: str) -> str:
     """A PYTHONPATH with which a process finds the modules that this one does, and those in further folders."""
     return os.pathsep.join([*(path for path in sys.path if path), *more])
+
+
+def prepare(setup: Setup) -> None:
+    """Begins to import what workers need, while there is none to be started yet."""
+    with contextlib.suppress(OSError):  # which the first worker tells
+        fork_server(setup.imports, setup.environment(Path.cwd()))
+
+
+def _forked(setup: Setup, folder: Path, log: int) -> Forked | None:
+    """The process of a worker, forked where its modules are imported; None where that cannot be."""
+    if tuple(setup.command) != worker_command(setup.command[-1]):
+        return None
+    environment = setup.environment(folder)
+    with contextlib.suppress(OSError):
+        if (server := fork_server(setup.imports, environment)) is not None:
+            return server.start(setup.command[-1], folder, environment, log)
+    return None
+
+
+def _started(setup: Setup, folder: Path, log: int) -> subprocess.Popen[bytes]:
+    """The process of a worker, which imports what it needs. Raises OSError."""
+    return subprocess.Popen(
+        list(setup.command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        cwd=folder,
+        env=dict(setup.environment(folder)),
+        start_new_session=True,  # so that Ctrl-C reaches the parent only, and a kill reaches its children too
+    )
 
 
 class Worker:
@@ -58,20 +90,13 @@ class Worker:
         self._buffer = b""
         self._closed = False
         self._log_start = 0
+        self._process: Forked | subprocess.Popen[bytes]
         self._folder = tempfile.TemporaryDirectory(prefix="cutegen-worker-", ignore_cleanup_errors=True)
         try:
             self.folder = Path(self._folder.name).resolve()
             (work := self.folder / "work").mkdir()
             self._log = (self.folder / "log").open("a+b")
-            self._process = subprocess.Popen(
-                list(setup.command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                cwd=work,
-                env=dict(setup.environment(work)),
-                start_new_session=True,  # so that Ctrl-C reaches the parent only, and a kill reaches its children too
-            )
+            self._process = _forked(setup, work, self._log.fileno()) or _started(setup, work, self._log.fileno())
         except BaseException:
             self._folder.cleanup()
             raise
@@ -126,7 +151,10 @@ class Worker:
         """Ends the process and its children at once, those included that outlived it."""
         if not self._closed:  # its number may be another's by then
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                if isinstance(self._process, Forked):
+                    self._process.kill_group()
+                else:
+                    os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the process, and removes all that it left on disk."""

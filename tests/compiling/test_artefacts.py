@@ -17,6 +17,7 @@ from cutegen.compiling import Compiled, Failed, Job, Outcome, check, compile_all
 from cutegen.compiling.artefact import local_traffic, own_shared
 from cutegen.language.counts import Count
 from cutegen.language.model import Expect
+from cutegen.workers import end_fork_servers
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
 
@@ -234,6 +235,7 @@ def test_artefacts_depend_on_nothing_around_them(outcomes: dict[str, Outcome]) -
 
 def test_nothing_is_left_behind(outcomes: dict[str, Outcome], scratch: Path) -> None:
     assert len(outcomes) == len(JOBS)
+    end_fork_servers()
     assert sorted(str(path.relative_to(scratch)) for path in scratch.rglob("*")) == ["cwd", "tmp"]
 
 

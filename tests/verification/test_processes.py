@@ -21,6 +21,7 @@ from verification_fakes import (
 
 from cutegen.verification import Job, KernelReport, gpu_missing, pool, verify_all
 from cutegen.verification.executor import make_executor
+from cutegen.workers import end_fork_servers
 from cutegen.workers.worker import Setup, Worker
 
 
@@ -68,7 +69,7 @@ def test_a_process_goes_on_after_a_right_kernel_only(tmp_path: Path) -> None:
 def test_torch_has_one_thread_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its threads would wait for each other, for most of the time of a verification beside anything else that runs."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert pool._setup(60).environment(tmp_path)["OMP_NUM_THREADS"] == "1"
+    assert pool.worker_setup("gpu").environment(tmp_path)["OMP_NUM_THREADS"] == "1"
 
 
 def telling(folder: Path, bug: str = "") -> tuple[Job, Path]:
@@ -152,6 +153,7 @@ def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: p
     module.write_text(f"{module.read_text()}\n{left}")
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     (report,) = verify_all([Job(add_plan(), module)], "verification_fakes:CpuExecutor")
+    end_fork_servers()
     assert report.ok and list(temporary.iterdir()) == []
 
 

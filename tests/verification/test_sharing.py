@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from cutegen.planning.plan import Plan
 from cutegen.verification import Job, KernelReport, verify_all
 from cutegen.verification.report import CaseReport
 from cutegen.verification.runner import loaded, verify_kernel, verify_share
-from cutegen.verification.sharing import SHARES, WHOLE, Share, deal, together
+from cutegen.verification.sharing import Share, deal, together
 
-ONE = [(0, Share(0, 3)), (0, Share(1, 3)), (0, Share(2, 3))]
+SHARED = [(0, 2)]
 
 
 def timeless(report: KernelReport) -> KernelReport:
@@ -64,7 +63,7 @@ def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor")
     (alone,) = verify_all([job])
-    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: ONE)
+    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
     seen: list[KernelReport] = []
     start = time.perf_counter()
     (found,) = verify_all([job], workers=2, done=seen.append)
@@ -73,13 +72,13 @@ def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch:
     assert found.ok is not bool(bug)
 
 
-def test_a_process_loads_a_kernel_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_is_loaded_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
-    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: ONE)
+    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
     module, told = write_module(tmp_path, add_spec()), tmp_path / "loaded"
     module.write_text(f"print('loaded', file=open({str(told)!r}, 'a'))\n{module.read_text()}")
     (report,) = verify_all([Job(add_plan(), module, "verification_fakes:CpuExecutor")], workers=2)
-    assert report.ok and 1 <= len(told.read_text().split()) <= 2
+    assert report.ok and told.read_text().split() == ["loaded"]
 
 
 class Dealt:
@@ -92,20 +91,19 @@ class Dealt:
         times = {plan.spec.kernel: time for plan, time in zip(self.plans, seconds, strict=True)}
         monkeypatch.setattr("cutegen.verification.sharing._about", lambda plan: times[plan.spec.kernel])
 
-    def deal(self, workers: int, shares: bool = True) -> list[tuple[int, Share]]:
+    def deal(self, workers: int, shares: bool = True) -> list[tuple[int, int]]:
         return deal(self.plans, workers, shares)
 
 
-def test_the_only_kernel_is_dealt_out_unless_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Dealt(monkeypatch, 40.0).deal(2) == [(0, Share(number, SHARES)) for number in range(SHARES)]
-    assert Dealt(monkeypatch, 40.0).deal(2, shares=False) == [(0, WHOLE)]
-    assert Dealt(monkeypatch, 0.5).deal(2) == [(0, WHOLE)]
+def test_the_only_kernel_is_shared_unless_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Dealt(monkeypatch, 40.0).deal(3) == [(0, 3)]
+    assert Dealt(monkeypatch, 40.0).deal(3, shares=False) == [(0, 1)]
+    assert Dealt(monkeypatch, 0.4).deal(3) == [(0, 1)]
 
 
 def test_what_takes_longest_begins_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = Dealt(monkeypatch, 3.0, 5.0, *[4.0] * 40)
-    dealt = many.deal(2)
-    assert dealt[0] == (1, WHOLE) and dealt[-1] == (0, WHOLE) and len(dealt) == 42
+    many = Dealt(monkeypatch, 3.0, 5.0, *[4.0] * 40).deal(2)
+    assert many[0] == (1, 1) and many[-1] == (0, 1) and len(many) == 42
     long = Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 40).deal(2)
-    assert Counter(number for number, _ in long)[1] == SHARES and long[0] == (1, Share(0, SHARES))
-    assert len(Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 400).deal(2)) == 402
+    assert long[0] == (1, 2) and {count for _, count in long[1:]} == {1}
+    assert {count for _, count in Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 400).deal(2)} == {1}

@@ -23,7 +23,7 @@ from cutegen.emulator.lanes import WARP, Mask, spread
 ALWAYS = np.iinfo(np.int32).max
 """A time after all others."""
 
-_AGENTS = 8  # for how many more of them there is room at once
+_AGENTS = 16  # of each block of a cluster: for so many there is room at once, in pages that nobody touches till then
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Clocks:
         self.clusters = shape[1] // size
         self.now = 1
         self.agents = self.members
-        self._order: Array = np.zeros((self.clusters, self.members, self.members + _AGENTS), np.int32)
+        self._order: Array = np.zeros((self.clusters, self.members, self.members + _AGENTS * size), np.int32)
         self._after: Array = np.zeros((self.clusters, self.members, self.members // WARP), np.int32)
         own = np.arange(self.members)
         self._order[:, own, own] = ALWAYS
@@ -112,7 +112,7 @@ class Clocks:
         first = self.agents
         self.agents += self.size
         if self.agents > self._order.shape[2]:
-            more = np.zeros((*self._order.shape[:2], max(_AGENTS, self.size)), np.int32)
+            more = np.zeros((*self._order.shape[:2], _AGENTS * self.size), np.int32)
             self._order = np.concatenate([self._order, more], axis=2)
             if self._fenced is not None:
                 self._fenced = np.concatenate([self._fenced, more], axis=2)

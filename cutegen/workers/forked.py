@@ -1,0 +1,193 @@
+"""Workers that are forked from a process which has imported what they need, seen from the process that asks.
+
+Of `multiprocessing`'s fork server it is unlike in two ways: a worker is not given the main module of this process,
+which may be any program that calls cutegen and need not bear to be imported a second time; and its standard input and
+output, its folder and its environment are its own, as those of `subprocess.Popen` are.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from cutegen.workers.fork_server import NUMBER
+
+_POSSIBLE = sys.platform == "linux"  # elsewhere what is imported may not bear a fork
+_OWN = ("PYTHONPATH", "TMPDIR")  # variables of which each worker has its own
+_MOST = 2  # fork servers at a time
+_SOON = 1.0  # seconds
+
+
+class Forked:
+    """A process that was forked, or is about to be, with what workers use of `subprocess.Popen`.
+
+    `stdin` and `stdout` are this process's ends of pipes, `status` is the pipe on which the fork server, the process
+    `server`, tells of it.
+    """
+
+    def __init__(self, server: subprocess.Popen[bytes], stdin: int, stdout: int, status: int) -> None:
+        self._server = server
+        self.stdin: IO[bytes] = os.fdopen(stdin, "wb")
+        self.stdout: IO[bytes] = os.fdopen(stdout, "rb", buffering=0)
+        self._status = status
+        self._number: int | None = None
+        self._code: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        """Sends it a signal. Raises ProcessLookupError where it does not run, or not yet."""
+        if not self._begun(0.0) or self._code is not None:
+            raise ProcessLookupError("no such process")
+        assert self._number is not None
+        os.kill(self._number, number)
+
+    def kill_group(self) -> None:
+        """Ends it and its children at once. Raises ProcessLookupError where it has just ended."""
+        if self._code is not None:
+            return
+        if not self._begun(0.0):
+            if self._code is None:
+                self._end(-signal.SIGKILL)  # the fork server, which cannot tell of it, kills it
+            return
+        assert self._number is not None
+        try:
+            os.killpg(self._number, signal.SIGKILL)
+        except ProcessLookupError:  # it has ended, or has no group of its own yet
+            os.kill(self._number, signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its return code. Raises subprocess.TimeoutExpired where it runs on for so many seconds."""
+        if self._code is None and self._begun(timeout) and self._code is None:
+            if not _readable(self._status, timeout):
+                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            if (code := self._told()) is None:
+                self._lose()
+            else:
+                self._end(code)
+        if self._code is None:
+            raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+        return self._code
+
+    def _begun(self, timeout: float | None) -> bool:
+        """Whether it runs or has run, which may come about within a time."""
+        if self._number is None and self._code is None and _readable(self._status, timeout):
+            self._number = self._told()
+            if self._number is None:
+                self._lose()
+        return self._number is not None
+
+    def _told(self) -> int | None:
+        """The next number that the fork server tells; None where it has ended."""
+        told = os.read(self._status, NUMBER.size)
+        return int(NUMBER.unpack(told)[0]) if len(told) == NUMBER.size else None
+
+    def _lose(self) -> None:
+        """Ends it as the fork server ended, which tells no more of it."""
+        try:
+            self._end(self._server.wait(_SOON))
+        except subprocess.TimeoutExpired:
+            self._end(-signal.SIGKILL)
+
+    def _end(self, code: int) -> None:
+        self._code = code
+        os.close(self._status)
+
+
+def _readable(descriptor: int, timeout: float | None) -> bool:
+    """Whether something can be read, or will be within a time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else timeout * 1000))
+
+
+class ForkServer:
+    """A running fork server, whose process has imported some modules in an environment."""
+
+    def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts it; nobody waits for its imports. Raises OSError where no process can be started."""
+        self._folder = folder = tempfile.mkdtemp(prefix="cutegen-worker-")  # which it removes as it ends
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cutegen.workers.fork_server", *modules],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=folder,
+                env={**environment, "TMPDIR": folder},
+                start_new_session=True,
+            )
+
+    def start(self, module: str, folder: Path, environment: Mapping[str, str], log: int) -> Forked:
+        """Asks for a worker with these, whose standard error is the descriptor `log`. Raises OSError."""
+        request = json.dumps({"module": module, "folder": str(folder), "environment": dict(environment)}).encode()
+        ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            for incoming in (True, False, False):
+                reading, writing = os.pipe()
+                ours.append(writing if incoming else reading)
+                theirs.append(reading if incoming else writing)
+            stdin, stdout, status = theirs
+            socket.send_fds(self._socket, [NUMBER.pack(len(request))], [stdin, stdout, log, status])
+            self._socket.sendall(request)
+        except OSError:
+            for descriptor in ours:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        return Forked(self._process, *ours)
+
+    def close(self) -> None:
+        """Has it end once its workers have."""
+        self._socket.close()
+
+    def kill(self) -> None:
+        """Ends it at once; nobody learns any more of how its workers end."""
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_Key = tuple[int, tuple[str, ...], tuple[tuple[str, str], ...]]
+_servers: dict[_Key, ForkServer] = {}
+_busy = threading.Lock()
+
+
+def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> ForkServer | None:
+    """The fork server of this process for workers that need these modules in an environment, begun now or before.
+
+    None where there is no such thing on this system. Raises OSError where no process can be started.
+    """
+    if not _POSSIBLE or not modules:
+        return None
+    own = tuple(sorted((name, value) for name, value in environment.items() if name not in _OWN))
+    key = os.getpid(), (sys.executable, *modules), own
+    with _busy:
+        if key not in _servers:
+            atexit.unregister(end_fork_servers)
+            atexit.register(end_fork_servers)
+            while len(_servers) >= _MOST:
+                _servers.pop(next(iter(_servers))).close()
+            _servers[key] = ForkServer(modules, environment)
+        return _servers[key]
+
+
+def end_fork_servers() -> None:
+    """Ends the fork servers of this process, whose crews are closed, and removes their folders."""
+    with _busy:
+        for key in [key for key in _servers if key[0] == os.getpid()]:
+            _servers.pop(key).kill()
