@@ -10,7 +10,7 @@ from typing import Literal
 
 from cutegen.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.building.verification import Verification, verify_here
-from cutegen.compiling import Cache, Compiled, Outcome, worker_setup
+from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.console import Progress
 from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.language.diagnostics import Diagnostic, has_errors
@@ -20,6 +20,7 @@ from cutegen.project.selection import Selection
 from cutegen.project.sources import Gathered, Unit, gather, notes_on
 from cutegen.project.state import FileState, advice
 from cutegen.project.write import locked, write_all
+from cutegen.verification.pool import worker_setup
 from cutegen.workers import prepare
 
 
@@ -105,7 +106,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """
     if options.compile:
-        prepare(worker_setup())  # in the time in which specs are read
+        prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
     gathered = gather(selection)
     found = _Findings(gathered)
     units = gathered.units

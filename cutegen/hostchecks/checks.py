@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from types import ModuleType
 
 from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
@@ -35,7 +35,7 @@ def host_checks(
     tensors = make_tensors(plan.spec, case, executor.device)
     host = Host(plan, module, executor, case, tensors, scalar_values(plan.spec, case))
     lost = False
-    for check in islice(_checks(host), share.number, None, share.of):
+    for check in share.of(_checks(host)):
         if lost:
             why = "the device stopped answering in a check before"
             yield HostCheck(check.argument, check.what, "not run", why, "device lost")
@@ -43,6 +43,8 @@ def host_checks(
         started(f"{check.argument}: {check.what}")
         try:
             problem = _problem(check, host)
+            if problem and executor.explains():
+                problem = _problem(check, host) or problem
         except (NotRun, NoMemory) as error:
             reason: Reason = "no memory" if isinstance(error, NoMemory) else "cannot run"
             yield HostCheck(check.argument, check.what, "not run", str(error), reason)

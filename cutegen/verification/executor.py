@@ -19,6 +19,7 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.blocks import with_blocks
 from cutegen.verification.costs import LARGEST_TENSOR
 from cutegen.verification.programs import Program, run_program
+from cutegen.verification.returned import outputs_of
 
 if TYPE_CHECKING:
     import torch
@@ -30,10 +31,6 @@ _NORESERVE = 0x4000  # Linux's MAP_NORESERVE: pages that nobody touches take no 
 
 class CannotRun(CutegenError):
     """Raised by an executor for a kernel that it is not able to run, right or wrong; the message says why."""
-
-
-class WrongReturn(CutegenError):
-    """Raised for a call that returns something else than the outputs; the message says what."""
 
 
 class Ran(NamedTuple):
@@ -99,6 +96,9 @@ class Executor(Protocol):
     def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
         """Does once what all calls of a module need, where that can be done before. Raises as `run` does."""
 
+    def explains(self) -> bool:
+        """Whether what failed is to be run again, since from now on faults tell more."""
+
     def known(self, module: ModuleType, spec: KernelSpec) -> AbstractContextManager[None]:
         """While it is entered, torch knows the module's op, which takes plain tensors that are where arguments live.
 
@@ -158,11 +158,12 @@ class EmulatorExecutor:
     generated, chooses_blocks = True, True
     element_limit: int | None = LARGEST_TENSOR
 
-    def __init__(self, targets: Sequence[str] | None = None, lines: bool = True) -> None:
+    def __init__(self, targets: Sequence[str] | None = None, lines: bool = True, lazy: bool = False) -> None:
         """Takes the names of the module's targets that run; by default those are all whose code differs. Without
-        `lines` faults do not tell the line of the module, and compiling takes less time.
+        `lines` faults do not tell the line of the module, and compiling takes less time; where it is `lazy` they do
+        once `explains` was asked.
         """
-        self._targets, self._lines = targets, lines
+        self._targets, self._lines, self._lazy = targets, lines and not lazy, lazy
         self._running: Sequence[str] | None = None
         self._installed: dict[ModuleType, Emulated] = {}
 
@@ -213,6 +214,16 @@ class EmulatorExecutor:
     def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
         with self._emulating(module, spec):
             pass
+
+    def explains(self) -> bool:
+        from cutegen.emulator.host.builds import builds
+
+        lacking = [(module, emulated) for module, emulated in self._installed.items() if not emulated.tells_lines]
+        if not self._lazy or not lacking:
+            return False
+        for module, emulated in lacking:
+            emulated.builds, emulated.tells_lines = builds(module, self._targets), True
+        return True
 
     @contextmanager
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
@@ -348,27 +359,6 @@ class EmulatorExecutor:
         return True
 
 
-def outputs_of(spec: KernelSpec, given: Sequence[object], result: object) -> tuple[torch.Tensor, ...]:
-    """The outputs that a call has returned. Raises WrongReturn if they are not the ones that it was given.
-
-    Those that it was not given must be tensors of their own.
-    """
-    import torch
-
-    names = [tensor.name for tensor in spec.outputs]
-    results = result if isinstance(result, tuple) and len(names) > 1 else (result,)
-    if len(results) != len(names):
-        raise WrongReturn(f"returned {type(result).__name__}, not {len(names)} tensors")
-    arguments = dict(zip((tensor.name for tensor in spec.tensors), given, strict=False))
-    for name, found in zip(names, results, strict=True):
-        argument, wanted = arguments[name], spec.tensor(name).argument
-        if not isinstance(found, torch.Tensor):
-            raise WrongReturn(f"returned {type(found).__name__} as {wanted}, not a tensor")
-        if argument is not None and found is not argument:
-            raise WrongReturn(f"returned another tensor than {wanted}, which it was given")
-    return tuple(results)
-
-
 def make_executor(on: str) -> Executor:
     """The executor for `gpu`, `cpu`, or any other one by its import path, `package.module:Class`.
 
@@ -379,7 +369,7 @@ def make_executor(on: str) -> Executor:
 
         return GpuExecutor()
     if on == "cpu":
-        return EmulatorExecutor()
+        return EmulatorExecutor(lazy=True)
     place, _, name = on.partition(":")
     if not name:
         raise ValueError(f"unknown executor {on!r}: use gpu, cpu or package.module:Class")

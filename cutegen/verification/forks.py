@@ -9,13 +9,13 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.report import KernelReport, as_json, from_json
-from cutegen.verification.sharing import SHARES, Share, together
+from cutegen.verification.sharing import Part, Share, Turns, together
 from cutegen.workers import Tell
 
 Verify = Callable[[Share, Tell], KernelReport]
@@ -23,30 +23,29 @@ Verify = Callable[[Share, Tell], KernelReport]
 
 @dataclass
 class _Child:
-    """A process that does a share, and what it has said: whole lines were told on."""
+    """A process, and what it has said: whole lines were told on."""
 
-    share: int
     number: int
     pipe: int
     rest: bytes = b""
-    report: KernelReport | None = field(default=None)
+    part: Part | None = field(default=None)
 
 
 def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int) -> KernelReport | None:
-    """The report of a kernel whose shares so many processes do at a time, a process each; None where one of them did
-    not come to its end.
+    """The report of a kernel whose cases and checks so many processes share; None where one of them did not come to its
+    end.
 
     `verify` does a share, in a fork of this process, which must have no threads and no GPU. Its events are told here.
     """
     start = time.perf_counter()
-    waiting = list(reversed(range(SHARES)))
+    queues = [Turns.queue(), Turns.queue()]
+    children: list[_Child] = []
     running: dict[int, _Child] = {}
-    reports: dict[int, KernelReport | None] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                child = _begin(waiting.pop(), verify, running)
-                running[child.pipe] = child
+        for _ in range(processes):
+            children.append(child := _begin(verify, queues, running))
+            running[child.pipe] = child
+        while running:
             poll = select.poll()
             for pipe in running:
                 poll.register(pipe, select.POLLIN)
@@ -55,32 +54,32 @@ def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int) -> K
                     child = running.pop(pipe)
                     os.close(pipe)
                     os.waitpid(child.number, 0)
-                    if child.report is None:
+                    if child.part is None:
                         return None
-                    reports[child.share] = child.report
     finally:
         for child in running.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.number, signal.SIGKILL)
             os.waitpid(child.number, 0)
             os.close(child.pipe)
-    return together(plan, [reports[number] for number in range(SHARES)], time.perf_counter() - start)
+        for queue in queues:
+            os.close(queue)
+    return together(plan, [child.part for child in children if child.part], time.perf_counter() - start)
 
 
-def _begin(share: int, verify: Verify, others: dict[int, _Child]) -> _Child:
+def _begin(verify: Verify, queues: Sequence[int], others: Iterable[int]) -> _Child:
     """A process that does a share."""
     reading, writing = os.pipe()
     number = os.fork()
     if number == 0:
-        os.close(reading)
-        for pipe in others:
+        for pipe in (reading, *others):
             os.close(pipe)
-        _work(share, verify, writing)
+        _work(verify, Turns(queues), writing)
     os.close(writing)
-    return _Child(share, number, reading)
+    return _Child(number, reading)
 
 
-def _work(share: int, verify: Verify, pipe: int) -> NoReturn:
+def _work(verify: Verify, turns: Turns, pipe: int) -> NoReturn:
     """Does a share, writes what comes of it to the pipe, and ends this process."""
     try:
         with os.fdopen(pipe, "w", encoding="utf-8") as told:
@@ -88,7 +87,8 @@ def _work(share: int, verify: Verify, pipe: int) -> NoReturn:
             def tell(kind: str, data: Any) -> None:
                 print(json.dumps({kind: data}), file=told, flush=True)
 
-            tell("report", as_json(verify(Share(share, SHARES), tell)))
+            report = as_json(verify(turns, tell))
+            tell("part", [report, turns.taken, turns.counts])
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -102,8 +102,9 @@ def _heed(child: _Child, tell: Tell) -> bool:
     *lines, child.rest = (child.rest + chunk).split(b"\n")
     for line in lines:
         for kind, data in json.loads(line).items():
-            if kind == "report":
-                child.report = from_json(data)
+            if kind == "part":
+                report, taken, counts = data
+                child.part = Part(from_json(report), taken, counts)
             else:
                 tell(kind, data)
     return bool(chunk)

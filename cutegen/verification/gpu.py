@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.blocks import with_blocks
-from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge, outputs_of
+from cutegen.verification.executor import CannotRun, Far, Judge, Ran, no_judge
 from cutegen.verification.programs import Program, run_program
+from cutegen.verification.returned import outputs_of
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,9 @@ class GpuExecutor:
 
     def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
         pass
+
+    def explains(self) -> bool:
+        return False
 
     def run(
         self,

@@ -20,6 +20,7 @@ from cutegen.verification.sharing import deal
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
+_IMPORTS = (*IMPORTS, "cutegen.emulator.host.modules", "cutegen.verification.runner")
 TIMEOUT = 600.0  # seconds a case or a check
 
 
@@ -96,7 +97,7 @@ def worker_setup(on: str, timeout: float = TIMEOUT) -> Setup:
         return {**given, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
 
     command = worker_command("cutegen.verification.worker")
-    return Setup(command, environment, timeout, renewed=True, start_timeout=timeout, imports=IMPORTS)
+    return Setup(command, environment, timeout, renewed=True, start_timeout=timeout, imports=_IMPORTS)
 
 
 def _report(job: Job, ending: Ending) -> KernelReport:

@@ -3,38 +3,84 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, KernelReport
 
-SHARES = 8
-"""Of a kernel that is shared: so few that each is worth a process, so many that all processes end at about once."""
 _WORTH = 0.5  # seconds
 _MEAN = 2  # kernels of that length that each process would have: fewer, and one waits for the other for long
 _CASE = 0.1  # seconds: what a case takes whatever its size is, and the host checks that there are for each case
 
+_MOST = 1 << 14  # cases or checks
+_NUMBER = struct.Struct("!H")
+
 _Entry = TypeVar("_Entry")
 
 
-class Share(NamedTuple):
-    """Every `of`-th of a kernel's cases, and of its host checks, from the one with that number on."""
+class Share(Protocol):
+    """Which of a kernel's cases, and of its host checks, a process does."""
 
-    number: int = 0
-    of: int = 1
-
-    @property
-    def places(self) -> slice:
-        """Which entries of a sequence those are."""
-        return slice(self.number, None, self.of)
+    def of(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        """Those of the cases, and where it is called again, of the checks."""
 
 
-WHOLE = Share()
+class _Whole:
+    def of(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        yield from entries
+
+
+WHOLE: Share = _Whole()
+
+
+class Turns:
+    """The cases and checks of one of several processes, each of which takes the next number that none of them has.
+
+    `queues` are descriptors from which these numbers are read, that of cases and that of checks, as `Turns.queue` has
+    made them. `taken` has the numbers of those that it did, and `counts` how many there were in all.
+    """
+
+    def __init__(self, queues: Sequence[int]) -> None:
+        self._queues = list(queues)
+        self.taken: list[list[int]] = []
+        self.counts: list[int] = []
+
+    @staticmethod
+    def queue() -> int:
+        """A descriptor with numbers, which all processes that have it can read."""
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "wb") as numbers:
+            for number in range(_MOST):
+                numbers.write(_NUMBER.pack(number))
+        return reading
+
+    def of(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        queue, mine, count = self._queues[len(self.taken)], [self._next(self._queues[len(self.taken)])], 0
+        self.taken.append(mine)
+        for count, entry in enumerate(entries, 1):
+            if mine[-1] == count - 1:
+                yield entry
+                mine.append(self._next(queue))
+        mine.pop()  # which there is not
+        self.counts.append(count)
+
+    @staticmethod
+    def _next(queue: int) -> int:
+        return int(_NUMBER.unpack(os.read(queue, _NUMBER.size))[0])
+
+
+class Part(NamedTuple):
+    """The report of a process on what it did, with the numbers of its cases and of its checks, and their counts."""
+
+    report: KernelReport
+    taken: Sequence[Sequence[int]]
+    counts: Sequence[int]
 
 
 def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, int]]:
@@ -50,21 +96,23 @@ def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, i
     return [(number, workers if shares and time > longest else 1) for number, time in turns]
 
 
-def together(plan: Plan, reports: Sequence[KernelReport | None], passed: float) -> KernelReport | None:
-    """The report of a whole kernel from those of its shares, in their order: the one that a single process would give,
-    except that it took as many seconds as `passed` while the shares ran beside each other.
+def together(plan: Plan, parts: Sequence[Part], passed: float) -> KernelReport | None:
+    """The report of a whole kernel from those of several processes: the one that a single process would give, except
+    that it took as many seconds as `passed` while they ran beside each other.
 
-    None where a share did not come to its end, or has no report, and so does not say what would have run after that.
+    None where one of them did not come to its end, and so does not say what would have run after that, or knows of
+    other checks than the others, as where memory is short.
     """
-    parts = [report for report in reports if report is not None and not report.error]
-    if len(parts) < len(reports):
+    if any(part.report.error for part in parts) or len({tuple(part.counts) for part in parts}) > 1:
         return None
     whole = replace(
-        parts[0],
-        cases=_in_turn([part.cases for part in parts]),
-        host_checks=_in_turn([part.host_checks for part in parts]),
+        parts[0].report,
+        cases=_in_order((part.taken[0], part.report.cases) for part in parts),
+        host_checks=_in_order((part.taken[1], part.report.host_checks) for part in parts),
         seconds=passed,
     )
+    if [len(whole.cases), len(whole.host_checks)] != list(parts[0].counts):
+        return None
     why = unjudged(plan, whole.cases)
     return replace(whole, error=why, reason="open") if why else whole
 
@@ -85,7 +133,7 @@ def _about(plan: Plan) -> float:
     return sum(_CASE + time for time in taken if math.isfinite(time))  # what is too large is not run
 
 
-def _in_turn(parts: Sequence[Sequence[_Entry]]) -> tuple[_Entry, ...]:
-    """The entries of several sequences, one of each in turn, of which the first ones may have one more."""
-    most = max(len(part) for part in parts)
-    return tuple(chain.from_iterable((part[i] for part in parts if i < len(part)) for i in range(most)))
+def _in_order(parts: Iterable[tuple[Sequence[int], Sequence[_Entry]]]) -> tuple[_Entry, ...]:
+    """The entries of several sequences in the order of their numbers."""
+    found = [pair for numbers, entries in parts for pair in zip(numbers, entries, strict=True)]
+    return tuple(entry for _, entry in sorted(found, key=lambda pair: pair[0]))

@@ -151,6 +151,11 @@ class ForkServer:
                 os.close(descriptor)
         return Forked(self._process, *ours)
 
+    @property
+    def ended(self) -> bool:
+        """Whether its process has ended."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """Has it end once its workers have."""
         self._socket.close()
@@ -162,21 +167,23 @@ class ForkServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-_Key = tuple[int, tuple[str, ...], tuple[tuple[str, str], ...]]
+_Key = tuple[int, str, tuple[tuple[str, str], ...]]
 _servers: dict[_Key, ForkServer] = {}
 _busy = threading.Lock()
 
 
 def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> ForkServer | None:
-    """The fork server of this process for workers that need these modules in an environment, begun now or before.
+    """The fork server of this process for workers in an environment, begun now, with these modules, or before.
 
     None where there is no such thing on this system. Raises OSError where no process can be started.
     """
     if not _POSSIBLE or not modules:
         return None
     own = tuple(sorted((name, value) for name, value in environment.items() if name not in _OWN))
-    key = os.getpid(), (sys.executable, *modules), own
+    key = os.getpid(), sys.executable, own
     with _busy:
+        if key in _servers and _servers[key].ended:
+            del _servers[key]
         if key not in _servers:
             atexit.unregister(end_fork_servers)
             atexit.register(end_fork_servers)

@@ -48,6 +48,12 @@ class CpuExecutor:
         judge("")
         return Ran(1, result if isinstance(result, tuple) else (result,))
 
+    def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
+        pass
+
+    def explains(self) -> bool:
+        return False
+
     @contextmanager
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
         yield

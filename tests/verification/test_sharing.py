@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from verification_fakes import ADD_TILE, CpuExecutor, add_plan, add_spec, plan_of, write_module
+from verification_fakes import ADD_TILE, add_plan, add_spec, plan_of, write_module
 
 from cutegen.planning.plan import Plan
 from cutegen.verification import Job, KernelReport, verify_all
 from cutegen.verification.report import CaseReport
-from cutegen.verification.runner import loaded, verify_kernel, verify_share
-from cutegen.verification.sharing import Share, deal, together
+from cutegen.verification.sharing import Part, Turns, deal, together
 
 SHARED = [(0, 2)]
 
@@ -24,40 +23,50 @@ def timeless(report: KernelReport) -> KernelReport:
     return replace(report, seconds=0.0, cases=tuple(replace(case, seconds=0.0) for case in report.cases))
 
 
-@pytest.mark.parametrize("bug", ["", "rounding", "no size check"])
-def test_shares_together_are_the_whole(bug: str, tmp_path: Path) -> None:
-    plan, path = add_plan(), write_module(tmp_path, add_spec(), bug)
-    whole = verify_kernel(plan, path, CpuExecutor())
-    module = loaded(plan, path, CpuExecutor())
-    assert not isinstance(module, KernelReport)
-    shares = [verify_share(plan, module, CpuExecutor(), share=Share(number, 3)) for number in range(3)]
-    assert all(share.cases and share.host_checks for share in shares)
-    found = together(plan, shares, 1.0)
-    assert found is not None and timeless(found) == timeless(whole)
-    assert found.ok is not bool(bug)
+def test_each_entry_is_done_by_one_process() -> None:
+    queue = Turns.queue()
+    turns = [Turns([queue]), Turns([queue])]
+    first, second = (turn.of("abcde") for turn in turns)
+    one, two = [next(first), next(first)], [next(second)]
+    one += first
+    two += second
+    assert sorted(one + two) == list("abcde") and one and two
+    assert sorted(turns[0].taken[0] + turns[1].taken[0]) == [0, 1, 2, 3, 4]
+    assert [["abcde"[i] for i in turn.taken[0]] for turn in turns] == [one, two]
+    assert turns[0].counts == turns[1].counts == [5]
+
+
+def case(number: int, unjudged: tuple[str, ...] = ()) -> CaseReport:
+    return CaseReport(f"case {number}", "", {}, "compact", "random", "passed", elements=4, unjudged=unjudged)
+
+
+def part(cases: dict[int, CaseReport], counts: tuple[int, int] = (3, 0), error: str = "") -> Part:
+    return Part(KernelReport("add", "add.py", "cpu", tuple(cases.values()), error=error), [list(cases), []], counts)
+
+
+def test_entries_are_in_their_order() -> None:
+    found = together(add_plan(), [part({1: case(1)}), part({0: case(0), 2: case(2)})], 1.0)
+    assert found is not None and found.cases == (case(0), case(1), case(2)) and found.seconds == 1.0
 
 
 def test_what_no_share_judges_is_said_of_the_whole() -> None:
-    plan = add_plan()
-
-    def share(unjudged: tuple[str, ...]) -> KernelReport:
-        case = CaseReport("case", "", {}, "compact", "random", "passed", elements=4, unjudged=unjudged)
-        return KernelReport("add", "add.py", "cpu", (case,))
-
-    judged, open_ = share(()), share(("D",))
-    found = together(plan, [open_, open_], 1.0)
+    open_ = part({0: case(0, ("D",)), 2: case(2, ("D",))})
+    found = together(add_plan(), [open_, part({1: case(1, ("D",))})], 1.0)
     assert found is not None and found.reason == "open" and "an element of D" in found.error
-    found = together(plan, [open_, judged], 1.0)
+    found = together(add_plan(), [open_, part({1: case(1)})], 1.0)
     assert found is not None and not found.error
 
 
-def test_a_share_without_an_end_is_no_part_of_a_report() -> None:
-    whole, broken = KernelReport("add", "add.py", "cpu"), KernelReport("add", "add.py", "cpu", error="cannot run")
-    assert together(add_plan(), [whole, whole], 1.0) is not None
-    assert together(add_plan(), [whole, broken], 1.0) is None and together(add_plan(), [None, whole], 1.0) is None
+@pytest.mark.parametrize(
+    "other",
+    [part({1: case(1)}, error="cannot run"), part({1: case(1)}, (4, 0)), part({})],
+    ids=["without an end", "of other checks", "that lacks one"],
+)
+def test_shares_that_do_not_come_to_the_whole_are_no_report(other: Part) -> None:
+    assert together(add_plan(), [part({0: case(0), 2: case(2)}), other], 1.0) is None
 
 
-@pytest.mark.parametrize("bug", ["", "crash"])
+@pytest.mark.parametrize("bug", ["", "rounding", "no size check", "crash"])
 def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a process ends in the middle: what ran after that in others is of no account."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))

@@ -80,6 +80,8 @@ class Emulated:
     the caller's tensors have, which `install` sets for each call: tensors in other memory were made by host code for
     the call, and what lies between their elements is nobody's; None: all are the caller's.
 
+    `tells_lines` says whether `builds` have the lines of the module, which faults name then.
+
     A call raises FaultError for a fault, of which a launch on another stream than the current one is one, and what the
     host code raises for arguments that it refuses.
     Code that catches a fault and calls again does not undo it: `faults` has all of them.
@@ -96,6 +98,7 @@ class Emulated:
     ) -> None:
         self.builds, self.names, self.roles = tuple(builds), tuple(names), dict(roles or {})
         self.seed, self.orders = seed, orders
+        self.tells_lines = True
         self.reports: list[Report] = []
         self.outcomes: list[Outcome] = []
         self.faults: list[FaultError] = []

@@ -77,6 +77,7 @@ def install(
     no generated module.
     """
     emulated = Emulated(builds(module, targets, lines), argument_names(module, kernel), roles)
+    emulated.tells_lines = lines
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
     replace_function(module, kernel, lambda own: partial(_called, emulated, own))

@@ -1,0 +1,132 @@
+"""Workers that are forked from a process which has imported what they need: they are like those that are started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutegen.workers import Crew, Ending, Setup, end_fork_servers, prepare, python_path, worker_command
+from cutegen.workers.worker import Worker
+
+KITS = str(Path(__file__).parents[1] / "kits")
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """Fork servers of these tests' own, which leave no process behind."""
+    end_fork_servers()
+    yield
+    end_fork_servers()
+
+
+def setup(timeout: float = 30.0, imports: tuple[str, ...] = ("forked_kit",), **variables: str) -> Setup:
+    def environment(folder: Path) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": python_path(KITS), "TMPDIR": str(folder), **variables}
+
+    return Setup(worker_command("forked_kit"), environment, timeout, imports=imports)
+
+
+def endings(crew: Crew, *jobs: tuple[str, Any]) -> list[Ending]:
+    found = dict(crew.run(jobs))
+    return [found[number] for number in range(len(jobs))]
+
+
+def tells(crew: Crew) -> dict[str, Any]:
+    (ending,) = endings(crew, ("tell", None))
+    assert isinstance(ending.result, dict)
+    return ending.result
+
+
+def test_workers_are_forked_from_one_process_that_has_the_imports() -> None:
+    with Crew(setup(), 2) as crew, Crew(setup()) as other:
+        found = [ending.result for ending in endings(crew, ("tell", None), ("tell", None))] + [tells(other)]
+    assert len({each["imported by"] for each in found}) == 1
+    assert all(each["process"] != each["imported by"] for each in found)
+
+
+def test_without_imports_a_worker_is_a_process_of_its_own() -> None:
+    with Crew(setup(imports=())) as crew:
+        found = tells(crew)
+    assert found["process"] == found["imported by"]
+
+
+def test_a_worker_has_its_own_folder_session_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "1")
+    with Crew(setup()) as crew:
+        first = tells(crew)
+    assert first["session"] == first["process"] and first["folder"] == first["temporary"]
+    assert not Path(first["folder"]).exists() and first["variables"]["ONE"] == "1"
+    assert first["variables"]["TMPDIR"] == first["folder"] and KITS in first["path"]
+    monkeypatch.delenv("ONE")  # of which what was imported may have made something
+    with Crew(setup()) as crew:
+        second = tells(crew)
+    assert "ONE" not in second["variables"] and second["imported by"] != first["imported by"]
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [(("exit", 3), 3), (("exit", "why"), 1), (("raise", "x"), 1), (("signal", "SIGSEGV"), -signal.SIGSEGV)],
+)
+def test_how_a_worker_ended_is_told(job: tuple[str, Any], code: int) -> None:
+    with Crew(setup()) as crew:
+        (ending,) = endings(crew, job)
+        assert ending.death is not None and (ending.death.how, ending.death.code) == ("died", code)
+        assert {"exit": "last words", "raise": "KeyError"}.get(job[0], "") in ending.death.log
+        assert tells(crew)["process"] > 0
+
+
+def test_a_worker_that_hangs_is_killed() -> None:
+    with Crew(setup(timeout=0.5)) as crew:
+        start = time.monotonic()
+        (ending,) = endings(crew, ("sleep", 600))
+        assert ending.death is not None and ending.death.how == "overdue" and time.monotonic() - start < 20
+
+
+def test_a_worker_that_has_not_begun_can_be_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the fork server still imports."""
+    slow = setup(imports=("forked_slow",))
+    monkeypatch.syspath_prepend(KITS)
+    worker = Worker(slow)
+    start = time.monotonic()
+    worker.kill()
+    assert worker.end(0.0) == -signal.SIGKILL and time.monotonic() - start < 5
+    worker.close()
+    assert not worker.folder.exists()
+
+
+def test_a_fork_server_that_died_is_replaced() -> None:
+    with Crew(setup()) as crew:
+        first = tells(crew)
+    os.kill(first["imported by"], signal.SIGKILL)
+    time.sleep(0.2)
+    with Crew(setup()) as crew:
+        second = tells(crew)
+    assert second["imported by"] != first["imported by"]
+
+
+def test_what_cannot_be_imported_is_left_to_the_workers() -> None:
+    with Crew(setup(imports=("no_such_module",))) as crew:
+        found = tells(crew)
+    assert found["process"] == found["imported by"]  # the worker itself
+
+
+def test_a_fork_server_is_prepared_without_waiting() -> None:
+    start = time.monotonic()
+    prepare(setup(imports=("forked_slow",)))
+    assert time.monotonic() - start < 5
+
+
+def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Crew(setup()) as crew:
+        process = tells(crew)["imported by"]
+    end_fork_servers()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
