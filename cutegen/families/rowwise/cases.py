@@ -47,15 +47,14 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     row, held = plan.row, tiles[plan.row]
     part = held // 3 + 1 if plan.walked else held
 
-    def many(wanted: int) -> dict[str, int]:
+    def many(wanted: int, least: int = KINDS_OF_ROWS) -> dict[str, int]:
         size = plan.flat.static.get(row, between(plan.flat, row, wanted))
-        beside = (
-            {} if plan.beside is None else {plan.beside: min(ROWS, max(KINDS_OF_ROWS, MANY_ELEMENTS // max(1, size)))}
-        )
+        beside = {} if plan.beside is None else {plan.beside: min(ROWS, max(least, MANY_ELEMENTS // max(1, size)))}
         return {**beside, row: size}
 
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
-    yield Wish("rows", why, many(part), data="rows", every_way=True)
+    if not plan.walked or many(part)[row] <= held * plan.cluster:  # longer ones are of two pieces, which follow
+        yield Wish("rows", why, many(part), data="rows", every_way=True)
     if row in plan.masked and not plan.walked:
         how = "rows that end within what threads hold"
         yield Wish("rows, one less", how, many(part - 1), data="rows", every_way=True)
@@ -66,7 +65,7 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = held * plan.cluster * (2 if plan.walked else 1)
-        yield Wish("rows of all blocks", how, many(most), data="rows", every_way=True)
+        yield Wish("rows of all blocks", how, many(most, 3), data="rows", every_way=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
