@@ -134,7 +134,10 @@ def test_a_dry_run_names_its_candidates(spec: Path, gpu: Callable[..., StandInGp
     ]
 
 
-def test_a_long_dry_run_is_cut_and_says_so(spec: Path, gpu: Callable[..., StandInGpu]) -> None:
+def test_a_long_dry_run_is_cut_and_says_so(
+    spec: Path, gpu: Callable[..., StandInGpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "DRY", 600.0)
     spec.write_text(TUNED.replace("[2, 3, 4]", "[2, 3, 4, 5, 6]"))
     gpu()
     lines = tune("--dry-run").stdout.splitlines()
