@@ -2,7 +2,7 @@
 
 A worker goes on to the next kernel after one that is right in every case. After any other it ends, and the next kernel
 gets a fresh one. On the CPU a worker shares a kernel that takes long beside the others with processes that it forks
-once the kernel is compiled; its report is the one that a single process would give.
+once the kernel is compiled, if it can be forked; its report is the one that a single process would give.
 """
 
 from __future__ import annotations

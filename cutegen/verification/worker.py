@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
-from cutegen.workers import Last, Tell, serve
+from cutegen.workers import Last, Tell, may_fork, serve
 
 if TYPE_CHECKING:
     from cutegen.verification.executor import Executor
@@ -56,7 +56,7 @@ class _Verifier:
         module = loaded(job.plan, job.module, executor)
         if isinstance(module, KernelReport):
             return Last(as_json(module))
-        if job.processes > 1:
+        if job.processes > 1 and may_fork():
             with suppress(Exception):  # which the first case tells
                 executor.prepare(module, job.plan.spec)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from cutegen.workers.crew import Crew, processors
 from cutegen.workers.ending import Death, Ending, exit_text, signal_name
+from cutegen.workers.fork_server import may_fork
 from cutegen.workers.forked import end_fork_servers
 from cutegen.workers.serving import Last, Refused, Tell, Unusable, serve
 from cutegen.workers.worker import Setup, prepare, python_path, worker_command
@@ -36,6 +37,7 @@ __all__ = [
     "Unusable",
     "end_fork_servers",
     "exit_text",
+    "may_fork",
     "prepare",
     "processors",
     "python_path",

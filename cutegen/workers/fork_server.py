@@ -6,6 +6,9 @@ the worker's standard input, output and error and of the pipe on which its end i
 `{module, folder, environment}`. To the pipe goes the worker's process number in 4 bytes, and at its end its return code
 in 4 bytes. The modules are imported before the first request is read; one that cannot be imported is left to the
 workers, which tell of it.
+
+A process cannot be forked that has threads or a driver of CUDA: what these hold is then nobody's. Where an import has
+brought either, workers import what they need themselves.
 """
 
 from __future__ import annotations
@@ -30,11 +33,19 @@ NUMBER = struct.Struct("!i")
 DESCRIPTORS = 4
 
 
+def may_fork() -> bool:
+    """Whether a fork of this process can go on as this one would: on Linux, without threads and a driver of CUDA."""
+    if sys.platform != "linux":
+        return False
+    return len(os.listdir("/proc/self/task")) == 1 and b"libcuda.so" not in Path("/proc/self/maps").read_bytes()
+
+
 def main() -> None:
     """Forks workers until nobody can ask for one any more, and all of them have ended. Then its folder is removed."""
     for name in sys.argv[1:]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    fresh = not may_fork()
     gc.collect()
     gc.freeze()  # what is there by now is never garbage: collections leave these pages shared
     asked = socket.socket(fileno=os.dup(0))
@@ -64,7 +75,7 @@ def main() -> None:
                 signal.set_wakeup_fd(-1)
                 for descriptor in (woken, waker, asked.detach(), *running.values(), status):
                     os.close(descriptor)
-                _work(request, stdin, stdout, log)
+                _work(request, stdin, stdout, log, fresh)
             for descriptor in (stdin, stdout, log):
                 os.close(descriptor)
             running[number] = status
@@ -101,8 +112,10 @@ def _tell_ends(running: dict[int, int]) -> None:
         os.close(status)
 
 
-def _work(request: dict[str, Any], stdin: int, stdout: int, log: int) -> NoReturn:
-    """Becomes a worker, in a session of its own, and runs the function `main` of its module."""
+def _work(request: dict[str, Any], stdin: int, stdout: int, log: int, fresh: bool) -> NoReturn:
+    """Becomes a worker, in a session of its own, and runs the function `main` of its module: in a `fresh` process that
+    has imported nothing, or in this one.
+    """
     code = 1
     try:
         os.setsid()
@@ -111,6 +124,9 @@ def _work(request: dict[str, Any], stdin: int, stdout: int, log: int) -> NoRetur
             os.close(descriptor)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.chdir(request["folder"])
+        if fresh:
+            command = [sys.executable, "-m", "cutegen.workers", request["module"]]
+            os.execve(sys.executable, command, request["environment"])
         os.environ.clear()
         os.environ.update(request["environment"])
         tempfile.tempdir = None  # which was that of this environment

@@ -8,6 +8,7 @@ output, its folder and its environment are its own, as those of `subprocess.Pope
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import select
@@ -19,12 +20,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO
 
 from cutegen.workers.fork_server import NUMBER
 
-_POSSIBLE = sys.platform == "linux"  # elsewhere what is imported may not bear a fork
 _OWN = ("PYTHONPATH", "TMPDIR")  # variables of which each worker has its own
 _MOST = 2  # fork servers at a time
 _SOON = 1.0  # seconds
@@ -175,9 +176,10 @@ _busy = threading.Lock()
 def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> ForkServer | None:
     """The fork server of this process for workers in an environment, begun now, with these modules, or before.
 
-    None where there is no such thing on this system. Raises OSError where no process can be started.
+    None where what they import could not be forked, as where there is a driver of CUDA. Raises OSError where no process
+    can be started.
     """
-    if not _POSSIBLE or not modules:
+    if not modules or sys.platform != "linux" or _has_driver():
         return None
     own = tuple(sorted((name, value) for name, value in environment.items() if name not in _OWN))
     key = os.getpid(), sys.executable, own
@@ -191,6 +193,16 @@ def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> ForkS
                 _servers.pop(next(iter(_servers))).close()
             _servers[key] = ForkServer(modules, environment)
         return _servers[key]
+
+
+@cache
+def _has_driver() -> bool:
+    """Whether torch finds a driver of CUDA."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def end_fork_servers() -> None:
