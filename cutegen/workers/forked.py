@@ -118,6 +118,7 @@ class ForkServer:
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
         """Starts it; nobody waits for its imports. Raises OSError where no process can be started."""
         self._folder = folder = tempfile.mkdtemp(prefix="cutegen-worker-")  # which it removes as it ends
+        self._asking = threading.Lock()  # crews of several threads ask
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -141,8 +142,9 @@ class ForkServer:
                 ours.append(writing if incoming else reading)
                 theirs.append(reading if incoming else writing)
             stdin, stdout, status = theirs
-            socket.send_fds(self._socket, [NUMBER.pack(len(request))], [stdin, stdout, log, status])
-            self._socket.sendall(request)
+            with self._asking:
+                socket.send_fds(self._socket, [NUMBER.pack(len(request))], [stdin, stdout, log, status])
+                self._socket.sendall(request)
         except OSError:
             for descriptor in ours:
                 os.close(descriptor)

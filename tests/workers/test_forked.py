@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,3 +148,18 @@ def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_several_threads_may_ask() -> None:
+    found: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        with Crew(setup(ONE="1" * 100_000)) as crew:
+            found.append(tells(crew))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({each["process"] for each in found}) == 8 and len({each["imported by"] for each in found}) == 1
