@@ -105,7 +105,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """
-    if options.compile:
+    if options.compile and options.verify:
         prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
     gathered = gather(selection)
     found = _Findings(gathered)

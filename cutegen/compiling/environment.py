@@ -11,12 +11,12 @@ from pathlib import Path
 # TOLERATE_M2M, ENABLE_TVM_FFI, LOC_TRACEBACKS, LIBS, DRYRUN, WARNINGS_AS_ERRORS, KEEP*, DUMP_DIR and CACHE_DIR; a new
 # release may add to them, so all of them go.
 DROPPED_PREFIXES = ("CUTE_DSL_", "CUTE_EXPERIMENTAL_DSL_", "NVVM_", "PTXAS_", "NVCC_", "LLVM_", "MLIR_")
-IMPORTS = ("torch", "tvm_ffi", "cutlass.cute")
-"""What a process imports that compiles modules."""
-
 DROPPED_NAMES = frozenset(
     ("PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONDEVMODE", "PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONDUMPREFSFILE")
 )
+
+IMPORTS = ("torch", "tvm_ffi", "cutlass.cute")
+"""What a process imports that compiles modules."""
 
 
 def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:

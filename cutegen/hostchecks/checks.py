@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from types import ModuleType
@@ -44,7 +45,8 @@ def host_checks(
         try:
             problem = _problem(check, host)
             if problem and executor.explains():
-                problem = _problem(check, host) or problem
+                with suppress(NotRun, NoMemory):
+                    problem = _problem(check, host) or problem  # what fails only once has failed
         except (NotRun, NoMemory) as error:
             reason: Reason = "no memory" if isinstance(error, NoMemory) else "cannot run"
             yield HostCheck(check.argument, check.what, "not run", str(error), reason)

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutegen.hostchecks import op_calls
 from cutegen.language.model import KernelSpec
 
-if TYPE_CHECKING:
-    pass
-
 _FEW = 1 << 4
 _MANY = (1 << 11, 1 << 17, 1 << 31)
 
-Noted = list[tuple[str, tuple[object, ...]]]  # what was called, with its numbers that are no sizes, in order
+Noted = list[tuple[str, tuple[str, ...]]]  # what was called, with its numbers that are no sizes, in order
 
 
 def problem(op: Any, spec: KernelSpec, scalars: op_calls.Numbers) -> str:
-    """What is done otherwise at some size of a mode than at few; empty if nothing is.
+    """What differs at a large size of some mode from a small one; empty if nothing does.
 
     The op must be known to torch, and those that its gradient calls.
     """
-    usual = _noted(op, spec, _sizes(spec, {}), scalars)
+    usual_sizes = _sizes(spec, {})
+    usual = _noted(op, spec, usual_sizes, scalars)
     for sizes, mode in _larger(spec):
         found = _noted(op, spec, sizes, scalars)
         if found != usual:
             place = next((i for i, (a, b) in enumerate(zip(found, usual, strict=False)) if a != b), None)
             place = min(len(found), len(usual)) if place is None else place
             own, other = (_told(noted[place]) if place < len(noted) else "nothing more" for noted in (found, usual))
-            return f"with {mode} = {sizes[mode]} it calls {own}, where it calls {other} with few"
+            few = usual_sizes[mode]
+            return f"with {mode} = {sizes[mode]} it calls {own}, where it calls {other} with {mode} = {few}"
     return ""
 
 
@@ -61,7 +60,7 @@ def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_call
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func.namespace != "prim":
                 given = (*args, *(kwargs or {}).values())
-                noted.append((str(func), tuple(x for x in given if isinstance(x, float | bool | torch.dtype))))
+                noted.append((str(func), tuple(str(x) for x in given if isinstance(x, float | bool | torch.dtype))))
             return func(*args, **(kwargs or {}))
 
     with FakeTensorMode():
@@ -80,6 +79,6 @@ def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_call
     return noted
 
 
-def _told(one: tuple[str, tuple[object, ...]]) -> str:
+def _told(one: tuple[str, tuple[str, ...]]) -> str:
     name, given = one
-    return f"{name}({', '.join(map(str, given))})" if given else name
+    return f"{name}({', '.join(given)})" if given else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -18,6 +19,8 @@ from cutegen.verification.report import KernelReport, as_json, from_json
 from cutegen.verification.sharing import Part, Share, Turns, together
 from cutegen.workers import Tell
 
+_PR_SET_PDEATHSIG = 1
+
 Verify = Callable[[Share, Tell], KernelReport]
 
 
@@ -27,13 +30,14 @@ class _Child:
 
     number: int
     pipe: int
+    deadline: float  # by `time.monotonic`
     rest: bytes = b""
     part: Part | None = field(default=None)
 
 
-def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int) -> KernelReport | None:
+def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int, timeout: float) -> KernelReport | None:
     """The report of a kernel whose cases and checks so many processes share; None where one of them did not come to its
-    end.
+    end, or was silent for `timeout` seconds.
 
     `verify` does a share, in a fork of this process, which must have no threads and no GPU. Its events are told here.
     """
@@ -43,19 +47,26 @@ def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int) -> K
     running: dict[int, _Child] = {}
     try:
         for _ in range(processes):
-            children.append(child := _begin(verify, queues, running))
+            child = _begin(verify, queues, running, time.monotonic() + timeout)
+            children.append(child)
             running[child.pipe] = child
         while running:
             poll = select.poll()
             for pipe in running:
                 poll.register(pipe, select.POLLIN)
-            for pipe, _ in poll.poll():
+            left = min(child.deadline for child in running.values()) - time.monotonic()
+            if left <= 0:
+                return None
+            for pipe, _ in poll.poll(left * 1000):
+                running[pipe].deadline = time.monotonic() + timeout
                 if not _heed(running[pipe], tell):
                     child = running.pop(pipe)
                     os.close(pipe)
                     os.waitpid(child.number, 0)
                     if child.part is None:
                         return None
+    except OSError:  # no more processes, or no more descriptors
+        return None
     finally:
         for child in running.values():
             with contextlib.suppress(ProcessLookupError):
@@ -67,16 +78,24 @@ def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int) -> K
     return together(plan, [child.part for child in children if child.part], time.perf_counter() - start)
 
 
-def _begin(verify: Verify, queues: Sequence[int], others: Iterable[int]) -> _Child:
+def _begin(verify: Verify, queues: Sequence[int], others: Iterable[int], deadline: float) -> _Child:
     """A process that does a share."""
     reading, writing = os.pipe()
-    number = os.fork()
+    parent, number = os.getpid(), os.fork()
     if number == 0:
         for pipe in (reading, *others):
             os.close(pipe)
+        _end_with(parent)
         _work(verify, Turns(queues), writing)
     os.close(writing)
-    return _Child(number, reading)
+    return _Child(number, reading, deadline)
+
+
+def _end_with(parent: int) -> None:
+    """Has this process killed as soon as its parent ends (prctl, PR_SET_PDEATHSIG of Linux)."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _work(verify: Verify, turns: Turns, pipe: int) -> NoReturn:

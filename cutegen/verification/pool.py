@@ -26,12 +26,15 @@ TIMEOUT = 600.0  # seconds a case or a check
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify: its plan and its file; `on` as for `make_executor`. So many `processes` share it."""
+    """One kernel to verify: its plan and its file; `on` as for `make_executor`. So many `processes` share it, each of
+    which has `patience` seconds for a case or a check; where one has not done it then, one process does all.
+    """
 
     plan: Plan
     module: Path
     on: str = "gpu"
     processes: int = 1
+    patience: float = TIMEOUT / 2
 
 
 def verify_all(
@@ -50,7 +53,7 @@ def verify_all(
     running. Where the calling thread is interrupted, the workers are killed, and nothing is said of the kernels that
     they had. Raises OSError where no process can be started.
     """
-    jobs = [job if on is None else replace(job, on=on) for job in jobs]
+    jobs = [replace(job, on=on or job.on, patience=timeout / 2) for job in jobs]
     turns = [(index, 1) for index in range(len(jobs))]
     on_cpu = all(job.on == "cpu" for job in jobs)
     if workers > 1 and jobs:

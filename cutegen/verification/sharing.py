@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
@@ -15,7 +16,7 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, KernelReport
 
 _WORTH = 0.5  # seconds
-_MEAN = 2  # kernels of that length that each process would have: fewer, and one waits for the other for long
+_MEAN = 2  # a kernel that takes longer than 1 / (2 processes) of the time of all is shared
 _CASE = 0.1  # seconds: what a case takes whatever its size is, and the host checks that there are for each case
 
 _MOST = 1 << 14  # cases or checks
@@ -54,11 +55,10 @@ class Turns:
     @staticmethod
     def queue() -> int:
         """A descriptor with numbers, which all processes that have it can read."""
-        reading, writing = os.pipe()
-        with os.fdopen(writing, "wb") as numbers:
-            for number in range(_MOST):
-                numbers.write(_NUMBER.pack(number))
-        return reading
+        with tempfile.TemporaryFile() as numbers:
+            numbers.write(b"".join(map(_NUMBER.pack, range(_MOST))))
+            numbers.seek(0)
+            return os.dup(numbers.fileno())  # which all read on from where one of them has read
 
     def of(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
         queue, mine, count = self._queues[len(self.taken)], [self._next(self._queues[len(self.taken)])], 0
@@ -72,7 +72,8 @@ class Turns:
 
     @staticmethod
     def _next(queue: int) -> int:
-        return int(_NUMBER.unpack(os.read(queue, _NUMBER.size))[0])
+        read = os.read(queue, _NUMBER.size)
+        return int(_NUMBER.unpack(read)[0]) if len(read) == _NUMBER.size else _MOST
 
 
 class Part(NamedTuple):
@@ -100,10 +101,12 @@ def together(plan: Plan, parts: Sequence[Part], passed: float) -> KernelReport |
     """The report of a whole kernel from those of several processes: the one that a single process would give, except
     that it took as many seconds as `passed` while they ran beside each other.
 
-    None where one of them did not come to its end, and so does not say what would have run after that, or knows of
-    other checks than the others, as where memory is short.
+    None where one of them did not come to its end, and so does not say what would have run after that, or lacked
+    memory, of which one process alone has more.
     """
     if any(part.report.error for part in parts) or len({tuple(part.counts) for part in parts}) > 1:
+        return None
+    if any(result.reason == "no memory" for part in parts for result in part.report.results):
         return None
     whole = replace(
         parts[0].report,

@@ -63,7 +63,7 @@ class _Verifier:
             def share(part: Share, tell: Tell) -> KernelReport:
                 return verify_share(job.plan, module, executor, _progress(tell), part)
 
-            shared = verify_in_forks(job.plan, share, self._tell, job.processes)
+            shared = verify_in_forks(job.plan, share, self._tell, job.processes, job.patience)
             return None if shared is None else as_json(shared)
         report = verify_share(job.plan, module, executor, _progress(self._tell))
         return as_json(report) if report.ok else Last(as_json(report))

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal
 
@@ -147,7 +147,7 @@ class Crew:
             turn = _Turn(index, job, self._idle.pop(), self._setup.timeout)
             turn.give(self._setup.timeout)
             return turn
-        worker = Worker(self._setup)
+        worker = Worker(replace(self._setup, imports=()) if fresh else self._setup)
         self._workers.append(worker)
         turn = _Turn(index, job, worker, self._setup.start_timeout)
         turn.renew(self._setup.start_timeout)
@@ -186,8 +186,9 @@ class Crew:
         """Takes what a worker said; gives the turn's ending, if it is at its end. Raises _Unfit."""
         events = turn.worker.hear()
         if events is None:
+            unborn = not turn.given and not turn.worker.begun
             death = self._death(turn, "died")
-            if turn.given and not turn.taken:  # since its last job, which is nothing that this one did
+            if unborn or (turn.given and not turn.taken):  # since its last job, which is nothing that this one did
                 raise _Unfit(death)
             return turn.ending(death=death)
         for kind, data in events:

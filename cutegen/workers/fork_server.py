@@ -3,17 +3,18 @@
 Importing torch and the compiler takes seconds, a fork of the process that has them milliseconds. Standard input is the
 Unix socket on which `forked.ForkServer` asks for workers: the length of a request in 4 bytes, with the descriptors of
 the worker's standard input, output and error and of the pipe on which its end is told, then the request in JSON:
-`{module, folder, environment}`. To the pipe goes the worker's process number in 4 bytes, and at its end its return code
-in 4 bytes. The modules are imported before the first request is read; one that cannot be imported is left to the
-workers, which tell of it.
+`{module, folder, environment}`. To the pipe goes a `STATUS` with the worker's process number, and at its end one with
+its return code; or one with an error number where it cannot be forked. The modules are imported before the first
+request is read; one that cannot be imported is left to the workers, which tell of it.
 
-A process cannot be forked that has threads or a driver of CUDA: what these hold is then nobody's. Where an import has
-brought either, workers import what they need themselves.
+A process that has threads or a driver of CUDA cannot be forked: a fork copies neither threads nor the driver's state.
+Where an import has brought either, workers import what they need themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -30,6 +31,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 NUMBER = struct.Struct("!i")
+STATUS = struct.Struct("!ci")
+BEGUN, ENDED, REFUSED = b"b", b"e", b"r"
 DESCRIPTORS = 4
 
 
@@ -69,8 +72,15 @@ def main() -> None:
                 asking = False
                 poll.unregister(asked)
                 continue
+            if len(given) != DESCRIPTORS:  # there is no room for them, and who asked finds the pipes closed
+                for descriptor in given:
+                    os.close(descriptor)
+                continue
             stdin, stdout, log, status = given
-            number = os.fork()
+            try:
+                number = os.fork()
+            except OSError as error:
+                number = -(error.errno or errno.EAGAIN)
             if number == 0:
                 signal.set_wakeup_fd(-1)
                 for descriptor in (woken, waker, asked.detach(), *running.values(), status):
@@ -78,12 +88,16 @@ def main() -> None:
                 _work(request, stdin, stdout, log, fresh)
             for descriptor in (stdin, stdout, log):
                 os.close(descriptor)
-            running[number] = status
             try:
-                os.write(status, NUMBER.pack(number))
+                os.write(status, STATUS.pack(BEGUN, number) if number > 0 else STATUS.pack(REFUSED, -number))
             except BrokenPipeError:  # nobody wants it any more
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(number, signal.SIGKILL)
+                if number > 0:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGKILL)
+            if number > 0:
+                running[number] = status
+            else:
+                os.close(status)
     shutil.rmtree(Path.cwd(), ignore_errors=True)
 
 
@@ -106,10 +120,11 @@ def _tell_ends(running: dict[int, int]) -> None:
         number, how = os.waitpid(-1, os.WNOHANG)
         if not number:
             return
-        status = running.pop(number)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(status, NUMBER.pack(os.waitstatus_to_exitcode(how)))
-        os.close(status)
+        status = running.pop(number, None)
+        if status is not None:  # else it is none of the workers
+            with contextlib.suppress(BrokenPipeError):
+                os.write(status, STATUS.pack(ENDED, os.waitstatus_to_exitcode(how)))
+            os.close(status)
 
 
 def _work(request: dict[str, Any], stdin: int, stdout: int, log: int, fresh: bool) -> NoReturn:

@@ -1,13 +1,14 @@
 """Workers that are forked from a process which has imported what they need, seen from the process that asks.
 
-Of `multiprocessing`'s fork server it is unlike in two ways: a worker is not given the main module of this process,
-which may be any program that calls cutegen and need not bear to be imported a second time; and its standard input and
-output, its folder and its environment are its own, as those of `subprocess.Popen` are.
+It differs from `multiprocessing`'s fork server in two ways: a worker is not given the main module of this process,
+which may be any program that calls cutegen and may not tolerate a second import; and its standard input and output, its
+folder and its environment are its own, as those of `subprocess.Popen` are.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import json
 import os
@@ -24,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from cutegen.workers.fork_server import NUMBER
+from cutegen.workers.fork_server import BEGUN, NUMBER, REFUSED, STATUS
 
 _OWN = ("PYTHONPATH", "TMPDIR")  # variables of which each worker has its own
 _MOST = 2  # fork servers at a time
@@ -35,7 +36,7 @@ class Forked:
     """A process that was forked, or is about to be, with what workers use of `subprocess.Popen`.
 
     `stdin` and `stdout` are this process's ends of pipes, `status` is the pipe on which the fork server, the process
-    `server`, tells of it.
+    `server`, tells of it. Threads may share it.
     """
 
     def __init__(self, server: subprocess.Popen[bytes], stdin: int, stdout: int, status: int) -> None:
@@ -45,64 +46,76 @@ class Forked:
         self._status = status
         self._number: int | None = None
         self._code: int | None = None
+        self._reading = threading.RLock()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it runs or has run."""
+        self._hear(0.0)
+        return self._number is not None
 
     def send_signal(self, number: int) -> None:
         """Sends it a signal. Raises ProcessLookupError where it does not run, or not yet."""
-        if not self._begun(0.0) or self._code is not None:
+        self._hear(0.0)
+        if self._number is None or self._code is not None:
             raise ProcessLookupError("no such process")
-        assert self._number is not None
         os.kill(self._number, number)
 
     def kill_group(self) -> None:
-        """Ends it and its children at once. Raises ProcessLookupError where it has just ended."""
-        if self._code is not None:
+        """Ends it at once, and its children, those included that have outlived it. Raises ProcessLookupError where
+        there are none.
+        """
+        self._hear(0.0)
+        if self._number is None:
+            self._end(-signal.SIGKILL)  # the fork server, which cannot tell of it, kills it
             return
-        if not self._begun(0.0):
-            if self._code is None:
-                self._end(-signal.SIGKILL)  # the fork server, which cannot tell of it, kills it
-            return
-        assert self._number is not None
         try:
             os.killpg(self._number, signal.SIGKILL)
-        except ProcessLookupError:  # it has ended, or has no group of its own yet
-            os.kill(self._number, signal.SIGKILL)
+        except ProcessLookupError:
+            if self._code is None:  # it has no group of its own yet
+                os.kill(self._number, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
         """Its return code. Raises subprocess.TimeoutExpired where it runs on for so many seconds."""
-        if self._code is None and self._begun(timeout) and self._code is None:
+        while self._code is None:
             if not _readable(self._status, timeout):
                 raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
-            if (code := self._told()) is None:
-                self._lose()
-            else:
-                self._end(code)
-        if self._code is None:
-            raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            self._hear(0.0)
         return self._code
 
-    def _begun(self, timeout: float | None) -> bool:
-        """Whether it runs or has run, which may come about within a time."""
-        if self._number is None and self._code is None and _readable(self._status, timeout):
-            self._number = self._told()
-            if self._number is None:
-                self._lose()
-        return self._number is not None
-
-    def _told(self) -> int | None:
-        """The next number that the fork server tells; None where it has ended."""
-        told = os.read(self._status, NUMBER.size)
-        return int(NUMBER.unpack(told)[0]) if len(told) == NUMBER.size else None
+    def _hear(self, timeout: float) -> None:
+        """Takes what the fork server has told of it."""
+        with self._reading:
+            while self._code is None and _readable(self._status, timeout):
+                told = os.read(self._status, STATUS.size)
+                if len(told) < STATUS.size:
+                    self._lose()
+                    return
+                kind, number = STATUS.unpack(told)
+                if kind == BEGUN:
+                    self._number = number
+                else:
+                    self._end(-signal.SIGKILL if kind == REFUSED else number)
 
     def _lose(self) -> None:
-        """Ends it as the fork server ended, which tells no more of it."""
+        """Notes its end where the fork server has ended and tells no more: how that did, or that it was killed, which
+        it is here.
+        """
+        if self._number is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._number, signal.SIGKILL)
+            self._end(-signal.SIGKILL)
+            return
         try:
             self._end(self._server.wait(_SOON))
         except subprocess.TimeoutExpired:
             self._end(-signal.SIGKILL)
 
     def _end(self, code: int) -> None:
-        self._code = code
-        os.close(self._status)
+        with self._reading:
+            if self._code is None:
+                self._code = code
+                os.close(self._status)
 
 
 def _readable(descriptor: int, timeout: float | None) -> bool:
@@ -119,8 +132,11 @@ class ForkServer:
         """Starts it; nobody waits for its imports. Raises OSError where no process can be started."""
         self._folder = folder = tempfile.mkdtemp(prefix="cutegen-worker-")  # which it removes as it ends
         self._asking = threading.Lock()  # crews of several threads ask
+        self._broken = False
         self._socket, theirs = socket.socketpair()
-        with theirs:
+        with contextlib.ExitStack() as failing, theirs:
+            failing.callback(shutil.rmtree, folder, ignore_errors=True)
+            failing.callback(self._socket.close)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "cutegen.workers.fork_server", *modules],
                 stdin=theirs.fileno(),
@@ -130,6 +146,7 @@ class ForkServer:
                 env={**environment, "TMPDIR": folder},
                 start_new_session=True,
             )
+            failing.pop_all()
 
     def start(self, module: str, folder: Path, environment: Mapping[str, str], log: int) -> Forked:
         """Asks for a worker with these, whose standard error is the descriptor `log`. Raises OSError."""
@@ -145,7 +162,8 @@ class ForkServer:
             with self._asking:
                 socket.send_fds(self._socket, [NUMBER.pack(len(request))], [stdin, stdout, log, status])
                 self._socket.sendall(request)
-        except OSError:
+        except BaseException:  # a half of a request may be there
+            self._broken = True
             for descriptor in ours:
                 os.close(descriptor)
             raise
@@ -156,15 +174,16 @@ class ForkServer:
 
     @property
     def ended(self) -> bool:
-        """Whether its process has ended."""
-        return self._process.poll() is not None
+        """Whether it takes no more requests."""
+        return self._broken or self._process.poll() is not None
 
     def close(self) -> None:
         """Has it end once its workers have."""
         self._socket.close()
 
     def kill(self) -> None:
-        """Ends it at once; nobody learns any more of how its workers end."""
+        """Ends it at once, but not its workers, of which nobody learns any more how they end."""
+        self._socket.close()
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -187,7 +206,7 @@ def fork_server(modules: Sequence[str], environment: Mapping[str, str]) -> ForkS
     key = os.getpid(), sys.executable, own
     with _busy:
         if key in _servers and _servers[key].ended:
-            del _servers[key]
+            _servers.pop(key).kill()
         if key not in _servers:
             atexit.unregister(end_fork_servers)
             atexit.register(end_fork_servers)

@@ -124,6 +124,11 @@ class Worker:
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         return [event for line in lines for event in json.loads(line).items()]
 
+    @property
+    def begun(self) -> bool:
+        """Whether there has been a process, which is known of one that says no more."""
+        return not isinstance(self._process, Forked) or self._process.begun
+
     def log(self) -> str:
         """What the process printed since it got its last job, or since it was started; the end of it if it is much."""
         end = self._log.seek(0, os.SEEK_END)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,4 +42,6 @@ def done(job: tuple[str, Any], tell: Tell) -> Any:
             raise KeyError(given)
         case "sleep":
             time.sleep(given)
+        case "leave":
+            return subprocess.Popen(["sleep", str(given)], stdout=sys.stderr).pid
     return None

@@ -270,6 +270,9 @@ def kernel(x, b, *, d=None):
         time.sleep(1000)
     if BUG == "raises" and x.shape[0] == 1:
         raise RuntimeError("no tile of 1")
+    if BUG == "raises once" and x.shape == (3, 16) and not RAISED:
+        RAISED.append(True)
+        raise RuntimeError("stale state")
     store(d, OP(x, b), (4, 16))
     if BUG == "input":
         x[0, 0] += 1
@@ -388,7 +391,7 @@ def filled(name, generator, sizes):
 def write_module(folder: Path, spec: KernelSpec, bug: str = "") -> Path:
     wanted = {t.argument: (t.shape, t.dtype.torch, t.major, t.align) for t in spec.tensors}
     named = [t.argument for t in spec.named]
-    head = f"BUG = {bug!r}\nWANTED = {wanted!r}\nNAMED = {named!r}\n"
+    head = f"BUG = {bug!r}\nRAISED = []\nWANTED = {wanted!r}\nNAMED = {named!r}\n"
     head += f"STATIC = {dict(spec.static)!r}\nDIVISIBLE = {dict(spec.divisible)!r}\n"
     body = GEMM if spec.op == "gemm" else BOTH if spec.kernel == "both" else ADD
     operation = f"\nOP = torch.{'lt' if spec.kernel == 'less' else 'add'}\n"

@@ -360,6 +360,26 @@ class Mortal(CpuExecutor):
         return not self.gone
 
 
+class Explaining(CpuExecutor):
+    """Tells more once something has failed."""
+
+    explained = 0
+
+    def explains(self) -> bool:
+        self.explained += 1
+        return self.explained == 1
+
+
+def test_what_fails_is_run_again_once_and_what_failed_only_once_has_failed(tmp_path: Path) -> None:
+    once = Explaining()
+    report = verify_kernel(add_plan(), write_module(tmp_path, add_spec(), "raises once"), once)
+    assert once.explained == 1 and not report.ok
+    assert ["stale state" in r.message for r in report.results if r.status == "failed"] == [True]
+    always = verify_kernel(add_plan(), write_module(tmp_path, add_spec(), "rounding"), Explaining())
+    plain = verify(tmp_path, "add", "rounding")
+    assert [r.message for r in always.results] == [r.message for r in plain.results] and not plain.ok
+
+
 def test_every_code_is_judged(tmp_path: Path) -> None:
     """By cases and by the calls that must be accepted."""
     report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), Twofold())

@@ -66,16 +66,17 @@ def test_shares_that_do_not_come_to_the_whole_are_no_report(other: Part) -> None
     assert together(add_plan(), [part({0: case(0), 2: case(2)}), other], 1.0) is None
 
 
-@pytest.mark.parametrize("bug", ["", "rounding", "no size check", "crash"])
+@pytest.mark.parametrize("bug", ["", "rounding", "no size check", "crash", "hang"])
 def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a process ends in the middle: what ran after that in others is of no account."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor")
-    (alone,) = verify_all([job])
+    limit = 6.0 if bug == "hang" else 60.0
+    (alone,) = verify_all([job], timeout=limit)
     monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
     seen: list[KernelReport] = []
     start = time.perf_counter()
-    (found,) = verify_all([job], workers=2, done=seen.append)
+    (found,) = verify_all([job], workers=2, done=seen.append, timeout=limit)
     assert 0 < found.seconds <= time.perf_counter() - start  # not the sum over processes
     assert timeless(found) == timeless(alone) and seen == [found]
     assert found.ok is not bool(bug)

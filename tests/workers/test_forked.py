@@ -89,6 +89,48 @@ def test_a_worker_that_hangs_is_killed() -> None:
         assert ending.death is not None and ending.death.how == "overdue" and time.monotonic() - start < 20
 
 
+def ends(process: int) -> bool:
+    """Whether a process ends soon."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":  # whose parent is gone
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_what_a_worker_started_ends_with_it() -> None:
+    with Crew(setup()) as crew:
+        (ending,) = endings(crew, ("leave", 600))
+    assert isinstance(ending.result, int) and ends(ending.result)
+    with Crew(setup()) as crew:
+        left, died = endings(crew, ("leave", 600), ("exit", 3))
+        assert died.death is not None and isinstance(left.result, int) and ends(left.result)
+
+
+def test_without_a_fork_server_a_worker_is_ended_all_the_same() -> None:
+    worker = Worker(setup())
+    told: list[tuple[str, Any]] = []
+    worker.send(("tell", None))
+    while not any(kind == "result" for kind, _ in told):
+        told += worker.hear() or []
+    found = dict(told)["result"]
+    worker.send(("sleep", 600))
+    os.kill(found["imported by"], signal.SIGKILL)
+    worker.close()
+    assert ends(found["process"])
+
+
+def test_a_process_that_cannot_be_forked_is_started() -> None:
+    with Crew(setup(imports=("forked_kit", "forked_none"))) as crew:
+        found = tells(crew)
+    assert found["process"] == found["imported by"]
+
+
 def test_a_worker_that_has_not_begun_can_be_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the fork server still imports."""
     slow = setup(imports=("forked_slow",))
@@ -105,7 +147,7 @@ def test_a_fork_server_that_died_is_replaced() -> None:
     with Crew(setup()) as crew:
         first = tells(crew)
     os.kill(first["imported by"], signal.SIGKILL)
-    time.sleep(0.2)
+    assert ends(first["imported by"])
     with Crew(setup()) as crew:
         second = tells(crew)
     assert second["imported by"] != first["imported by"]
@@ -142,6 +184,12 @@ def test_a_fork_server_is_prepared_without_waiting() -> None:
 
 def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Crew(setup()) as crew:
+        first = tells(crew)["imported by"]
+    os.kill(first, signal.SIGKILL)
+    with Crew(setup()) as crew:
+        assert tells(crew)["process"]
+    assert ends(first)
     with Crew(setup()) as crew:
         process = tells(crew)["imported by"]
     end_fork_servers()
