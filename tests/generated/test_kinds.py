@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from compiling_kit import Compiler
 from planning_specs import document
+from sweep_kit import sampled
 
 pytest.importorskip("cutlass")
 pytest.importorskip("torch")
@@ -170,7 +171,8 @@ def compiled(texts: list[str], compiler: Compiler) -> Iterator[tuple[str, Resour
         yield text, outcome.artefact.resources
 
 
-def test_inferred_schedules_of_products_have_registers_enough(compiler: Compiler) -> None:
+@pytest.mark.parametrize("part", sampled(range(3)))
+def test_inferred_schedules_of_products_have_registers_enough(part: int, compiler: Compiler) -> None:
     """Whatever a part of the schedule says, none spills; of those whose operands are both contiguous along m and n, two
     blocks of 256 threads fit the 65536 registers of a multiprocessor, however deep the inferred tile is."""
     parts: list[dict[str, Any]] = [
@@ -194,7 +196,7 @@ def test_inferred_schedules_of_products_have_registers_enough(compiler: Compiler
     ]
     two = {product("MNN", schedule, **more) for schedule, more in ends}
     two |= {product("MNM", {})}
-    for text, resources in compiled([*texts, *sorted(two)], compiler):
+    for text, resources in compiled([*texts, *sorted(two)][part::3], compiler):
         assert resources.spill_stores == 0, text
         assert text not in two or 2 * 256 * resources.registers <= 65536, text
 

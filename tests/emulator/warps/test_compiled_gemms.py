@@ -70,6 +70,7 @@ def multiply(gemm: Any, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.nd
     return first, second, product
 
 
+@pytest.mark.sweep  # which has all of them
 def test_the_kernels_cover_the_instructions() -> None:
     texts = [emulated(gemm).builds[0].ptx for gemm in gemms()]
     found = set(re.findall(r"^\s*((?:ldmatrix|mma|cp\.async)\.[\w.:]*)", "\n".join(texts), re.MULTILINE))
