@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -61,19 +60,21 @@ EXAMPLES = ("rms_norm", "add_bias_gelu_bf16", "linear_gelu_bf16", "swiglu_bf16")
 def measured(arguments: list[str], folder: Path) -> tuple[float, float, float]:
     """Seconds, seconds of processors, and the memory in GiB of the largest process, of a run of cutegen."""
     own = {"PYTHONPATH": str(ROOT), "CUTEGEN_CACHE_DIR": str(folder / "cache")}
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "cutegen", *arguments],
-        cwd=folder,
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-    )
-    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(f"cutegen {' '.join(arguments)} ends with {done.returncode}:\n{done.stdout}{done.stderr}")
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, spent, after.ru_maxrss / 2**20
+    start = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cutegen", *arguments],
+            cwd=folder,
+            env={**os.environ, **own},
+            stdout=printed,
+            stderr=printed,
+        )
+        _, status, used = os.wait4(process.pid, 0)  # of this process, and of those that it waited for
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            printed.seek(0)
+            raise SystemExit(f"cutegen {' '.join(arguments)} ends with {process.returncode}:\n{printed.read()}")
+    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
 
 
 def built(text: str) -> tuple[float, float, float]:
