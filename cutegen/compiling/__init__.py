@@ -7,7 +7,7 @@ from cutegen.compiling.banks import BankClashes, bank_clashes
 from cutegen.compiling.cache import Cache, cache_key
 from cutegen.compiling.expectations import ExpectationFailure, Judgement, check, judge
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
-from cutegen.compiling.pool import compile_all, compile_until, worker_setup
+from cutegen.compiling.pool import compile_all, compile_until
 from cutegen.compiling.tools import ToolError, toolchain
 
 __all__ = [
@@ -30,5 +30,4 @@ __all__ = [
     "judge",
     "mnemonics",
     "toolchain",
-    "worker_setup",
 ]

@@ -92,7 +92,7 @@ def compile_until(
     return [outcomes.get(index) for index in range(len(jobs))]
 
 
-def worker_setup(timeout: float = TIMEOUT) -> Setup:
+def worker_setup(timeout: float) -> Setup:
     """Describes workers that compile, with `timeout` seconds for each try of a job."""
     return Setup(
         command=worker_command("cutegen.compiling.worker"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from cutegen.hostchecks import op_calls
@@ -23,12 +24,10 @@ def problem(op: Any, spec: KernelSpec, scalars: op_calls.Numbers) -> str:
     usual = _noted(op, spec, usual_sizes, scalars)
     for sizes, mode in _larger(spec):
         found = _noted(op, spec, sizes, scalars)
-        if found != usual:
-            place = next((i for i, (a, b) in enumerate(zip(found, usual, strict=False)) if a != b), None)
-            place = min(len(found), len(usual)) if place is None else place
-            own, other = (_told(noted[place]) if place < len(noted) else "nothing more" for noted in (found, usual))
-            few = usual_sizes[mode]
-            return f"with {mode} = {sizes[mode]} it calls {own}, where it calls {other} with {mode} = {few}"
+        for own, other in zip_longest(found, usual):
+            if own != other:
+                many, few = f"{mode} = {sizes[mode]}", f"{mode} = {usual_sizes[mode]}"
+                return f"with {many} it calls {_told(own)}, where it calls {_told(other)} with {few}"
     return ""
 
 
@@ -79,6 +78,9 @@ def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_call
     return noted
 
 
-def _told(one: tuple[str, tuple[str, ...]]) -> str:
+def _told(one: tuple[str, tuple[str, ...]] | None) -> str:
+    """A call as it is printed; none, where one of two lists has ended."""
+    if one is None:
+        return "nothing more"
     name, given = one
     return f"{name}({', '.join(given)})" if given else name

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cutegen.planning.plan import Plan
@@ -32,7 +32,7 @@ class _Child:
     pipe: int
     deadline: float  # by `time.monotonic`
     rest: bytes = b""
-    part: Part | None = field(default=None)
+    part: Part | None = None
 
 
 def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int, timeout: float) -> KernelReport | None:

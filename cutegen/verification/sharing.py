@@ -15,7 +15,7 @@ from cutegen.verification.cases import derive_cases
 from cutegen.verification.costs import seconds
 from cutegen.verification.report import CaseReport, KernelReport
 
-_WORTH = 0.5  # seconds
+_WORTH = 0.5  # seconds: a kernel that takes less is not shared
 _MEAN = 2  # a kernel that takes longer than 1 / (2 processes) of the time of all is shared
 _CASE = 0.1  # seconds: what a case takes whatever its size is, and the host checks that there are for each case
 
@@ -61,13 +61,15 @@ class Turns:
             return os.dup(numbers.fileno())  # which all read on from where one of them has read
 
     def of(self, entries: Iterable[_Entry]) -> Iterator[_Entry]:
-        queue, mine, count = self._queues[len(self.taken)], [self._next(self._queues[len(self.taken)])], 0
+        queue, count = self._queues[len(self.taken)], 0
+        mine: list[int] = []
         self.taken.append(mine)
+        turn = self._next(queue)
         for count, entry in enumerate(entries, 1):
-            if mine[-1] == count - 1:
+            if turn == count - 1:
                 yield entry
-                mine.append(self._next(queue))
-        mine.pop()  # which there is not
+                mine.append(turn)
+                turn = self._next(queue)
         self.counts.append(count)
 
     @staticmethod

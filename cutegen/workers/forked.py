@@ -51,12 +51,12 @@ class Forked:
     @property
     def begun(self) -> bool:
         """Whether it runs or has run."""
-        self._hear(0.0)
+        self._hear()
         return self._number is not None
 
     def send_signal(self, number: int) -> None:
         """Sends it a signal. Raises ProcessLookupError where it does not run, or not yet."""
-        self._hear(0.0)
+        self._hear()
         if self._number is None or self._code is not None:
             raise ProcessLookupError("no such process")
         os.kill(self._number, number)
@@ -65,7 +65,7 @@ class Forked:
         """Ends it at once, and its children, those included that have outlived it. Raises ProcessLookupError where
         there are none.
         """
-        self._hear(0.0)
+        self._hear()
         if self._number is None:
             self._end(-signal.SIGKILL)  # the fork server, which cannot tell of it, kills it
             return
@@ -80,13 +80,13 @@ class Forked:
         while self._code is None:
             if not _readable(self._status, timeout):
                 raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
-            self._hear(0.0)
+            self._hear()
         return self._code
 
-    def _hear(self, timeout: float) -> None:
-        """Takes what the fork server has told of it."""
+    def _hear(self) -> None:
+        """Takes what the fork server has told of it so far."""
         with self._reading:
-            while self._code is None and _readable(self._status, timeout):
+            while self._code is None and _readable(self._status, 0.0):
                 told = os.read(self._status, STATUS.size)
                 if len(told) < STATUS.size:
                     self._lose()
