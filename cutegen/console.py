@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cutegen.language.diagnostics import Diagnostic, render_text
@@ -17,25 +18,46 @@ class Progress(Protocol):
     def start(self, what: str, total: int) -> None:
         """Something begins that has `total` parts."""
 
-    def step(self, line: str | None) -> None:
-        """One of the total is done; `line` says what is worth saying about it. May come from any thread."""
+    def part(self, name: str, what: str, done: int, total: int | None) -> None:
+        """Tells how far one of the total is: of `rms_norm`, `done` of `total` `cases`. The total is None where nobody
+        knows it. May come from any thread.
+        """
+
+    def step(self, line: str | None, name: str = "") -> None:
+        """One of the total is done; `line` says what is worth saying about it, and `name` which one it was, if `part`
+        told of it. May come from any thread.
+        """
 
     def stop(self) -> None:
-        """It is over, whether it was completed or not."""
+        """It is over, whether it was completed or not, or even begun."""
+
+
+_FIRST = 2.0  # seconds after which a line is worth it; then after twice as long, and so on
 
 
 class PlainProgress:
-    """Prints a line for each thing that took time."""
+    """Prints a line for each thing that took time, and a few while one takes long."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
+        self._clock = clock
+        self._due: dict[str, tuple[float, float]] = {}  # when the next line is due, and after how long
 
     def start(self, what: str, total: int) -> None:
         """Says what begins, and how many parts it has."""
         self._say(f"{what}: {total}")
 
-    def step(self, line: str | None) -> None:
+    def part(self, name: str, what: str, done: int, total: int | None) -> None:
+        """Prints how far it is, if nothing was said of it for long."""
+        now = self._clock()
+        due, wait = self._due.setdefault(name, (now + _FIRST, _FIRST))
+        if now >= due:
+            self._due[name] = (now + 2 * wait, 2 * wait)
+            self._say(f"{name}: {done}{'' if total is None else f' of {total}'} {what}")
+
+    def step(self, line: str | None, name: str = "") -> None:
         """Prints the line, if there is one."""
+        self._due.pop(name, None)
         if line:
             self._say(line)
 
@@ -48,7 +70,9 @@ class PlainProgress:
 
 
 class BarProgress:
-    """Draws a bar on a terminal, and above it the lines of what is worth a line."""
+    """Draws a bar on a terminal, above it the lines of what is worth a line, and below it a bar for each part of the
+    total that is under way.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -56,21 +80,39 @@ class BarProgress:
         self._console = Console(stderr=True)
         self._bar: Any = None
         self._task: Any = None
+        self._parts: dict[str, tuple[str, Any]] = {}  # by name: of what its bar is, and the bar
 
     def start(self, what: str, total: int) -> None:
         """Draws a bar of `total` parts."""
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._bar = Bar(*columns, console=self._console, transient=True)
-        self._task = self._bar.add_task(what, total=total)
+        self._task, self._parts = self._bar.add_task(what, total=total), {}
         self._bar.start()
 
-    def step(self, line: str | None) -> None:
-        """Moves the bar on by one part, and prints the line, if there is one."""
+    def part(self, name: str, what: str, done: int, total: int | None) -> None:
+        """Moves the bar of that part on."""
+        known, task = self._parts.get(name, ("", None))
+        if known != what:
+            if task is not None:
+                self._bar.remove_task(task)
+            task = self._bar.add_task(f"  {name}, {what}", total=total)
+            self._parts[name] = what, task
+        self._bar.update(task, completed=done)
+
+    def step(self, line: str | None, name: str = "") -> None:
+        """Moves the bar on by one part, whose own bar goes, and prints the line, if there is one."""
         if line:
             self._bar.console.print(line, markup=False, highlight=False)
+        if name in self._parts:
+            self._bar.remove_task(self._parts.pop(name)[1])
         self._bar.advance(self._task)
 
     def stop(self) -> None:
@@ -85,7 +127,10 @@ class NoProgress:
     def start(self, what: str, total: int) -> None:
         pass
 
-    def step(self, line: str | None) -> None:
+    def part(self, name: str, what: str, done: int, total: int | None) -> None:
+        pass
+
+    def step(self, line: str | None, name: str = "") -> None:
         pass
 
     def stop(self) -> None:

@@ -101,13 +101,17 @@ class _Findings:
 
 
 def build(selection: Selection, options: Options, progress: Progress) -> BuildReport:
-    """Builds the selection. Whatever is not as it must be, the generated files stay as they are.
+    """Builds the selection. Whatever is not as it must be, the generated files stay as they are. `progress` was started
+    for as many specs as there are.
 
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """
-    if options.compile and options.verify:
-        prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
-    gathered = gather(selection)
+    try:
+        if options.compile and options.verify:
+            prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
+        gathered = gather(selection, read=lambda: progress.step(None))
+    finally:
+        progress.stop()
     found = _Findings(gathered)
     units = gathered.units
     if gathered.failed:

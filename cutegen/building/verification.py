@@ -14,7 +14,7 @@ from cutegen.errors import plain
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
-from cutegen.verification import Job, KernelReport, verify_all
+from cutegen.verification import Job, KernelReport, SoFar, verify_all
 
 _SHOWN_FAILURES = 8
 _SHOWN_REASON = 300  # characters
@@ -49,7 +49,13 @@ def run_verification(
     workers = jobs or (WORKERS if on == "gpu" else processors())
     progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
     try:
-        reports = verify_units(units, on, workers=workers, on_done=lambda report: progress.step(_ended_line(report)))
+        reports = verify_units(
+            units,
+            on,
+            workers=workers,
+            on_done=lambda report: progress.step(_ended_line(report), report.kernel),
+            going=lambda so_far: _tell(so_far, progress),
+        )
     finally:
         progress.stop()
     verifications = [_verification(report) for report in reports]
@@ -96,6 +102,16 @@ def _verification(report: KernelReport) -> Verification:
     return Verification("not executed" if why else "failed", why, report)
 
 
+def _tell(so_far: SoFar, progress: Progress) -> None:
+    """Shows how far the verification of a kernel is: its cases come first, then its host checks, which nobody counts
+    before.
+    """
+    if so_far.checks:
+        progress.part(so_far.kernel, "host checks", so_far.checks, None)
+    else:
+        progress.part(so_far.kernel, "cases", so_far.cases, so_far.planned)
+
+
 def _ended_line(report: KernelReport) -> str:
     """A line about a kernel that has ended."""
     why = why_unexecuted(report)
@@ -103,9 +119,16 @@ def _ended_line(report: KernelReport) -> str:
 
 
 def verify_units(
-    units: Sequence[Unit], on: str, *, workers: int, on_done: Callable[[KernelReport], None]
+    units: Sequence[Unit],
+    on: str,
+    *,
+    workers: int,
+    on_done: Callable[[KernelReport], None],
+    going: Callable[[SoFar], None] | None = None,
 ) -> list[KernelReport]:
-    """Runs every unit's verification plan on `on`; gives their reports. `on_done` is called as each kernel ends."""
+    """Runs every unit's verification plan on `on`; gives their reports. `on_done` is called as each kernel ends, and
+    `going` after each of its cases and checks.
+    """
     with tempfile.TemporaryDirectory(prefix="cutegen-modules-") as folder:
         jobs = []
         for number, unit in enumerate(units):
@@ -114,7 +137,7 @@ def verify_units(
             path.parent.mkdir()
             path.write_bytes(unit.module.text.encode())
             jobs.append(Job(unit.module.plan, path, on))
-        reports = verify_all(jobs, workers=workers, done=on_done)
+        reports = verify_all(jobs, workers=workers, done=on_done, going=going)
     return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
+from cutegen.cli.common import (
+    gather_specs,
+    print_json,
+    progress_of_reading,
+    select_specs,
+    with_format,
+    with_jobs,
+    with_specs,
+)
 from cutegen.cli.guard import Refusal
 from cutegen.exits import FINDINGS, OK
 
@@ -65,13 +73,13 @@ def build(
     if check or diff:
         _compare(selection, diff=diff, form=form)
         return
+    progress = progress_of_reading(selection)
     from cutegen.building.build import Options
     from cutegen.building.build import build as run
     from cutegen.building.output import build_json, print_build
-    from cutegen.console import make_progress
 
     options = Options(not no_compile, not no_verify, jobs, not no_cache, force)
-    report = run(selection, options, make_progress())
+    report = run(selection, options, progress)
     if form == "json":
         print_json(build_json(report))
     else:

@@ -16,6 +16,7 @@ from cutegen.exits import BROKEN, OK
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from cutegen.console import Progress
     from cutegen.project.selection import Selection
     from cutegen.project.sources import Gathered
 
@@ -87,16 +88,35 @@ def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
         raise Refusal(f"the specs cannot be found: {error}") from None
 
 
-def gather_specs(selection: Selection, form: str, *, gradients: bool = True, **nothing: object) -> Gathered:
+def progress_of_reading(selection: Selection) -> Progress:
+    """Progress that has begun to tell of reading the specs. A verb makes it before it imports what reads them, so that
+    its first line comes at once.
+    """
+    from cutegen.console import make_progress
+
+    progress = make_progress()
+    progress.start("reading specs", len(selection.files))
+    return progress
+
+
+def gather_specs(
+    selection: Selection, form: str, *, gradients: bool = True, progress: Progress | None = None, **nothing: object
+) -> Gathered:
     """Generates the modules of a selection. Ends the verb where a spec has an error.
 
-    `nothing` is what the verb's JSON has besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
+    `progress` is what `progress_of_reading` made, if anything; it is stopped. `nothing` is what the verb's JSON has
+    besides `{verb, ok, exit_code, diagnostics}`, as it is without a result.
     """
     from cutegen.console import print_diagnostics
     from cutegen.language.diagnostics import as_json
     from cutegen.project.sources import gather
 
-    gathered = gather(selection, gradients=gradients)
+    try:
+        step = (lambda: None) if progress is None else (lambda: progress.step(None))
+        gathered = gather(selection, gradients=gradients, read=step)
+    finally:
+        if progress is not None:
+            progress.stop()
     if gathered.failed:
         if form == "json":
             verb = click.get_current_context().info_name

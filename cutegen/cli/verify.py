@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
-from cutegen.cli.common import gather_specs, print_json, select_specs, with_format, with_jobs, with_specs
+from cutegen.cli.common import (
+    gather_specs,
+    print_json,
+    progress_of_reading,
+    select_specs,
+    with_format,
+    with_jobs,
+    with_specs,
+)
 from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, FINDINGS, OK
 
@@ -61,22 +69,26 @@ def verify(
     {NAME: [here, there]}}, kernels: [{kernel, spec, result, why, cases, other_bits, targets: {TARGET: {same, here,
     there, diff, failed}}, here, there}]}, where a verification here is null if equal PTX made it needless.
     """
-    from cutegen.building.output import print_recorded, print_verify, recorded_json, verify_json
-    from cutegen.building.verification import Verification, emulator_missing, run_verification
-    from cutegen.console import make_progress, print_diagnostics
-    from cutegen.project.state import other_files
-    from cutegen.verification import gpu_missing
-
-    no_gpu = gpu_missing() if where != "cpu" else None
-    on = where or ("gpu" if no_gpu is None else "cpu")
-    if receipts and on == "cpu":
-        raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
     if receipts and others:
         raise click.UsageError("--receipts cannot go with --with: they are of the packages that are installed here")
     if pre and not others:
         raise click.UsageError("--pre goes with --with")
     selection = select_specs(specs, None)
-    gathered = gather_specs(selection, form, on=on, notices=[], kernels=[])
+    progress = progress_of_reading(selection)
+    try:
+        from cutegen.building.output import print_recorded, print_verify, recorded_json, verify_json
+        from cutegen.building.verification import Verification, emulator_missing, run_verification
+        from cutegen.console import print_diagnostics
+        from cutegen.project.state import other_files
+        from cutegen.verification import gpu_missing
+
+        no_gpu = gpu_missing() if where != "cpu" else None
+        on = where or ("gpu" if no_gpu is None else "cpu")
+        if receipts and on == "cpu":
+            raise click.UsageError("--receipts goes with --on gpu: they say what a GPU did")
+        gathered = gather_specs(selection, form, progress=progress, on=on, notices=[], kernels=[])
+    finally:
+        progress.stop()
     units = gathered.units
     reason = emulator_missing() if on == "cpu" else no_gpu
     if where is None and on == "cpu":
@@ -89,7 +101,7 @@ def verify(
         raise Refusal(f"nothing was executed: {reason}", help, told=True)
     if others:
         _verify_with(specs, gathered, others, on, pre, jobs, form)
-    verifications, found = run_verification(units, on, jobs, make_progress())
+    verifications, found = run_verification(units, on, jobs, progress)
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
     recorded = _record(units, verifications) if receipts else None

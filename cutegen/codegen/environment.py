@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, PrefixLoader, StrictUndefined
 
 from cutegen.codegen import formatting
+from cutegen.codegen.compiled_templates import CompiledTemplates
 from cutegen.codegen.regions import RegionTag
 from cutegen.layouts import show
 
@@ -33,6 +34,7 @@ def environment(family: AnyFamily) -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
         extensions=[RegionTag],
+        bytecode_cache=CompiledTemplates(),
     )
     env.globals.update(
         call=formatting.call,

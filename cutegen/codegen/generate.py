@@ -1,6 +1,7 @@
 """The one function that verbs consume: a spec's text to the modules it stands for.
 
-Pure: no GPU, clock, environment, network or file is asked. The same text and the same cutegen give the same bytes.
+Pure: no GPU, clock, environment, network or file decides anything. The same text and the same cutegen give the same
+bytes. Templates that were compiled before may be read from the cache folder, which only takes less time.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from cutegen.cache_folder import cache_folder
 from cutegen.compiling.artefact import Artefact
 from cutegen.compiling.outcome import Job
 from cutegen.compiling.tools import toolchain
 
 LIMIT = 512 * 1024 * 1024  # bytes
-FOLDER_VARIABLE = "CUTEGEN_CACHE_DIR"
 _MAGIC = b"cutegen-artefact-1 "
 _STALE = 3600.0  # seconds after which a file being written was abandoned
 
@@ -38,21 +38,11 @@ def cache_key(job: Job, chain: Mapping[str, str] | None = None) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def default_folder() -> Path:
-    """The folder of caches: `$CUTEGEN_CACHE_DIR`, else cutegen's folder where this system keeps them."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given:
-        return Path(given).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("cutegen"))
-
-
 class Cache:
     """A folder of artefacts. It never raises for what the disk does: it answers nothing, and `warning` says why."""
 
     def __init__(self, folder: Path | None = None, limit: int = LIMIT) -> None:
-        self.folder = (folder if folder is not None else default_folder()) / "compiled"
+        self.folder = (folder if folder is not None else cache_folder()) / "compiled"
         self.limit = limit  # bytes
         self.warning: str | None = None  # why artefacts are not kept, once that has happened
         self._written = False

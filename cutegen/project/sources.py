@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,8 +64,15 @@ class Gathered:
         return has_errors(self.diagnostics)
 
 
-def gather(selection: Selection, *, performance: bool = False, gradients: bool = True) -> Gathered:
-    """Generates every module of the selection. What is wrong with a spec is in `diagnostics`, and never raised.
+def gather(
+    selection: Selection,
+    *,
+    performance: bool = False,
+    gradients: bool = True,
+    read: Callable[[], None] = lambda: None,
+) -> Gathered:
+    """Generates every module of the selection. What is wrong with a spec is in `diagnostics`, and never raised. `read`
+    is called after each spec.
 
     With `performance`, advice on speed is there as well. Without `gradients`, the kernels that specs name for the
     gradients of their ops need not be there yet.
@@ -83,6 +90,8 @@ def gather(selection: Selection, *, performance: bool = False, gradients: bool =
         except SpecError as error:
             found += [replace(d, path=source.shown) for d in error.diagnostics]
             continue
+        finally:
+            read()
         found += [replace(d, path=source.shown) for d in generated.warnings]
         units += [Unit(source, module) for module in generated.modules]
     found += _duplicates(units) + _duplicate_ops(units)

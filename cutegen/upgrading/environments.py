@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from cutegen.compiling.cache import default_folder
+from cutegen.cache_folder import cache_folder
 from cutegen.upgrading.beside import Package, installed, make_view, packages_here, remove_stubs, replaced, write_stubs
 from cutegen.upgrading.installing import InstallError, install, make_empty, python_of, site_of
 from cutegen.upgrading.requirements import Requirement
@@ -58,7 +58,7 @@ def environment_with(requirements: Sequence[Requirement], *, pre: bool, tell: Te
     `tell` gets a line for what takes time. Raises InstallError where it cannot be made, and OSError for what the disk
     refuses; what was begun is removed then.
     """
-    root = default_folder() / "environments"
+    root = cache_folder() / "environments"
     root.mkdir(parents=True, exist_ok=True)
     packages = packages_here()
     _prune(root)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.gpu import GpuExecutor, gpu_available, gpu_missing
-from cutegen.verification.pool import Job, verify_all
+from cutegen.verification.pool import Job, SoFar, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "HostCheck",
     "Job",
     "KernelReport",
+    "SoFar",
     "as_json",
     "derive_cases",
     "from_json",

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
@@ -37,6 +38,18 @@ class Job:
     patience: float = TIMEOUT / 2
 
 
+@dataclass(frozen=True)
+class SoFar:
+    """How far the verification of a kernel is: of how many of its `planned` cases, and of how many host checks it is
+    known what came of them.
+    """
+
+    kernel: str
+    planned: int
+    cases: int = 0
+    checks: int = 0
+
+
 def verify_all(
     jobs: Sequence[Job],
     on: str | None = None,
@@ -44,9 +57,10 @@ def verify_all(
     workers: int = WORKERS,
     timeout: float = TIMEOUT,
     done: Callable[[KernelReport], None] | None = None,
+    going: Callable[[SoFar], None] | None = None,
 ) -> list[KernelReport]:
     """Verifies every job; the reports come in the jobs' order. `on` overrides the jobs' own; `done` is called in the
-    calling thread as each one ends.
+    calling thread as each one ends, and `going` after each of its cases and checks.
 
     There are `workers` processes at most, beside those that share a kernel, and each has `timeout` seconds for a case
     or a check. Raises nothing for a kernel that crashes, hangs or ends its process: its report says which case was
@@ -65,24 +79,37 @@ def verify_all(
         if done is not None:
             done(report)
 
+    going = going or (lambda so_far: None)
     with Crew(worker_setup("cpu" if on_cpu else "", timeout), max(1, min(workers, len(turns)))) as crew:
         again: list[tuple[int, int]] = []  # kernels of which a share did not come to its end
-        for index, ending in _run(crew, jobs, turns):
+        for index, ending in _run(crew, jobs, turns, going):
             if ending.death is None and ending.result is None:
                 again.append((index, 1))
             else:
                 take(index, _report(jobs[index], ending))
-        for index, ending in _run(crew, jobs, again):
+        for index, ending in _run(crew, jobs, again, going):
             take(index, _report(jobs[index], ending))
     return [reports[index] for index in range(len(jobs))]
 
 
-def _run(crew: Crew, jobs: Sequence[Job], turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, Ending]]:
+def _run(
+    crew: Crew, jobs: Sequence[Job], turns: Sequence[tuple[int, int]], going: Callable[[SoFar], None]
+) -> Iterator[tuple[int, Ending]]:
     """Has a crew do kernels, each of which so many processes share; yields the number of each one's job and how it
     ended.
     """
     todo = [replace(jobs[index], module=jobs[index].module.resolve(), processes=count) for index, count in turns]
-    for place, ending in crew.run(todo):
+    far: dict[int, SoFar] = {}
+
+    def event(place: int, kind: str, data: Any) -> None:
+        if kind == "planned":
+            far[place] = SoFar(todo[place].plan.spec.kernel, data)
+        elif kind in ("case", "check"):
+            now = far[place]
+            far[place] = replace(now, cases=now.cases + (kind == "case"), checks=now.checks + (kind == "check"))
+            going(far[place])
+
+    for place, ending in crew.run(todo, event=event):
         yield turns[place][0], ending
 
 

@@ -1,7 +1,8 @@
 """The process that verifies kernels; its jobs are `pool.Job`s, its results reports in JSON.
 
-An event `start` has the name of the case or check that runs next, `case` or `check` what came of it, so that the parent
-knows what was running if this process ends in the middle. What kernels print goes to standard error.
+An event `planned` has the number of cases; `start` has the name of the case or check that runs next, `case` or `check`
+what came of it, so that the parent knows what was running if this process ends in the middle. What kernels print goes
+to standard error.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class _Verifier:
         module = loaded(job.plan, job.module, executor)
         if isinstance(module, KernelReport):
             return Last(as_json(module))
+        self._tell("planned", len(derive_cases(job.plan)))
         if job.processes > 1 and may_fork():
             with suppress(Exception):  # which the first case tells
                 executor.prepare(module, job.plan.spec)

@@ -7,13 +7,15 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal
 
 from cutegen.workers.ending import Death, Ending
 from cutegen.workers.worker import Setup, Worker
+
+Event = Callable[[int, str, Any], None]  # is told of a job's index, and of an event's kind and data
 
 _PATIENCE = 10.0  # seconds for a process that says no more: at its own end, its code says more than our signal
 
@@ -92,8 +94,11 @@ class Crew:
     ) -> None:
         self.close()
 
-    def run(self, jobs: Sequence[object], until: float | None = None) -> Iterator[tuple[int, Ending]]:
-        """Does the jobs; yields each one's index and its ending, as they end.
+    def run(
+        self, jobs: Sequence[object], until: float | None = None, event: Event | None = None
+    ) -> Iterator[tuple[int, Ending]]:
+        """Does the jobs; yields each one's index and its ending, as they end. `event` is told of each event of a job,
+        with its index, kind and data, as it comes.
 
         No worker gets a job while the caller has an ending. Where a worker says that no process of its kind can do a
         job, no other one is tried. At the time `until`, by `time.monotonic`, the run ends: jobs that were not begun
@@ -109,7 +114,7 @@ class Crew:
                     while waiting and len(turns) < self._most:
                         index, job = waiting.popleft()
                         turns.append(self._turn(index, job, fresh=index in again))
-                    heard = self._hear(turns, until)
+                    heard = self._hear(turns, until, event)
                 for turn, ending in heard:
                     turns.remove(turn)
                     if isinstance(ending, _Unfit):
@@ -153,7 +158,9 @@ class Crew:
         turn.renew(self._setup.start_timeout)
         return turn
 
-    def _hear(self, turns: Sequence[_Turn], until: float | None) -> list[tuple[_Turn, Ending | _Unfit]]:
+    def _hear(
+        self, turns: Sequence[_Turn], until: float | None, event: Event | None
+    ) -> list[tuple[_Turn, Ending | _Unfit]]:
         """Waits until a worker says something or has no more time, or until the run has none; gives the turns that came
         to their end, with the endings.
         """
@@ -172,7 +179,7 @@ class Crew:
             ending: Ending | _Unfit | None = None
             try:
                 if turn.worker.fileno() in spoken:
-                    ending = self._heed(turn)
+                    ending = self._heed(turn, event)
                 elif time.monotonic() >= turn.deadline:
                     turn.worker.trace()
                     ending = turn.ending(death=self._death(turn, "overdue"))
@@ -182,7 +189,7 @@ class Crew:
                 found.append((turn, ending))
         return found
 
-    def _heed(self, turn: _Turn) -> Ending | None:
+    def _heed(self, turn: _Turn, event: Event | None) -> Ending | None:
         """Takes what a worker said; gives the turn's ending, if it is at its end. Raises _Unfit."""
         events = turn.worker.hear()
         if events is None:
@@ -211,6 +218,8 @@ class Crew:
                     return turn.ending(data)
                 case _:
                     turn.events.append((kind, data))
+                    if event is not None:
+                        event(turn.index, kind, data)
             if self._setup.renewed and turn.taken:
                 turn.renew(self._setup.timeout)
         return None

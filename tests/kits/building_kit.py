@@ -134,7 +134,7 @@ class StandInVerifier:
         self._statuses, self._message, self._error, self._reason = statuses or ("passed",), message, error, reason
 
     def __call__(
-        self, jobs: Sequence[VerificationJob], *, workers: int, done: Callable[[KernelReport], None]
+        self, jobs: Sequence[VerificationJob], *, workers: int, done: Callable[[KernelReport], None], **_: object
     ) -> list[KernelReport]:
         self.workers.append(workers)
         reports = []

@@ -73,7 +73,10 @@ class Quiet:
     def start(self, what: str, total: int) -> None:
         self.lines.append(f"{what}: {total}")
 
-    def step(self, line: str | None) -> None:
+    def part(self, name: str, what: str, done: int, total: int | None) -> None:
+        pass
+
+    def step(self, line: str | None, name: str = "") -> None:
         if line:
             self.lines.append(line)
 

@@ -11,7 +11,7 @@ import pytest
 from verification_fakes import ADD_TILE, add_plan, add_spec, plan_of, write_module
 
 from cutegen.planning.plan import Plan
-from cutegen.verification import Job, KernelReport, verify_all
+from cutegen.verification import Job, KernelReport, SoFar, verify_all
 from cutegen.verification.report import CaseReport
 from cutegen.verification.sharing import Part, Turns, deal, together
 
@@ -80,6 +80,19 @@ def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch:
     assert 0 < found.seconds <= time.perf_counter() - start  # not the sum over processes
     assert timeless(found) == timeless(alone) and seen == [found]
     assert found.ok is not bool(bug)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_it_is_told_how_far_a_kernel_is(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    if shared:
+        monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+    told: list[SoFar] = []
+    job = Job(add_plan(), write_module(tmp_path, add_spec()), "verification_fakes:CpuExecutor")
+    (report,) = verify_all([job], workers=1 + shared, going=told.append)
+    cases, checks = len(report.cases), len(report.host_checks)
+    assert [so_far.cases + so_far.checks for so_far in told] == list(range(1, cases + checks + 1))
+    assert told[-1] == SoFar("add", cases, cases, checks) and {so_far.planned for so_far in told} == {cases}
 
 
 def test_a_kernel_is_loaded_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,16 @@ def test_results_and_events_are_those_of_their_jobs() -> None:
             assert ending.events == (("half", number), ("whole", [number]))
 
 
+def test_events_are_told_as_they_come() -> None:
+    told: list[tuple[int, str, Any]] = []
+    with Crew(setup(), 2) as crew:
+        work = "tell('half', given)\nimport time\ntime.sleep(0.2)\ntell('whole', given)"
+        for number, ending in crew.run([(work, n) for n in range(3)], event=lambda *event: told.append(event)):
+            mine = [(kind, data) for index, kind, data in told if index == number]
+            assert tuple(mine) == ending.events == (("half", number), ("whole", number))
+    assert len(told) == 6
+
+
 def test_workers_are_kept_from_job_to_job_and_from_run_to_run(workers: type[Counted]) -> None:
     with Crew(setup()) as crew:
         pids = {ending.result for _ in range(3) for ending in ended(crew, "", "")}
