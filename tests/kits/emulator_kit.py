@@ -6,9 +6,13 @@ import struct
 from typing import Any
 
 import numpy as np
+import pytest
 
+from cutegen.cache_folder import cache_folder
 from cutegen.emulator import BoundTensor, Report, bind, launch, place
 from cutegen.emulator.memory.bound_tensors import Role
+from cutegen.emulator.native.building import compiler
+from cutegen.emulator.native.library import Core, load
 
 THROUGH_A_WORKSPACE = """
 cutegen: 1
@@ -96,3 +100,12 @@ def numbers(n: int = 32) -> np.ndarray:
 def in_and_out(n: int = 32, role: Role = "out") -> list[BoundTensor]:
     """An input A of `n` numbers, and B of `n` zeros."""
     return tensors((numbers(n), "in"), (np.zeros(n, np.uint32), role))
+
+
+def native_core() -> Core:
+    """The compiled core; the test is skipped on a machine without a C compiler."""
+    if compiler() is None:
+        pytest.skip("needs a C compiler")
+    found = load(cache_folder())
+    assert isinstance(found, Core), found
+    return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cutegen.emulator.machine.program import Program
+from cutegen.emulator.machine.program import Block, Program
 from cutegen.emulator.machine.regions import successors
-from cutegen.emulator.ptx.model import Address, Guard, Instruction, Operand, Register, Vector
+from cutegen.emulator.ptx.model import Address, Guard, Instruction, Operand, Register, TensorAddress, Vector
 
 
 def live_registers(program: Program) -> list[frozenset[int]]:
@@ -20,8 +20,7 @@ def live_registers(program: Program) -> list[frozenset[int]]:
             read |= set(read_registers(instruction, writes, program.slots)) - written
             if instruction.guard is None:
                 written |= set(writes or ())
-        if block.end.guard is not None and block.end.guard not in written:
-            read.add(block.end.guard)
+        read |= set(end_registers(block, program.slots)) - written
         gets.append(read)
         sets.append(written)
     live: list[set[int]] = [set() for _ in range(len(program.blocks) + 1)]
@@ -34,6 +33,12 @@ def live_registers(program: Program) -> list[frozenset[int]]:
             changed |= before != live[number]
             live[number] = before
     return [frozenset(slots) for slots in live[:-1]]
+
+
+def end_registers(block: Block, slots: Mapping[str, int]) -> Iterator[int]:
+    """The slots of the registers that the end of a basic block may read."""
+    if block.end.instruction is not None:
+        yield from read_registers(block.end.instruction, None, slots)
 
 
 def read_registers(instruction: Instruction, writes: Sequence[int] | None, slots: Mapping[str, int]) -> Iterator[int]:
@@ -56,6 +61,10 @@ def _registers(operand: Operand) -> Iterator[Register]:
             yield from _registers(item)
     elif isinstance(operand, Address):
         yield from _registers(operand.base)
+    elif isinstance(operand, TensorAddress):
+        yield from _registers(operand.map)
+        for coordinate in operand.coordinates:
+            yield from _registers(coordinate)
     elif isinstance(operand, Guard):
         yield operand.register
     elif isinstance(operand, Register) and operand.width:

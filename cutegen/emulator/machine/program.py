@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -82,7 +82,8 @@ class Program:
     `slots` numbers the registers by name, and `widths` gives the width in bits of each. `unit` and `shared_unit` are
     the smallest accesses to global and to shared memory, in bytes. `approximate` are the instructions for whose results
     PTX gives a bound only. `contractible` are the float products and sums without a rounding modifier, of those types
-    that have both: PTX lets the assembler fuse such a pair into one multiply-add.
+    that have both: PTX lets the assembler fuse such a pair into one multiply-add. `kept` is for what is made of the
+    program once, by name.
     """
 
     kernel: Kernel
@@ -95,3 +96,4 @@ class Program:
     contractible: tuple[Instruction, ...]
     placement: Placement
     ordered: bool = False
+    kept: dict[str, object] = field(default_factory=dict, compare=False, repr=False)

@@ -20,6 +20,7 @@ from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
 from cutegen.emulator.machine.apart import ThreadsApart, warps_of
 from cutegen.emulator.machine.either_way import EitherWay
+from cutegen.emulator.machine.native_steps import native_steps
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.rounds import Rounds
@@ -57,6 +58,8 @@ class Schedule:
         self._steps = Steps(lanes.shape)
         self._either_way = EitherWay(program, lanes, limit)
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
+        # Loops are cut short by what registers hold that a segment does not write
+        self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
         self._apart = ThreadsApart(program.blocks, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
@@ -114,7 +117,8 @@ class Schedule:
                 for index, operation in block.single_steps:
                     lanes.origins.run(operation, block.instructions[index], lanes, mask)
             else:
-                for index, operation in block.steps:  # noqa: B007
+                steps = block.steps if self._native is None else self._native.of(number)
+                for index, operation in steps:  # noqa: B007
                     operation(lanes, mask)
         except Stop as stop:
             if stop.instruction is None:

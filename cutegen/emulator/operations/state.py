@@ -130,7 +130,7 @@ class Lanes:
         if poison is None:
             if before is None:
                 return
-            merged = self._left_of(before, mask, self.widths[slot])
+            merged = self.poison_left(before, mask, self.widths[slot])
         else:
             zero = np.zeros((), STORAGE[self.widths[slot]])
             joined = np.where(mask, poison, zero if before is None else before)
@@ -172,7 +172,7 @@ class Lanes:
             self._clean[key] = poison, mask, not inside
         return self._clean[key][2]
 
-    def _left_of(self, before: Array, mask: Array, width: int) -> Poison:
+    def poison_left(self, before: Array, mask: Array, width: int) -> Poison:
         """What is left of poison once the lanes of the mask have none."""
         key = id(before), id(mask)
         if key not in self._left:

@@ -30,3 +30,14 @@ def test_what_may_be_read_before_it_is_written_is_live() -> None:
     assert loop == {"%r2", "%r3", "%r4", "%p2", "%rd0", "%rd1"}
     assert start == {"%p2"}, "which nothing writes"
     assert after == {"%r7", "%rd1"}
+
+
+def test_what_ends_a_block_and_the_coordinates_of_a_tensor_are_read() -> None:
+    body = """
+mov.b32 %r2, 4096;
+cp.async.bulk.prefetch.tensor.2d.L2.global [%rd0, {%r3, %r4}];
+mbarrier.try_wait.parity.shared.b64 %p1, [%r5], %r6;
+"""
+    program = program_of(kernel(body).replace("sm_80", "sm_90"), "k")
+    names = {slot: name for name, slot in program.slots.items()}
+    assert {"%r3", "%r4", "%r5", "%r6"} <= {names[slot] for slot in live_registers(program)[0]}

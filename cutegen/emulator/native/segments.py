@@ -1,0 +1,147 @@
+"""A segment: instructions on registers that the core runs by one call, over all lanes.
+
+It is for lanes in which all that it reads has been written. Otherwise numpy runs the operations that it stands for,
+which know what becomes of poison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.native.graphs import Graph
+from cutegen.emulator.native.library import Core
+from cutegen.emulator.native.plans import BLOCKS, THREADS, Merge, Plan, Planner
+from cutegen.emulator.operations.operands import Operation
+from cutegen.emulator.operations.state import Lanes
+
+_empty = np.empty
+_Made = tuple[Plan, tuple[tuple[tuple[int, ...], Any], ...]]
+_DTYPES: Mapping[int, Any] = {1: np.dtype(np.bool_), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+
+
+class Segment:
+    """The operation of several instructions at once. `each` are those of numpy that do the same."""
+
+    def __init__(self, core: Core, graph: Graph, widths: Sequence[int], each: Sequence[Operation]) -> None:
+        self.core, self.graph, self.each = core, graph, tuple(each)
+        inputs = graph.inputs()
+        self.reads = tuple(graph.values[value].slot for value in inputs)
+        self.targets = tuple(graph.results)
+        self._widths = tuple(widths[slot] for slot in self.targets)
+        self._sizes = tuple(graph.values[value].size for value in inputs)
+        self._select = {size: core.operations[f"sel{8 * size}"].number for size in (1, 2, 4, 8)}
+        self._plans: dict[object, Plan] = {}
+        self._made: dict[object, _Made] = {}
+
+    def __call__(self, lanes: Lanes, mask: Mask) -> None:
+        bits, poison = lanes.bits, lanes.poison
+        if poison and not lanes.clean(self.reads, mask):
+            self._run_each(lanes, mask)
+            return
+        inputs = [bits[slot] for slot in self.reads]
+        try:
+            shapes = [array.shape for array in inputs]  # type: ignore[union-attr]
+        except AttributeError:
+            inputs = [lanes.get(slot) for slot in self.reads]
+            if lanes.poison and not lanes.clean(self.reads, mask):
+                self._run_each(lanes, mask)
+                return
+            shapes = [array.shape for array in inputs]  # type: ignore[union-attr]
+        merges: tuple[int, ...] = ()
+        if mask is not None:
+            merges = self._merges(lanes, mask, inputs, shapes)
+        elif poison:
+            for slot in self.targets:
+                poison.pop(slot, None)
+        key = (merges, *shapes)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._plan(lanes.shape, inputs, merges)
+        plan, made = found
+        outputs = tuple([_empty(shape, dtype) for shape, dtype in made])
+        if () in shapes:  # numpy's scalars are no arrays
+            inputs = [np.asarray(array) for array in inputs]
+        given = tuple(inputs)
+        threads, blocks = lanes.shape
+        if self.core.run(plan.address, given, outputs, threads, blocks):
+            raise MemoryError
+        wide = lanes.wide
+        for slot, result in zip(self.targets, plan.results, strict=True):
+            if isinstance(result, int):
+                bits[slot] = outputs[result] if result >= 0 else given[-1 - result]
+            else:
+                bits[slot] = result
+            wide[slot] = None
+
+    def _run_each(self, lanes: Lanes, mask: Mask) -> None:
+        """Runs the instructions by numpy."""
+        for operation in self.each:
+            operation(lanes, mask)
+
+    def _merges(
+        self, lanes: Lanes, mask: Array, inputs: list[Array | None], shapes: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """The results that must be written in the lanes of the mask only, by their numbers.
+
+        Adds what they held, and the mask, to the inputs, and their shapes to `shapes`. Poison is brought up to date.
+        """
+        bits, poison = lanes.bits, lanes.poison
+        outside: dict[int, Array] = {}
+        merges = []
+        for number, (slot, width) in enumerate(zip(self.targets, self._widths, strict=True)):
+            old = bits[slot]
+            before = poison.get(slot)
+            if old is None or before is not None:
+                if width not in outside:
+                    outside[width] = lanes.outside(mask, width)
+                if old is None and lanes.wide[slot] is None:
+                    poison[slot] = outside[width]
+                    continue
+                if before is outside[width]:
+                    continue  # what the other lanes have means nothing
+                if before is not None:
+                    left = lanes.poison_left(before, mask, width)
+                    if left is None:
+                        del poison[slot]
+                    else:
+                        poison[slot] = left
+                old = lanes.get(slot)
+            merges.append(number)
+            inputs.append(old)
+            shapes.append(old.shape)
+        if merges:
+            inputs.append(mask)
+            shapes.append(mask.shape)
+        return tuple(merges)
+
+    def _plan(self, shape: tuple[int, int], inputs: Sequence[Array | None], merges: tuple[int, ...]) -> _Made:
+        """The plan for inputs of such shapes, and shape and type of each array that it makes."""
+        sorts, sizes = [], []
+        for array in inputs:
+            assert array is not None
+            sorts.append(_sort(array.shape))
+            sizes.append(array.itemsize)
+        assert tuple(sizes[: len(self._sizes)]) == self._sizes, "a register holds another type than its width's"
+        key = (merges, *sorts)
+        if key not in self._plans:
+            count = len(self.reads)
+            by_slot = {self.targets[n]: Merge(count + i, len(inputs) - 1) for i, n in enumerate(merges)}
+            self._plans[key] = Planner(self.graph, sorts, sizes, by_slot, self._select).plan()
+        plan = self._plans[key]
+        return plan, tuple((_shape(sort, shape), _DTYPES[size]) for sort, size in plan.made)
+
+
+def _sort(shape: tuple[int, ...]) -> int:
+    """What an array of a shape has an entry for each of."""
+    down, right = ((1, 1) + shape)[-2:]
+    return THREADS * (down != 1) + BLOCKS * (right != 1)
+
+
+def _shape(sort: int, shape: tuple[int, int]) -> tuple[int, ...]:
+    """The shape of an array of a sort, where that of all lanes is `shape`."""
+    return (shape[0] if sort & THREADS else 1, shape[1] if sort & BLOCKS else 1) if sort else ()
