@@ -12,11 +12,9 @@ from types import MappingProxyType
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
-from cutegen.verification.costs import seconds
 from cutegen.verification.wishes import Data, Layout, Wish, allowed, between, derived, tiles_of
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
-_DEAR = 0.2  # seconds
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
 
 
@@ -104,13 +102,15 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
+    known: set[str] = set()  # targets for which some kernel had all cases
     for kernel in plan.kernels:
-        ways = kernel.ways
+        ways, first = kernel.ways, not known.issuperset(kernel.spec.targets)
+        known.update(kernel.spec.targets)
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
             own = way.spec.family.wishes(way, tiles)
             for wish in derived(way, tiles) if own is None else own:
-                if number == 0 or wish.every_way:
+                if (first or not wish.once) and (number == 0 or wish.every_way):
                     _add(cases, plan, kernel, way, wish, tiles, number)
         if len(ways) > 1 or kernel is not plan:
             more += _all_but_one(plan, ways[0], len(cases))
@@ -131,12 +131,8 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
     """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows."""
     kernel, spec = plan.spec, usual.spec
     tiles = tiles_of(usual)
-    sizes = None
-    for least in (3, 2):  # with as little, distances between them count for nothing
-        several = {m: max(tiles[m], least) for m in _outer(spec)}
-        sizes = next(allowed(spec, tiles, Wish("", "", several)), None)
-        if sizes is None or seconds(usual, sizes) <= _DEAR:
-            break
+    several = {m: max(tiles[m], 2) for m in _outer(spec)}  # with 1, distances between them count for nothing
+    sizes = next(allowed(spec, tiles, Wish("", "", several)), None)
     if sizes is None:
         return
     of = f", {usual.case}" if usual.case else ""

@@ -25,10 +25,8 @@ turn, a buffer. What is carried wrongly from the second or from the third round 
 _CHEAP, _NEEDED = 0.06, 0.6
 _LONG = 17  # tiles of a sum
 _DEEP = 140  # tiles of what is summed, all of which are there
-_BANDS = {
-    19: 0.1,
-    11: _NEEDED,
-}  # tiles along a mode, 3 more than whole bands of 4, 8 and 16; seconds that they may take
+BANDS = {19: 0.1, 11: _NEEDED}
+"""Tiles along a mode, 3 more than whole bands of 4, 8 and 16, with the seconds that they may take."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,7 @@ class Wish:
     scalars: Values = field(default_factory=dict)
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
     blocks: int | None = None  # of a persistent kernel, instead of its own number
+    once: bool = False  # of one of the kernels of a module that its targets have: it tells of what is computed
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:
@@ -179,7 +178,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         return math.inf if sizes is None else seconds(plan, sizes)
 
     for one in outer if len(outer) > 1 and spec.family.band(plan) is None else ():
-        bands = ((banded(one, count), most) for count, most in _BANDS.items())
+        bands = ((banded(one, count), most) for count, most in BANDS.items())
         yield from [wish for wish, most in bands if takes(wish) <= most][:1]
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
@@ -202,7 +201,8 @@ def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) ->
         why = "NaN, infinities, both zeros, subnormals and the largest numbers among the inputs"
         yield Wish("special values", why, primes, data="special")
     for name, values in telling_scalars(spec):
-        yield Wish(name, "a value of a scalar that kernels treat apart", below, data="special", scalars=values)
+        why = "a value of a scalar that kernels treat apart"
+        yield Wish(name, why, below, data="special", scalars=values, once=True)
 
 
 def _contraction(plan: Plan, tile: Mapping[str, int], inner: Iterable[str], outer: Iterable[str]) -> Iterator[Wish]:

@@ -159,3 +159,46 @@ schedule:
 """
     (module,) = generate(text, "specs/x.yaml").modules
     assert {case.sizes["N"] for case in derive_cases(module.plan)} >= {1, 2}
+
+
+ANY_N = """
+cutegen: 1
+kernel: norm
+op: rowwise
+targets: [sm_80, sm_90a]
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+scalars: {eps: f32}
+compute: Y = X * rsqrt(mean(X * X, N) + eps)
+"""
+
+
+def test_scalars_are_tried_in_one_kernel_for_each_target() -> None:
+    (module,) = generate(ANY_N, "specs/x.yaml").modules
+    kernels = {f", {kernel.case}": set(kernel.spec.targets) for kernel in module.plan.kernels}
+    cases = derive_cases(module.plan)
+    tried = [of for of in kernels if any(case.name.endswith(of) for case in cases if "eps" in case.scalars)]
+    assert len(kernels) > 4 and set().union(*(kernels[of] for of in tried)) == {"sm_80", "sm_90a"}
+    for number, of in enumerate(tried):
+        others = set().union(*(kernels[other] for other in tried[:number]))
+        assert not kernels[of] <= others
+        values = [case.scalars["eps"] for case in cases if case.name.endswith(of) and "eps" in case.scalars]
+        assert {0, 1, -2.5, math.inf} <= set(values) and any(map(math.isnan, values))
+
+
+def test_each_kernel_of_any_row_has_the_ends_and_rows_of_all_kinds() -> None:
+    (module,) = generate(ANY_N, "specs/x.yaml").modules
+    cases = derive_cases(module.plan)
+    for kernel in module.plan.kernels:
+        own = [case for case in cases if case.name.endswith(f", {kernel.case}")]
+        low, high = kernel.spec.sizes_of("N")
+        sizes, step = {case.sizes["N"] for case in own}, kernel.spec.divisible.get("N", 1)
+        tile = kernel.ways[0].tile["N"]
+        assert min(sizes) == low + -low % step
+        assert high >= 2**31 - 1 or high - high % step in sizes
+        assert any(size % tile == 0 for size in sizes) and any(size % tile == tile - step for size in sizes)
+        assert any(size % tile == step for size in sizes) or high <= tile
+        assert {case.data for case in own} == {"random", "integers", "special", "rows", "magnitudes"}
+        assert {case.layout for case in own} >= {"padded", "offset"}
+        assert any(case.sizes["M"] > 1 for case in own) and any(case.sizes["M"] == 0 for case in own)

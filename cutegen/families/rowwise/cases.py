@@ -13,13 +13,33 @@ from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, longest
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
 from cutegen.verification.scalars import telling_scalars
-from cutegen.verification.wishes import ROUNDS, Data, Wish, between
+from cutegen.verification.wishes import BANDS, ROUNDS, Data, Wish, between, derived
 
 ROWS = 3 * KINDS_OF_ROWS + 1
-MANY_ELEMENTS, MOST_ELEMENTS = 1 << 20, 5 << 20
+MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
 _APART = (0, 1, 2**32 + 1)
 """Numbers that kernels treat apart; the last is 1 in 32 bits, which some of the integers beside such rows are."""
+
+
+_REPEATED = (
+    *("tile integers", "small primes", "primes integers", "several tiles"),
+    *("padded", "padded primes", "offset", "offset primes"),
+)
+"""Cases that others tell as well: of the same sizes with other data, of fewer tiles, of a part of the strides."""
+
+
+def wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    """The cases of any family that tell something of this one.
+
+    No row's result depends on another row, so that the modes need not change one by one: a row that is shorter or
+    longer by one is in the cases in which all modes are.
+    """
+    modes, own = plan.spec.modes, parts_of(plan.flat)
+    left_out = {*_REPEATED, *(f"{mode} {what}" for mode in modes for what in ("one less", "one more"))}
+    left_out |= {f"{mode} = 1" for mode in modes if mode not in own or plan.spec.sizes_of(mode)[0] > 1}
+    left_out |= {f"{count} tiles of {mode}" for mode in modes for count in BANDS}
+    return (wish for wish in derived(plan, tiles) if wish.name not in left_out)
 
 
 def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
@@ -70,7 +90,7 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
         how = "each row of other magnitudes, of all that its type has"
-        rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // 4 // max(1, many(part)[row])))
+        rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // max(1, many(part)[row])))
         yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
     if plan.walked:
         yield Wish("rows of two pieces", why, many(held + part), "padded", data="rows", every_way=True)
@@ -112,8 +132,9 @@ def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
 
 def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]:
     """Cases of scalars at 0, 1 and where they are not finite, with rows of all kinds: 0 times infinity is NaN."""
-    if prod(sizes.values()) > MANY_ELEMENTS // 2:
+    if prod(sizes.values()) > 2 * MANY_ELEMENTS:
         return
     for name, values in telling_scalars(plan.flat):
         if all(value in _APART or not math.isfinite(value) for value in values.values()):
-            yield Wish(f"rows, {name}", "a value that kernels treat apart", sizes, data="rows", scalars=values)
+            why = "a value that kernels treat apart"
+            yield Wish(f"rows, {name}", why, sizes, data="rows", scalars=values, once=True)

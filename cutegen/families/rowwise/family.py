@@ -164,6 +164,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return additions(plan, sizes, modes)
 
+    def wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+        from cutegen.families.rowwise.cases import wishes
+
+        return wishes(plan, tiles)
+
     def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.rowwise.cases import more_wishes
 
