@@ -138,7 +138,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         stopped = [Verification("not executed", _stopped(compilation)) for compilation in compilations]
         return found.report(FINDINGS, _results(units, outcomes, stopped, None))
 
-    verifications = _verify(units, options, progress, found)
+    verifications = _verify(units, outcomes, options, progress, found)
     if has_errors(found.diagnostics):
         return found.report(FINDINGS, _results(units, outcomes, verifications, None))
 
@@ -181,12 +181,20 @@ def _stopped(compilation: Compilation) -> str:
     return "an expectation failed" if compilation.diagnostics else "the build stopped before"
 
 
-def _verify(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Verification]:
-    """Runs all units on the GPU, or on the CPU emulator where there is none; what is wrong goes to `found`."""
+def _verify(
+    units: Sequence[Unit],
+    outcomes: Sequence[Mapping[str, Outcome]],
+    options: Options,
+    progress: Progress,
+    found: _Findings,
+) -> list[Verification]:
+    """Runs all units, which compiled to these outcomes, on the GPU, or on the CPU emulator where there is none; what is
+    wrong goes to `found`.
+    """
     if not options.verify or not options.compile:
         flag = "--no-verify" if not options.verify else "--no-compile"
         return [Verification("not executed", flag)] * len(units)
-    verifications, diagnostics, notices = verify_here(units, options.jobs, progress)
+    verifications, diagnostics, notices = verify_here(units, options.jobs, progress, outcomes)
     found.diagnostics += diagnostics
     found.notices += notices
     return verifications

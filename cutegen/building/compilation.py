@@ -102,6 +102,15 @@ def notices_on(compilations: Sequence[Compilation], cache: Cache | None) -> list
     return list(dict.fromkeys([*warning, *(why for artefact in artefacts for why in artefact.missing)]))
 
 
+def compiled_before(units: Sequence[Unit], cache: Cache) -> list[Mapping[str, Outcome]]:
+    """What the cache has of each unit, by target."""
+    found: list[Mapping[str, Outcome]] = []
+    for unit in units:
+        own = {t: _cached(Job(unit.module.text, unit.kernel, t), cache) for t in unit.module.spec.targets}
+        found.append({target: compiled for target, compiled in own.items() if compiled is not None})
+    return found
+
+
 def _cached(job: Job, cache: Cache | None) -> Compiled | None:
     """What the cache has for a job, if anything."""
     start = time.perf_counter()

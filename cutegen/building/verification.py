@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from cutegen import compiling
+from cutegen.building.compilation import compiled_before
+from cutegen.compiling import Cache, Outcome
 from cutegen.console import Progress
 from cutegen.errors import plain
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
 from cutegen.verification import Job, KernelReport, SoFar, verify_all
+from cutegen.verification.kept import Kept
 
 _SHOWN_FAILURES = 8
 _SHOWN_REASON = 300  # characters
@@ -36,17 +40,24 @@ class Verification:
 
 
 def run_verification(
-    units: Sequence[Unit], on: Where, jobs: int | None, progress: Progress
+    units: Sequence[Unit],
+    on: Where,
+    jobs: int | None,
+    progress: Progress,
+    compiled: Sequence[Mapping[str, Outcome]] | None = None,
 ) -> tuple[list[Verification], list[Diagnostic]]:
     """Runs every unit's verification plan on `on`; gives the verifications, and an error for each kernel that did not
     pass.
 
-    `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator.
+    `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
+    compiles no unit again of which there is what was `compiled` for a target: by default what the cache has.
     """
     from cutegen.verification.pool import WORKERS
     from cutegen.workers import processors
 
     workers = jobs or (WORKERS if on == "gpu" else processors())
+    if on == "cpu" and compiled is None:
+        compiled = compiled_before(units, Cache())
     progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
     try:
         reports = verify_units(
@@ -55,6 +66,7 @@ def run_verification(
             workers=workers,
             on_done=lambda report: progress.step(_ended_line(report), report.kernel),
             going=lambda so_far: _tell(so_far, progress),
+            compiled=compiled if on == "cpu" else None,
         )
     finally:
         progress.stop()
@@ -69,9 +81,13 @@ def run_verification(
 
 
 def verify_here(
-    units: Sequence[Unit], jobs: int | None, progress: Progress
+    units: Sequence[Unit],
+    jobs: int | None,
+    progress: Progress,
+    compiled: Sequence[Mapping[str, Outcome]] | None = None,
 ) -> tuple[list[Verification], list[Diagnostic], list[str]]:
-    """Runs every unit's verification plan on the GPU of this machine, or on the CPU emulator where there is none.
+    """Runs every unit's verification plan on the GPU of this machine, or on the CPU emulator where there is none;
+    `compiled` is as for `run_verification`.
 
     Gives the verifications, an error for each kernel that did not pass, and notices of where and why not they ran.
     """
@@ -85,7 +101,7 @@ def verify_here(
             why = f"there is no GPU here ({no_gpu}), and {no_emulator}"
             return [Verification("not executed", why)] * len(units), [], []
         notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
-    verifications, diagnostics = run_verification(units, "gpu" if no_gpu is None else "cpu", jobs, progress)
+    verifications, diagnostics = run_verification(units, "gpu" if no_gpu is None else "cpu", jobs, progress, compiled)
     notices += [
         f"{unit.kernel} was not executed: {verification.why}"
         for unit, verification in zip(units, verifications, strict=True)
@@ -125,10 +141,14 @@ def verify_units(
     workers: int,
     on_done: Callable[[KernelReport], None],
     going: Callable[[SoFar], None] | None = None,
+    compiled: Sequence[Mapping[str, Outcome]] | None = None,
 ) -> list[KernelReport]:
     """Runs every unit's verification plan on `on`; gives their reports. `on_done` is called as each kernel ends, and
     `going` after each of its cases and checks.
+
+    The emulator does not compile again what units were `compiled` to, by target.
     """
+    compiled = compiled or [{}] * len(units)
     with tempfile.TemporaryDirectory(prefix="cutegen-modules-") as folder:
         jobs = []
         for number, unit in enumerate(units):
@@ -136,9 +156,20 @@ def verify_units(
             path = Path(folder, str(number), unit.module.name)
             path.parent.mkdir()
             path.write_bytes(unit.module.text.encode())
-            jobs.append(Job(unit.module.plan, path, on))
+            jobs.append(Job(unit.module.plan, path, on, kept=_kept(unit, units, compiled)))
         reports = verify_all(jobs, workers=workers, done=on_done, going=going)
     return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
+
+
+def _kept(unit: Unit, units: Sequence[Unit], compiled: Sequence[Mapping[str, Outcome]]) -> Kept:
+    """What a unit was compiled to, and those that its op is differentiated by."""
+    wanted = {unit.kernel, *(one.by.kernel for one in unit.module.plan.gradients)}
+    return Kept(
+        (compiling.Job(other.module.text, other.kernel, target), outcome)
+        for other, outcomes in zip(units, compiled, strict=True)
+        if other.kernel in wanted
+        for target, outcome in outcomes.items()
+    )
 
 
 def emulator_missing() -> str | None:

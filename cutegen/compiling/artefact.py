@@ -35,7 +35,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Artefact:
-    """What one kernel was compiled to for one target. `missing` says why a part is None, one sentence each."""
+    """What one kernel was compiled to for one target. `missing` says why a part is None, one sentence each.
+
+    `host` is its host code, as `host_code` gives it: what launches the PTX on the CPU emulator.
+    """
 
     kernel: str
     target: str
@@ -44,9 +47,10 @@ class Artefact:
     sass: str | None
     resources: Resources
     missing: tuple[str, ...] = ()  # why a part is None, one sentence each
+    host: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "cubin": base64.b64encode(self.cubin).decode("ascii")}
+        return {**asdict(self), **{name: _text(getattr(self, name)) for name in ("cubin", "host")}}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Artefact:
@@ -56,10 +60,15 @@ class Artefact:
             target=data["target"],
             ptx=data["ptx"],
             cubin=base64.b64decode(data["cubin"], validate=True),
+            host=base64.b64decode(data["host"], validate=True),
             sass=data["sass"],
             resources=Resources(**data["resources"]),
             missing=tuple(data["missing"]),
         )
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 Spills = tuple[int, int]  # bytes stored, bytes loaded
@@ -108,7 +117,12 @@ def spilled(ptx: str, sass: str, ask: Callable[[], Spills | None] | None = None)
 
 
 def extract(
-    kernel: str, target: str, ptx: str, cubin: bytes, spills: Callable[[], Spills | None] | None = None
+    kernel: str,
+    target: str,
+    ptx: str,
+    cubin: bytes,
+    spills: Callable[[], Spills | None] | None = None,
+    host: bytes = b"",
 ) -> Artefact:
     """Takes apart a cubin. What a missing or failing tool would have told is None, and `missing` says why."""
     missing: list[str] = []
@@ -139,7 +153,7 @@ def extract(
     stores, loads = bytes_spilled or (None, None)
     shared = own_shared(target, usage["SHARED"]) if "SHARED" in usage else None
     resources = Resources(usage.get("REG"), stores, loads, usage.get("STACK"), shared)
-    return Artefact(kernel, target, ptx, cubin, sass, resources, tuple(missing))
+    return Artefact(kernel, target, ptx, cubin, sass, resources, tuple(missing), host)
 
 
 def own_shared(target: str, counted: int) -> int:

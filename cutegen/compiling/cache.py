@@ -2,7 +2,8 @@
 
 A key is a digest of the module's text, the kernel's name, the target and the whole toolchain, so an entry never has to
 be judged for freshness. Several processes may use one folder: entries are written aside and renamed into place, and
-each carries a digest of its body, so a torn or damaged one is seen, removed and made again.
+each carries a digest of its key and its body, so one that is torn, damaged or of other content is seen, removed and
+made again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cutegen.compiling.outcome import Job
 from cutegen.compiling.tools import toolchain
 
 LIMIT = 512 * 1024 * 1024  # bytes
-_MAGIC = b"cutegen-artefact-1 "
+_MAGIC = b"cutegen-artefact-2 "
 _STALE = 3600.0  # seconds after which a file being written was abandoned
 
 
@@ -57,7 +58,7 @@ class Cache:
         except OSError as problem:
             self._warn("read", problem)
             return None
-        artefact = _decode(data)
+        artefact = _decode(data, path.name)
         if artefact is None or (artefact.kernel, artefact.target) != (job.kernel, job.target):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -74,7 +75,7 @@ class Cache:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(_encode(artefact))
+                file.write(_encode(artefact, path.name))
             os.replace(temporary, path)
         except OSError as problem:
             self._warn("write", problem)
@@ -132,16 +133,21 @@ def _files(folder: Path) -> list[str]:
     return found
 
 
-def _encode(artefact: Artefact) -> bytes:
+def _encode(artefact: Artefact, key: str) -> bytes:
     body = zlib.compress(json.dumps(artefact.as_json()).encode(), 1)
-    return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return _head(key, body) + b"\n" + body
 
 
-def _decode(data: bytes) -> Artefact | None:
+def _decode(data: bytes, key: str) -> Artefact | None:
     head, _, body = data.partition(b"\n")
-    if head != _MAGIC + hashlib.sha256(body).hexdigest().encode():
+    if head != _head(key, body):
         return None
     try:
         return Artefact.from_json(json.loads(zlib.decompress(body)))
     except (KeyError, TypeError, ValueError, zlib.error):
         return None
+
+
+def _head(key: str, body: bytes) -> bytes:
+    """The first line of an entry, which says that this body was written under this key."""
+    return _MAGIC + hashlib.sha256(key.encode() + body).hexdigest().encode()

@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
+from cutegen.compiling.host_code import host_code
 from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed, Job
 from cutegen.contract import compiler
@@ -147,7 +148,8 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
     build = compile_function(module)
-    artifacts = getattr(build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more)), "artifacts", None)
+    compiled = build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more))
+    artifacts = getattr(compiled, "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
     if not isinstance(ptx, str) or not isinstance(cubin, bytes):
         raise ModuleProblem(
@@ -173,7 +175,7 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
             return None
         return (sum(int(s) for s, _ in said), sum(int(n) for _, n in said)) if said else None
 
-    return extract(kernel, target, ptx, cubin, ask_ptxas)
+    return extract(kernel, target, ptx, cubin, ask_ptxas, host_code(compiled, cubin))
 
 
 def compile_function(module: ModuleType) -> Callable[..., Any]:

@@ -91,7 +91,8 @@ def _module(host: Host, one: Gradient, folder: Path) -> tuple[Module, Path]:
 def _make_known(host: Host, by: KernelSpec, path: Path, stack: ExitStack) -> None:
     """Makes torch know the op of one kernel of the gradient, while the stack is there. Raises NotRun."""
     try:
-        stack.enter_context(host.executor.beside(by).known(load_module(path), by))
+        module = load_module(path)
+        stack.enter_context(host.executor.beside(module, by).known(module, by))
     except Exception as error:
         host.look_at_memory(error, host.views.values())
         why = f"{type(error).__name__}: {str(error)[:300]}"

@@ -18,6 +18,7 @@ from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.blocks import with_blocks
 from cutegen.verification.costs import LARGEST_TENSOR
+from cutegen.verification.kept import Kept
 from cutegen.verification.programs import Program, run_program
 from cutegen.verification.returned import outputs_of
 
@@ -105,8 +106,8 @@ class Executor(Protocol):
         Raises CannotRun.
         """
 
-    def beside(self, spec: KernelSpec) -> Executor:
-        """The executor for a module that the op of another one calls: one that takes little time to set up."""
+    def beside(self, module: ModuleType, spec: KernelSpec) -> Executor:
+        """The executor for a module, as it was loaded, that the op of another one calls: soon set up."""
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         """Tensors like one that is on the device, on others: with the names of those."""
@@ -158,12 +159,15 @@ class EmulatorExecutor:
     generated, chooses_blocks = True, True
     element_limit: int | None = LARGEST_TENSOR
 
-    def __init__(self, targets: Sequence[str] | None = None, lines: bool = True, lazy: bool = False) -> None:
+    def __init__(
+        self, targets: Sequence[str] | None = None, lines: bool = True, lazy: bool = False, kept: Kept | None = None
+    ) -> None:
         """Takes the names of the module's targets that run; by default those are all whose code differs. Without
         `lines` faults do not tell the line of the module, and compiling takes less time; where it is `lazy` they do
-        once `explains` was asked.
+        once `explains` was asked. What is `kept` of modules is compiled again for these lines only.
         """
         self._targets, self._lines, self._lazy = targets, lines and not lazy, lazy
+        self._kept = kept or Kept()
         self._running: Sequence[str] | None = None
         self._installed: dict[ModuleType, Emulated] = {}
 
@@ -222,7 +226,8 @@ class EmulatorExecutor:
         if not self._lazy or not lacking:
             return False
         for module, emulated in lacking:
-            emulated.builds, emulated.tells_lines = builds(module, self._targets), True
+            emulated.builds = builds(module, self._targets, stored=self._kept.of(module))
+            emulated.tells_lines = True
         return True
 
     @contextmanager
@@ -237,8 +242,9 @@ class EmulatorExecutor:
             emulated.orders = 1
             yield
 
-    def beside(self, spec: KernelSpec) -> EmulatorExecutor:
-        return EmulatorExecutor(spec.targets[:1], lines=False)
+    def beside(self, module: ModuleType, spec: KernelSpec) -> EmulatorExecutor:
+        self._kept.know(module, spec.kernel)
+        return EmulatorExecutor(spec.targets[:1], lines=False, kept=self._kept)
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:
         import torch
@@ -336,8 +342,10 @@ class EmulatorExecutor:
 
         try:
             if module not in self._installed:
-                roles = {tensor.argument: tensor.role for tensor in spec.tensors}
-                self._installed[module] = install(module, spec.kernel, self._targets, roles=roles, lines=self._lines)
+                roles, stored = {tensor.argument: tensor.role for tensor in spec.tensors}, self._kept.of(module)
+                self._installed[module] = install(
+                    module, spec.kernel, self._targets, roles=roles, lines=self._lines, stored=stored
+                )
             emulated = self._installed[module]
             emulated.reports.clear()
             emulated.outcomes.clear()
@@ -359,8 +367,8 @@ class EmulatorExecutor:
         return True
 
 
-def make_executor(on: str) -> Executor:
-    """The executor for `gpu`, `cpu`, or any other one by its import path, `package.module:Class`.
+def make_executor(on: str, kept: Kept | None = None) -> Executor:
+    """The executor for `gpu`, `cpu` with what is `kept`, or any other one by its import path, `package.module:Class`.
 
     Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device.
     """
@@ -369,7 +377,7 @@ def make_executor(on: str) -> Executor:
 
         return GpuExecutor()
     if on == "cpu":
-        return EmulatorExecutor(lazy=True)
+        return EmulatorExecutor(lazy=True, kept=kept)
     place, _, name = on.partition(":")
     if not name:
         raise ValueError(f"unknown executor {on!r}: use gpu, cpu or package.module:Class")

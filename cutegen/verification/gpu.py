@@ -89,7 +89,7 @@ class GpuExecutor:
         make_known(module)
         yield
 
-    def beside(self, spec: KernelSpec) -> GpuExecutor:
+    def beside(self, module: ModuleType, spec: KernelSpec) -> GpuExecutor:
         return self
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.kept import Kept
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.verification.sharing import deal
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
@@ -27,8 +28,10 @@ TIMEOUT = 600.0  # seconds a case or a check
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify: its plan and its file; `on` as for `make_executor`. So many `processes` share it, each of
-    which has `patience` seconds for a case or a check; where one has not done it then, one process does all.
+    """One kernel to verify: its plan and its file; `on` and `kept` are as for `make_executor`.
+
+    So many `processes` share it, each of which has `patience` seconds for a case or a check; where one has not done it
+    then, one process does all.
     """
 
     plan: Plan
@@ -36,6 +39,7 @@ class Job:
     on: str = "gpu"
     processes: int = 1
     patience: float = TIMEOUT / 2
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class _Verifier:
         if isinstance(module, KernelReport):
             return Last(as_json(module))
         self._tell("planned", len(derive_cases(job.plan)))
+        job.kept.know(module, job.plan.spec.kernel)
         if job.processes > 1 and may_fork():
             with suppress(Exception):  # which the first case tells
                 executor.prepare(module, job.plan.spec)
@@ -89,7 +90,7 @@ def _executor(job: Job) -> Executor | KernelReport:
     from cutegen.verification.runner import describe
 
     try:
-        return make_executor(job.on)
+        return make_executor(job.on, job.kept)
     except Exception as error:
         why = f"no executor: {describe(error)}"
         cases = tuple(CaseReport.of(case, "not run", why, "no executor") for case in derive_cases(job.plan))

@@ -32,7 +32,9 @@ from cutegen.compiling.tools import source_digest
 
 ROOT = Path(__file__).parents[2]
 JOB = Job("text\n", "k", "sm_80")
-ARTEFACT = Artefact("k", "sm_80", "ptx \u00e9", bytes(range(256)), "sass\n", Resources(1, 2, 3, 4, None), ("why",))
+ARTEFACT = Artefact(
+    "k", "sm_80", "ptx \u00e9", bytes(range(256)), "sass\n", Resources(1, 2, 3, 4, None), ("why",), b"\0host"
+)
 
 
 def entry(folder: Path) -> Path:
@@ -129,6 +131,17 @@ def test_an_entry_under_the_wrong_name_is_not_believed(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(JOB, replace(ARTEFACT, target="sm_90a"))
     assert cache.get(JOB) is None
+
+
+def test_an_entry_of_other_content_is_not_believed(tmp_path: Path) -> None:
+    """Although it is whole, and for the same kernel and target."""
+    cache, other = Cache(tmp_path), replace(JOB, text="other")
+    cache.put(other, ARTEFACT)
+    entry(tmp_path).rename(tmp_path / "moved")
+    cache.put(JOB, ARTEFACT)
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file() and path.name != "moved")
+    (tmp_path / "moved").rename(path)
+    assert cache.get(JOB) is None and not path.exists()
 
 
 def hammer(folder: str, seed: int) -> int:

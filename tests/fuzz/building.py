@@ -104,7 +104,10 @@ def _failures(units: tuple[Unit, ...], workers: int) -> tuple[dict[str, str], in
     for unit, compilation in zip(units, compilations, strict=True):
         if compilation.diagnostics or not all(isinstance(o, Compiled) for o in compilation.outcomes.values()):
             failed[unit.kernel] = f"compile: {compilation.diagnostics} {compilation.outcomes}"
-    rest = [unit for unit in units if unit.kernel not in failed]
+    compiled = [
+        (unit, one.outcomes) for unit, one in zip(units, compilations, strict=True) if unit.kernel not in failed
+    ]
+    rest, outcomes = [unit for unit, _ in compiled], [own for _, own in compiled]
 
     def done(report: KernelReport) -> None:
         nonlocal left_open
@@ -113,5 +116,5 @@ def _failures(units: tuple[Unit, ...], workers: int) -> tuple[dict[str, str], in
         elif not report.ok:
             failed[report.kernel] = "\n".join([report.text, *report.failures])
 
-    verify_units(rest, "cpu", workers=workers, on_done=done)
+    verify_units(rest, "cpu", workers=workers, on_done=done, compiled=outcomes)
     return failed, left_open

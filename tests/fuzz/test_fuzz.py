@@ -103,7 +103,7 @@ def test_what_a_spec_leaves_open_is_counted_and_no_finding(
         {"error": "something else"},
     ]
 
-    def verified(units: Sequence[Unit], on: str, *, workers: int, on_done: Callable[[KernelReport], None]) -> None:
+    def verified(units: Sequence[Unit], on: str, *, on_done: Callable[[KernelReport], None], **_: object) -> None:
         for unit, fields in zip(units, reports, strict=True):
             on_done(KernelReport(unit.kernel, "", "", **fields))
 

@@ -58,7 +58,7 @@ class CpuExecutor:
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
         yield
 
-    def beside(self, spec: KernelSpec) -> CpuExecutor:
+    def beside(self, module: ModuleType, spec: KernelSpec) -> CpuExecutor:
         return self
 
     def elsewhere(self, view: torch.Tensor) -> Sequence[tuple[str, torch.Tensor]]:

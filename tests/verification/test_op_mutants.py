@@ -160,7 +160,7 @@ class Kept(EmulatorExecutor):
     def __init__(self) -> None:
         super().__init__(lines=False)
 
-    def beside(self, spec: KernelSpec) -> Kept:
+    def beside(self, module: ModuleType, spec: KernelSpec) -> Kept:
         return self
 
 

@@ -234,7 +234,7 @@ def _compiled(
     ptx = ptx.rstrip("\0")
     if "vprintf" in ptx:
         raise CaptureError(f"{name}: printf in a kernel is not emulated", "take the calls of cute.printf out")
-    build = make_build(emulation.target, ptx, compiled)
+    build = make_build(emulation.target, ptx, compiled.ir_module)
     signature = Signature.of(compiled, kept, kept_named, name)
     return EmulatedFunction(build, signature), signature.given(compiled, kept, kept_named)
 

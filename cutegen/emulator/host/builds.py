@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from cutegen.atoms.mma import ADA
@@ -16,6 +16,7 @@ from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.capture import HostCode
 from cutegen.emulator.host.launching import module_of
 from cutegen.emulator.host.source_lines import cached_line_tables
+from cutegen.emulator.host.stored import Stored, read_host_code
 
 # What lines of PTX only have with line information, and what names the target
 _LINES = re.compile(r"^\s*(\.(file|loc)\b|//|\$L__(tmp|func_begin|func_end)\d+:).*$", re.MULTILINE)
@@ -23,6 +24,7 @@ _DEBUG = re.compile(r"^\s*\.section\s+\.debug.*?^\s*\}\s*$", re.MULTILINE | re.D
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 _NAMES = re.compile(r"^\s*\.(target|version)\b.*$", re.MULTILINE)
 _CUT_ON_ADA = re.compile(r"\bmma\.sync\.\S*\.(e4m3|e5m2)\.")  # products whose sums have fewer bits there
+_NOTHING: Mapping[str, Stored] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def build(module: ModuleType, target: str, lines: bool = True) -> Build:
 
 
 def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tuple[str, Any]:
-    """The PTX of a module for a target, by default with line information, and what the compiler returned.
+    """The PTX of a module for a target, by default with line information, and its host code as an MLIR module.
 
     The assembler is told not to optimise, because only the PTX runs here.
     """
@@ -61,17 +63,28 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
         ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
     if not isinstance(ptx, str):
         raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
-    ptx = ptx.rstrip("\0")
+    return _for_target(ptx.rstrip("\0"), target), compiled.ir_module
+
+
+def _for_target(ptx: str, target: str) -> str:
+    """The PTX. Raises FaultError where it is for another target."""
     named = _TARGET.search(ptx)
     if (found := named[1] if named else "nothing") != target:
         raise FaultError(Fault("other-target", f"compiled for {target}, the PTX says .target {found}", target=found))
-    return ptx, compiled
+    return ptx
 
 
-def make_build(target: str, ptx: str, compiled: Any) -> Build:
-    """The build of PTX and what the compiler returned with it."""
+def _without_lines(module: ModuleType, target: str, stored: Mapping[str, Stored]) -> tuple[str, Any]:
+    """The same without line information: from what is stored, else compiled."""
+    if target in stored and (host := read_host_code(stored[target].host)) is not None:
+        return _for_target(stored[target].ptx, target), host
+    return _compile_to_ptx(module, target, lines=False)
+
+
+def make_build(target: str, ptx: str, host: Any) -> Build:
+    """The build of PTX and of the host code beside it, an MLIR module."""
     parameters = {k.name: [(p.offset, p.size) for p in k.parameters] for k in module_of(ptx).kernels}
-    return Build(target, ptx, HostCode(compiled, parameters))
+    return Build(target, ptx, HostCode(host, parameters))
 
 
 @contextmanager
@@ -91,23 +104,29 @@ def own_folder(dsl: Any) -> Iterator[Path]:
             settings.dump_dir = before
 
 
-def builds(module: ModuleType, targets: Iterable[str] | None = None, lines: bool = True) -> tuple[Build, ...]:
+def builds(
+    module: ModuleType,
+    targets: Iterable[str] | None = None,
+    lines: bool = True,
+    stored: Mapping[str, Stored] = _NOTHING,
+) -> tuple[Build, ...]:
     """One build for each target whose PTX differs, by more than the name of the target, from all those before it, or
     says something else there.
 
     `targets` are by default all of the module's. Without `lines` faults do not tell the line of the module, and
-    compiling takes less time. Raises as `build` does.
+    compiling takes less time. What is `stored` of the module without lines, by target, is not compiled again. Raises as
+    `build` does.
     """
     chosen: dict[str, Build] = {}
     seen: set[str] = set()
     for target in targets or module.TARGETS:
         # Line information takes a fifth of the time, and most targets' code is that of the first
-        if lines and seen and _instructions(_compile_to_ptx(module, target, lines=False)[0]) in seen:
+        if lines and seen and _instructions(_without_lines(module, target, stored)[0]) in seen:
             continue
-        ptx, compiled = _compile_to_ptx(module, target, lines)
+        ptx, host = _compile_to_ptx(module, target) if lines else _without_lines(module, target, stored)
         code = _unnamed(ptx)
         if code not in chosen:
-            chosen[code] = make_build(target, ptx, compiled)
+            chosen[code] = make_build(target, ptx, host)
             seen.add(_instructions(ptx))
     return tuple(chosen.values())
 

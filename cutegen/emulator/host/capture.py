@@ -109,12 +109,12 @@ _NAMES = itertools.count(1)
 class HostCode:
     """The host code of one compiled function. Called with arguments, it returns the launches that it would make.
 
-    `compiled` is what `cute.compile` returned, with TVM FFI. `parameters` maps the name of each kernel to the offset
-    and size in bytes of each of its parameters, as the PTX has them. Raises CaptureError for host code without an entry
-    for TVM FFI.
+    `module` is what `cute.compile` made of it with TVM FFI, in MLIR. `parameters` maps the name of each kernel to the
+    offset and size in bytes of each of its parameters, as the PTX has them. Raises CaptureError for host code without
+    an entry for TVM FFI.
     """
 
-    def __init__(self, compiled: Any, parameters: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    def __init__(self, module: Any, parameters: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         from cutlass._mlir.execution_engine import ExecutionEngine
 
         self._parameters = dict(parameters)
@@ -125,7 +125,6 @@ class HostCode:
         self._problem: BaseException | None = None
         self.device = 0  # the CUDA device that is current
         self._callbacks: dict[str, Any] = {}
-        module = compiled.ir_module
         self._entry = _entry_name(module)
         # It runs a few dozen times: to make it fast would take longer
         self._engine = ExecutionEngine(module, opt_level=0, shared_libs=[])

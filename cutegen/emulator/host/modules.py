@@ -27,6 +27,7 @@ from cutegen.emulator.host.builds import builds
 from cutegen.emulator.host.device_tensors import made_on_device, on_device, well_aligned
 from cutegen.emulator.host.emulated import Emulated
 from cutegen.emulator.host.launching import Report
+from cutegen.emulator.host.stored import Stored
 from cutegen.emulator.memory.bound_tensors import Role
 
 
@@ -63,6 +64,7 @@ def install(
     *,
     roles: Mapping[str, Role] | None = None,
     lines: bool = True,
+    stored: Mapping[str, Stored] | None = None,
 ) -> Emulated:
     """Makes the module's public function and its op, where it has one, run on the emulator from now on.
 
@@ -72,11 +74,11 @@ def install(
     Their tensors are of the CPU, and so are their results; outputs that are left out are made there. Where all tensors
     of a call are `on_device` instead, its results are, too.
 
-    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`, `lines` as for
-    `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises TypeError for what is
-    no generated module.
+    `targets` are the targets whose code runs, by default all that differ. `roles` is as for `run`, `lines` and
+    `stored` as for `builds`. What is returned has the reports of what ran, and its orders can be changed. Raises
+    TypeError for what is no generated module.
     """
-    emulated = Emulated(builds(module, targets, lines), argument_names(module, kernel), roles)
+    emulated = Emulated(builds(module, targets, lines, stored or {}), argument_names(module, kernel), roles)
     emulated.tells_lines = lines
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device)
