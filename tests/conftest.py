@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from sweep_kit import leave_for_the_sweep
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # How long data take to make, and a test to run, is for the machine to say, which may be busy.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# Hypothesis draws constants that it finds in the sources of all modules that are loaded. There are a thousand of these,
+# which takes each process most of a minute, and makes examples depend on the tests that ran before.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 # A shell that runs the tests in the background has them, and all processes that they start, ignore Ctrl-C, which some
 # tests send.

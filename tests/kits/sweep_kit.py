@@ -33,6 +33,10 @@ PARTS = {
         "test_json_has_the_whole_proof",
         "test_the_proof_is_in_comments_of_a_spec_that_builds_the_same",
     ),
+    "building/test_failures.py": ("test_a_failure_is_said_at_the_key_of_its_line",),
+    "cases/test_kernels.py": ("test_a_mistake_in_the_choice_is_found",),
+    "choosing/test_any_size.py": ("test_any_size_is_taken_at_any_address",),
+    "cli/test_bad_input.py": ("test_bad_input_gets_a_diagnostic_with_its_place",),
     "cli/test_verbs.py": ("test_explain_builds_to_the_same_bytes",),
     "codegen/test_caches.py": ("test_priorities_of_the_first_cache",),
     "codegen/test_comments.py": (
@@ -49,6 +53,7 @@ PARTS = {
     ),
     "codegen/test_regions.py": ("test_every_line_of_a_kernel_comes_from_a_key",),
     "differentiation/test_backwards.py": ("test_a_spec_of_ours",),
+    "documentation/test_reference.py": ("test_an_example_builds_and_makes_a_difference",),
     "drawing/test_kernels.py": ("test_every_kernel_has_pictures_that_all_renderers_draw",),
     "drawing/test_pages.py": (
         "test_a_page_asks_nobody_for_anything",
@@ -61,6 +66,7 @@ PARTS = {
         "test_harmless_change_is_not_reported",
         "test_mutant_is_caught",
     ),
+    "emulator/host/test_targets.py": ("test_a_right_kernel_passes_for_all_its_targets",),
     "emulator/host/test_walks.py": ("test_elementwise",),
     "emulator/instructions/test_conversions.py": (
         "test_between_floats",
@@ -79,66 +85,146 @@ PARTS = {
         "test_a_mistake_is_seen",
         "test_right_to_the_bit",
     ),
+    "expressions/test_widths.py": ("test_a_kernel_computes_what_the_rule_says",),
     "families/common/test_walks.py": ("test_blocks_have_the_tiles_that_the_code_gives_them",),
+    "families/elementwise/test_casts.py": ("test_out_of_range_is_the_nearest_number_and_nan_is_0",),
+    "families/elementwise/test_every_function.py": ("test_every_function",),
     "families/elementwise/test_statements.py": (
         "test_a_local_value_and_two_outputs",
         "test_coordinates",
         "test_local_values",
+        "test_outputs_of_several_types_and_majornesses",
     ),
-    "families/gemm_multistage/test_batch.py": ("test_right",),
+    "families/gemm_multistage/test_advice.py": ("test_what_is_inferred_needs_no_advice",),
+    "families/gemm_multistage/test_batch.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
     "families/gemm_multistage/test_copy_layouts.py": ("test_every_tile_that_is_suggested_works",),
+    "families/gemm_multistage/test_idle_stages.py": ("test_there_is_a_tile_for_every_stage_or_advice",),
+    "families/gemm_multistage/test_mma_sync_runs.py": ("test_right",),
     "families/gemm_multistage/test_pictures.py": ("test_stages_are_filled_and_used_as_the_mainloop_does",),
-    "families/gemm_warpspecialized/test_batch.py": ("test_right",),
+    "families/gemm_warpspecialized/test_batch.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
+    "families/gemm_warpspecialized/test_outputs.py": ("test_right",),
     "families/gemm_warpspecialized/test_products.py": ("test_right",),
     "families/gemm_warpspecialized/test_ptx_mistakes.py": ("test_a_mistake_is_seen",),
     "families/gemm_warpspecialized/test_runs.py": (
         "test_a_mistake_is_seen",
+        "test_right",
         "test_right_of_8_bits",
         "test_what_is_the_same_along_columns_is_loaded_once",
     ),
-    "families/gemm_warpspecialized/test_sources.py": ("test_right",),
-    "families/gemm_warpspecialized/test_split.py": (
+    "families/gemm_warpspecialized/test_sources.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/rowwise/test_kept.py": ("test_a_mistake_is_found",),
+    "families/gemm_warpspecialized/test_split.py": (
+        "test_a_mistake_is_seen",
+        "test_buffers_of_the_output_lie_where_sums_were",
+        "test_right",
+    ),
+    "families/gemm_warpspecialized/test_turns.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
+    "families/rowwise/test_inout.py": (
+        "test_a_new_value_that_may_come_before_an_old_one_is_read_is_found",
+        "test_old_values_are_read_before_new_ones_are_written",
+    ),
+    "families/rowwise/test_kept.py": (
+        "test_a_mistake_is_found",
+        "test_rows_in_shared_memory_are_right",
+    ),
     "families/rowwise/test_kept_ahead.py": ("test_a_mistake_is_found",),
+    "families/rowwise/test_kept_bounded.py": (
+        "test_a_mistake_is_found",
+        "test_rows_up_to_a_bound_are_right",
+    ),
+    "families/rowwise/test_reductions.py": ("test_reductions_are_right_however_a_row_is_shared",),
+    "families/rowwise/test_several_modes.py": (
+        "test_a_row_of_two_modes_is_right_however_it_is_shared",
+        "test_elements_of_other_places_are_found",
+    ),
     "families/rowwise/test_verify.py": (
         "test_a_plausible_mistake_is_found",
         "test_rows_of_several_warps_pieces_types_and_modes_are_right",
     ),
+    "generated/test_fields.py": ("test_perturbation",),
     "generated/test_inner_outer_runs.py": ("test_every_size_is_covered_once",),
     "generated/test_kinds.py": (
         "test_a_bool_is_0_or_1",
+        "test_a_column_of_shared_memory_may_have_any_order",
         "test_an_operand_goes_through_a_workspace",
         "test_floats_of_8_bits_that_come_a_few_at_a_time",
         "test_operands_are_stored_before_any_step",
+        "test_products_of_fixed_depth_are_right",
         "test_values_of_a_thread_that_four_does_not_divide",
     ),
     "language/test_rowwise.py": ("test_what_the_op_refuses_is_told_at_its_place_and_what_works_instead",),
-    "measuring/test_formulas.py": ("test_what_computes_something_else_is_not_known",),
+    "measuring/test_formulas.py": (
+        "test_a_formula_is_known_under_other_names",
+        "test_what_computes_something_else_is_not_known",
+    ),
     "measuring/test_libraries.py": ("test_every_library_computes_what_the_spec_says",),
+    "tuning/test_search.py": (
+        "test_an_interrupted_search_goes_on_and_times_nothing_twice",
+        "test_times_under_other_conditions_do_not_count",
+    ),
     "tuning/test_space.py": ("test_what_is_pruned_is_refused_and_the_rest_is_not",),
     "verification/test_far_blocks.py": (
         "test_only_these_checks_find_tiles_that_are_counted_wrong",
         "test_sizes_are_those_that_the_module_takes",
     ),
+    "verification/test_host_mutants.py": ("test_it_is_seen",),
     "verification/test_host_promises.py": ("test_a_broken_promise_is_seen",),
     "verification/test_long_sums.py": ("test_only_it_finds_what_counts_wrong",),
+    "verification/test_op_mutants.py": (
+        "test_an_op_that_is_right_passes",
+        "test_an_op_that_is_wrong_is_told",
+    ),
+    "verification/test_runner.py": (
+        "test_a_broken_kernel_is_caught",
+        "test_a_missing_host_check_is_caught",
+    ),
     "verification/test_telling_cases.py": ("test_only_the_cases_of_its_kind_show_it",),
     "verification/test_types_mistaken.py": ("test_mistakes_about_a_type_are_told",),
 }
 """Tests of many parameters, by their files, that take long for what they tell: of each, `make test` takes the first
 parameter and every third one after it, of those that `sampled` leaves."""
 
+WHOLE = {
+    "cli/test_bad_input.py": ("test_the_starters_do_not_spill",),
+    "codegen/test_banks.py": ("test_no_multiply_add_reads_three_registers_of_one_bank",),
+    "codegen/test_expected.py": ("test_the_text_is_clean_and_formatted",),
+    "drawing/test_kernels.py": ("test_every_plan_that_can_be_made_can_be_drawn",),
+    "drawing/test_verb.py": ("test_a_page_for_each_kernel_of_a_matrix",),
+    "emulator/host/test_walks.py": ("test_gemm",),
+    "emulator/machine/test_refusals.py": ("test_ptxas_agrees",),
+    "families/elementwise/test_verify.py": ("test_all_outputs_are_verified_on_the_cpu",),
+    "families/rowwise/test_inout.py": ("test_an_old_value_of_a_column_is_part_of_what_is_made_of_all_rows",),
+    "generated/test_kinds.py": (
+        "test_epilogues_that_read_leave_room_for_two_blocks",
+        "test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks",
+    ),
+    "upgrading/test_verify_with.py": ("test_a_compiler_that_cannot_be_imported",),
+    "use/test_llama.py": ("test_it_trains_as_torch_does",),
+    "use/test_package.py": ("test_it_works_far_from_a_checkout",),
+}
+"""Tests, by their files, that take long for what `make test` would not see without them."""
+
 
 def leave_for_the_sweep(items: Sequence[pytest.Item], root: Path) -> None:
-    """Marks what of `PARTS` `make test` leaves out."""
+    """Marks what of `PARTS` and `WHOLE` `make test` leaves out."""
     places: Counter[tuple[Path, str]] = Counter()
     for item in items:
         name = getattr(item, "originalname", item.name)
-        known = PARTS.get(item.path.relative_to(root).as_posix(), ()) if item.path.is_relative_to(root) else ()
-        if name in known and item.get_closest_marker("sweep") is None:
+        path = item.path.relative_to(root).as_posix() if item.path.is_relative_to(root) else ""
+        if name in WHOLE.get(path, ()):
+            item.add_marker("sweep")
+        if name in PARTS.get(path, ()) and item.get_closest_marker("sweep") is None:
             if places[item.path, name] % EVERY:
                 item.add_marker("sweep")
             places[item.path, name] += 1
