@@ -10,7 +10,7 @@ LISTS := $(patsubst %,specs/%.yaml,gemm_bf16 gemm_f32_fma gemm_f32_fma_workspace
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test sweep docs pages pictures bench-render receipts-table clean
+.PHONY: demo test style types current sweep docs pages pictures bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -19,14 +19,21 @@ demo: $(STAMP)
 	@echo "The kernel is in generated/sgemm_mmajor.py. On a machine with a GPU, run it with"
 	@echo "  $(BIN)/python generated/sgemm_mmajor.py --M 256 --N 128 --K 64 --bench"
 
+# The types take one processor most of a minute, in which the other one does the rest of what runs no kernel.
 test: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(MAKE) docs
-	$(BIN)/cutegen build --check specs/
+	$(MAKE) -j 2 types style docs current
 	$(BIN)/cutegen verify $(filter-out $(LISTS),$(wildcard specs/*.yaml)) --on cpu
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+style: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+current: $(STAMP)
+	$(BIN)/cutegen build --check specs/
 
 # What `make test` leaves out of long lists, of which it takes a part.
 sweep: $(STAMP)
