@@ -52,7 +52,8 @@ class Verdict:
     """What came of running a kernel.
 
     `on` is what ran it; `cases` and `host_checks` count what passed, `not_run` what was planned and left out, such as
-    shapes that are too large for the emulator. `failures` say what was wrong, a line each.
+    shapes that are too large for the emulator, or what would have come after a failure. `failures` say what was wrong,
+    a line each.
     """
 
     kernel: str
@@ -121,10 +122,11 @@ def explain(
 
 
 def verify(
-    text: str, path: str = PATH, *, on: Literal["cpu", "gpu"] = "cpu", beside: Sequence[str] = ()
+    text: str, path: str = PATH, *, on: Literal["cpu", "gpu"] = "cpu", all: bool = False, beside: Sequence[str] = ()
 ) -> tuple[Verdict, ...]:
     """What comes of running each kernel of a spec on shapes that are chosen to break it, on a GPU, or on the CPU, where
-    an emulator executes the compiled PTX. It takes seconds to minutes a kernel, in processes of its own.
+    an emulator executes the compiled PTX. It takes seconds to minutes a kernel, in processes of its own. The first
+    failure ends a kernel's run, unless `all` are asked for.
 
     A kernel that is wrong is a verdict, not an error. Raises `SpecError` for a spec with an error, and `CutegenError`
     where nothing could be run, as without a GPU, or `on` is neither.
@@ -133,7 +135,7 @@ def verify(
     from cutegen.codegen import generate
     from cutegen.console import NoProgress
     from cutegen.errors import CutegenError
-    from cutegen.verification import gpu_missing
+    from cutegen.verification import Extent, gpu_missing
 
     if on not in ("cpu", "gpu"):
         raise CutegenError(f"on={on!r}: kernels run on the cpu or the gpu")
@@ -142,7 +144,8 @@ def verify(
     if missing is not None:
         raise CutegenError(f"nothing was executed: {missing}", 'with on="cpu" an emulator runs kernels' * (on == "gpu"))
     found = []
-    for unit, verification in zip(units, run_verification(units, on, None, NoProgress())[0], strict=True):
+    verifications, _ = run_verification(units, on, None, NoProgress(), extent=Extent(all=all))
+    for unit, verification in zip(units, verifications, strict=True):
         report = verification.report
         if verification.verdict == "not executed" or report is None:
             raise CutegenError(f"{unit.kernel} was not executed: {verification.why}")

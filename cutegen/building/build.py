@@ -20,6 +20,7 @@ from cutegen.project.selection import Selection
 from cutegen.project.sources import Gathered, Unit, gather, notes_on
 from cutegen.project.state import FileState, advice
 from cutegen.project.write import locked, write_all
+from cutegen.verification import UNTIL_FAILURE, Extent
 from cutegen.verification.pool import worker_setup
 from cutegen.workers import prepare
 
@@ -28,8 +29,9 @@ from cutegen.workers import prepare
 class Options:
     """What a build does.
 
-    What is compiled is verified too, unless `verify` says no; what is not compiled is not. `jobs` is how many worker
-    processes there are at most, None one a processor; `force` lets it overwrite files that were edited by hand.
+    What is compiled is verified too, as far as `extent` says, unless `verify` says no; what is not compiled is not.
+    `jobs` is how many worker processes there are at most, None one a processor; `force` lets it overwrite files that
+    were edited by hand.
     """
 
     compile: bool = True
@@ -37,6 +39,7 @@ class Options:
     jobs: int | None = None
     cache: bool = True
     force: bool = False
+    extent: Extent = UNTIL_FAILURE
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ def _verify(
     if not options.verify or not options.compile:
         flag = "--no-verify" if not options.verify else "--no-compile"
         return [Verification("not executed", flag)] * len(units)
-    verifications, diagnostics, notices = verify_here(units, options.jobs, progress, outcomes)
+    verifications, diagnostics, notices = verify_here(units, options.jobs, progress, outcomes, options.extent)
     found.diagnostics += diagnostics
     found.notices += notices
     return verifications

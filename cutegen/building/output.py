@@ -169,7 +169,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 def verification_json(verification: Verification) -> dict[str, Any]:
     """A verification as JSON: `{verdict: passed|failed|not executed, why, report}`.
 
-    The report has every case and host check.
+    The report has every case and host check, and says with `complete` whether all of them ran, and with `stopped`
+    whether a failure ended the run before.
     """
     from cutegen.verification import as_json as report_json
 

@@ -17,7 +17,7 @@ from cutegen.errors import plain
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
-from cutegen.verification import Job, KernelReport, SoFar, verify_all
+from cutegen.verification import UNTIL_FAILURE, Extent, Job, KernelReport, SoFar, verify_all
 from cutegen.verification.kept import Kept
 
 _SHOWN_FAILURES = 8
@@ -45,9 +45,10 @@ def run_verification(
     jobs: int | None,
     progress: Progress,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
+    extent: Extent = UNTIL_FAILURE,
 ) -> tuple[list[Verification], list[Diagnostic]]:
-    """Runs every unit's verification plan on `on`; gives the verifications, and an error for each kernel that did not
-    pass.
+    """Runs every unit's verification plan on `on`, as far as `extent` says; gives the verifications, and an error for
+    each kernel that did not pass.
 
     `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
     compiles no unit again of which there is what was `compiled` for a target: by default what the cache has.
@@ -63,6 +64,7 @@ def run_verification(
         reports = verify_units(
             units,
             on,
+            extent=extent,
             workers=workers,
             on_done=lambda report: progress.step(_ended_line(report), report.kernel),
             going=lambda so_far: _tell(so_far, progress),
@@ -85,6 +87,7 @@ def verify_here(
     jobs: int | None,
     progress: Progress,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
+    extent: Extent = UNTIL_FAILURE,
 ) -> tuple[list[Verification], list[Diagnostic], list[str]]:
     """Runs every unit's verification plan on the GPU of this machine, or on the CPU emulator where there is none;
     `compiled` is as for `run_verification`.
@@ -101,7 +104,8 @@ def verify_here(
             why = f"there is no GPU here ({no_gpu}), and {no_emulator}"
             return [Verification("not executed", why)] * len(units), [], []
         notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
-    verifications, diagnostics = run_verification(units, "gpu" if no_gpu is None else "cpu", jobs, progress, compiled)
+    where: Where = "gpu" if no_gpu is None else "cpu"
+    verifications, diagnostics = run_verification(units, where, jobs, progress, compiled, extent)
     notices += [
         f"{unit.kernel} was not executed: {verification.why}"
         for unit, verification in zip(units, verifications, strict=True)
@@ -138,13 +142,14 @@ def verify_units(
     units: Sequence[Unit],
     on: str,
     *,
+    extent: Extent = UNTIL_FAILURE,
     workers: int,
     on_done: Callable[[KernelReport], None],
     going: Callable[[SoFar], None] | None = None,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
 ) -> list[KernelReport]:
-    """Runs every unit's verification plan on `on`; gives their reports. `on_done` is called as each kernel ends, and
-    `going` after each of its cases and checks.
+    """Runs every unit's verification plan on `on`, as far as `extent` says; gives their reports. `on_done` is called as
+    each kernel ends, and `going` after each of its cases and checks.
 
     The emulator does not compile again what units were `compiled` to, by target.
     """
@@ -156,7 +161,7 @@ def verify_units(
             path = Path(folder, str(number), unit.module.name)
             path.parent.mkdir()
             path.write_bytes(unit.module.text.encode())
-            jobs.append(Job(unit.module.plan, path, on, kept=_kept(unit, units, compiled)))
+            jobs.append(Job(unit.module.plan, path, on, extent, kept=_kept(unit, units, compiled)))
         reports = verify_all(jobs, workers=workers, done=on_done, going=going)
     return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
 
@@ -213,6 +218,7 @@ def verification_failures(unit: Unit, report: KernelReport) -> list[Diagnostic]:
     failures = report.failures or ("not one case ran",)
     more = len(failures) - _SHOWN_FAILURES
     notes = failures[:_SHOWN_FAILURES] + ((f"and {more} more",) if more > 0 else ())
+    notes += (report.left_out,) if report.left_out else ()
     return [
         unit.diagnostic("CG403", f"{unit.kernel} failed its verification on {report.executor}", "kernel", notes=notes)
     ]

@@ -12,6 +12,7 @@ from cutegen.cli.common import (
     print_json,
     progress_of_reading,
     select_specs,
+    with_all,
     with_format,
     with_jobs,
     with_specs,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-compile", is_flag=True, help="Do not compile, and so neither check `expect` nor run.")
 @click.option("--no-verify", is_flag=True, help="Do not run the kernels, and write them all the same.")
+@with_all
 @with_jobs
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
 @click.option(
@@ -45,6 +47,7 @@ def build(
     out: Path | None,
     no_compile: bool,
     no_verify: bool,
+    everything: bool,
     jobs: int | None,
     no_cache: bool,
     force: bool,
@@ -52,7 +55,8 @@ def build(
 ) -> None:
     """Generate, compile and verify the modules of the specs, then write all of them or nothing.
 
-    Kernels run on the GPU of this machine, or on a CPU emulator where there is none. Exit 2 where a spec has an error
+    Kernels run on the GPU of this machine, or on a CPU emulator where there is none, until one of their cases or host
+    checks fails. Exit 2 where a spec has an error
     or cannot be found, 1 where a kernel fails or cannot run, or a file is out of date.
 
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
@@ -64,7 +68,7 @@ def build(
     if check and diff:
         raise click.UsageError("--check and --diff exclude each other")
     if check or diff:
-        useless = {"--force": force, "--no-cache": no_cache, "-j": jobs is not None}
+        useless = {"--all": everything, "--force": force, "--no-cache": no_cache, "-j": jobs is not None}
         given = " and ".join(name for name, there in useless.items() if there)
         if given:
             what = "--check" if check else "--diff"
@@ -73,12 +77,15 @@ def build(
     if check or diff:
         _compare(selection, diff=diff, form=form)
         return
+    if everything and (no_compile or no_verify):
+        raise click.UsageError(f"--all cannot go with {'--no-compile' if no_compile else '--no-verify'}")
     progress = progress_of_reading(selection)
     from cutegen.building.build import Options
     from cutegen.building.build import build as run
     from cutegen.building.output import build_json, print_build
+    from cutegen.verification import Extent
 
-    options = Options(not no_compile, not no_verify, jobs, not no_cache, force)
+    options = Options(not no_compile, not no_verify, jobs, not no_cache, force, Extent(all=everything))
     report = run(selection, options, progress)
     if form == "json":
         print_json(build_json(report))

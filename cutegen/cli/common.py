@@ -79,6 +79,13 @@ def with_jobs(verb: F) -> F:
     )(verb)  # fmt: skip
 
 
+def with_all(verb: F) -> F:
+    return click.option(
+        "--all", "everything", is_flag=True,
+        help="Go on after a kernel's first failure, and report every one.",
+    )(verb)  # fmt: skip
+
+
 def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
     from cutegen.project.selection import select
 

@@ -13,6 +13,7 @@ from cutegen.cli.common import (
     print_json,
     progress_of_reading,
     select_specs,
+    with_all,
     with_format,
     with_jobs,
     with_specs,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 )
 @click.option("--pre", is_flag=True, help="--with takes pre-releases, too.")
 @click.option("--receipts", is_flag=True, help="Keep what a GPU found in receipts beside the modules.")
+@with_all
 @with_jobs
 @with_format
 def verify(
@@ -52,10 +54,14 @@ def verify(
     others: tuple[str, ...],
     pre: bool,
     receipts: bool,
+    everything: bool,
     jobs: int | None,
     form: str,
 ) -> None:
     """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
+
+    What tells most often and takes least runs first, and the first failure ends a kernel's run. Its other cases and
+    host checks are reported as `not run`, in JSON with the reason `stopped`. --with runs all.
 
     Exit 1 where a kernel fails, 2 where one could not be executed.
 
@@ -80,7 +86,7 @@ def verify(
         from cutegen.building.verification import Verification, emulator_missing, run_verification
         from cutegen.console import print_diagnostics
         from cutegen.project.state import other_files
-        from cutegen.verification import gpu_missing
+        from cutegen.verification import Extent, gpu_missing
 
         no_gpu = gpu_missing() if where != "cpu" else None
         on = where or ("gpu" if no_gpu is None else "cpu")
@@ -101,7 +107,7 @@ def verify(
         raise Refusal(f"nothing was executed: {reason}", help, told=True)
     if others:
         _verify_with(specs, gathered, others, on, pre, jobs, form)
-    verifications, found = run_verification(units, on, jobs, progress)
+    verifications, found = run_verification(units, on, jobs, progress, extent=Extent(all=everything))
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
     recorded = _record(units, verifications) if receipts else None

@@ -16,18 +16,28 @@ from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.lacking import NoMemory
 from cutegen.verification.report import HostCheck, Reason
 from cutegen.verification.scalars import scalar_values
-from cutegen.verification.sharing import WHOLE, Share
+from cutegen.verification.sharing import Share, Whole
 from cutegen.verification.tensors import make_tensors
 
 
 def host_checks(
+    plan: Plan, module: ModuleType, executor: Executor, started: Callable[[str], None] = lambda name: None
+) -> Iterator[HostCheck]:
+    """Makes every check, and yields its result, as `numbered_checks` does."""
+    for _, check in numbered_checks(plan, module, executor, started, Whole(), []):
+        yield check
+
+
+def numbered_checks(
     plan: Plan,
     module: ModuleType,
     executor: Executor,
-    started: Callable[[str], None] = lambda name: None,
-    share: Share = WHOLE,
-) -> Iterator[HostCheck]:
-    """Makes every check, or a share of them, and yields its result; `started` is told each one's name before.
+    started: Callable[[str], None],
+    share: Share,
+    named: list[tuple[str, str]],
+) -> Iterator[tuple[int, HostCheck]]:
+    """Makes those checks that are in a share, and yields their numbers and results; `started` is told each one's name
+    before. `named` gets the argument and the words of every check, whether it is made or not.
 
     Arguments must be as they were after a call that is refused. Once the device does not answer, the rest is not run.
     Raises CannotRun.
@@ -35,11 +45,17 @@ def host_checks(
     case = Case("host checks", "wrong calls", sizes.small(plan.spec), "padded", "integers")
     tensors = make_tensors(plan.spec, case, executor.device)
     host = Host(plan, module, executor, case, tensors, scalar_values(plan.spec, case))
+
+    def noted() -> Iterator[Check]:
+        for check in _checks(host):
+            named.append((check.argument, check.what))
+            yield check
+
     lost = False
-    for check in share.of(_checks(host)):
+    for number, check in share.of(noted()):
         if lost:
             why = "the device stopped answering in a check before"
-            yield HostCheck(check.argument, check.what, "not run", why, "device lost")
+            yield number, HostCheck(check.argument, check.what, "not run", why, "device lost")
             continue
         started(f"{check.argument}: {check.what}")
         try:
@@ -49,9 +65,9 @@ def host_checks(
                     problem = _problem(check, host) or problem  # what fails only once has failed
         except (NotRun, NoMemory) as error:
             reason: Reason = "no memory" if isinstance(error, NoMemory) else "cannot run"
-            yield HostCheck(check.argument, check.what, "not run", str(error), reason)
+            yield number, HostCheck(check.argument, check.what, "not run", str(error), reason)
             continue
-        yield HostCheck(check.argument, check.what, "failed" if problem else "passed", problem)
+        yield number, HostCheck(check.argument, check.what, "failed" if problem else "passed", problem)
         lost = bool(problem) and not executor.alive()
 
 

@@ -25,6 +25,7 @@ from cutegen.inspecting.inspection import (
 )
 from cutegen.language.diagnostics import Diagnostic, as_json, from_json
 from cutegen.project.sources import Unit
+from cutegen.verification import EVERYTHING
 from cutegen.verification import from_json as report_from_json
 
 _COMMENT = re.compile(r"//.*")
@@ -81,7 +82,9 @@ def survey_verified(
         if want and survey.kernels[number].failed:
             kernels[number] = replace(kernels[number], verification=Verification("not executed", "it does not compile"))
     if numbers:
-        verifications, found = run_verification([units[number] for number in numbers], on, jobs, progress)
+        verifications, found = run_verification(
+            [units[number] for number in numbers], on, jobs, progress, extent=EVERYTHING
+        )
         diagnostics += found
         for number, verification in zip(numbers, verifications, strict=True):
             kernels[number] = replace(kernels[number], verification=verification)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from cutegen.verification.agenda import EVERYTHING, UNTIL_FAILURE, Extent
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.gpu import GpuExecutor, gpu_available, gpu_missing
@@ -13,10 +14,13 @@ from cutegen.verification.pool import Job, SoFar, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 
 __all__ = [
+    "EVERYTHING",
+    "UNTIL_FAILURE",
     "CannotRun",
     "Case",
     "CaseReport",
     "Executor",
+    "Extent",
     "GpuExecutor",
     "HostCheck",
     "Job",

@@ -44,6 +44,7 @@ class Case:
     shifted: str = ""
     apart: tuple[str, str] | None = None
     blocks: int | None = None
+    of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
 
     @property
     def empty(self) -> bool:
@@ -112,9 +113,10 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
             for wish in derived(way, tiles) if own is None else own:
                 if (first or not wish.once) and (number == 0 or wish.every_way):
                     _add(cases, plan, kernel, way, wish, tiles, number)
+        beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:
-            more += _all_but_one(plan, ways[0], len(cases))
-        more += _just_beyond(plan, ways[0], len(cases))
+            beside = [*_all_but_one(plan, ways[0], len(cases)), *beside]
+        more += (replace(case, of=(kernel.case, -1)) for case in beside)
     return (*cases.values(), *_different(more))
 
 
@@ -223,5 +225,5 @@ def _add(
         if key not in cases:
             name = (f"{wish.name}, {way.way}" if number else wish.name) + of
             case = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
-            cases[key] = replace(case, blocks=wish.blocks)
+            cases[key] = replace(case, blocks=wish.blocks, of=(kernel.case, number))
             return  # rounding the other way would be another wish's case

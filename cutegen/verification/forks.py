@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cutegen.planning.plan import Plan
-from cutegen.verification.report import KernelReport, as_json, from_json
-from cutegen.verification.sharing import Part, Share, Turns, together
+from cutegen.verification.parts import Part
+from cutegen.verification.sharing import Share, Turns
 from cutegen.workers import Tell
 
 _PR_SET_PDEATHSIG = 1
 
-Verify = Callable[[Share, Tell], KernelReport]
+Verify = Callable[[Share, Tell], Part]
 
 
 @dataclass
@@ -35,13 +34,12 @@ class _Child:
     part: Part | None = None
 
 
-def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int, timeout: float) -> KernelReport | None:
-    """The report of a kernel whose cases and checks so many processes share; None where one of them did not come to its
-    end, or was silent for `timeout` seconds.
+def verify_in_forks(verify: Verify, tell: Tell, processes: int, timeout: float) -> list[Part] | None:
+    """What so many processes found of a kernel whose cases and checks they share; None where one of them did not come
+    to its end, or was silent for `timeout` seconds.
 
     `verify` does a share, in a fork of this process, which must have no threads and no GPU. Its events are told here.
     """
-    start = time.perf_counter()
     queues = [Turns.queue(), Turns.queue()]
     children: list[_Child] = []
     running: dict[int, _Child] = {}
@@ -75,7 +73,7 @@ def verify_in_forks(plan: Plan, verify: Verify, tell: Tell, processes: int, time
             os.close(child.pipe)
         for queue in queues:
             os.close(queue)
-    return together(plan, [child.part for child in children if child.part], time.perf_counter() - start)
+    return [child.part for child in children if child.part]
 
 
 def _begin(verify: Verify, queues: Sequence[int], others: Iterable[int], deadline: float) -> _Child:
@@ -106,8 +104,7 @@ def _work(verify: Verify, turns: Turns, pipe: int) -> NoReturn:
             def tell(kind: str, data: Any) -> None:
                 print(json.dumps({kind: data}), file=told, flush=True)
 
-            report = as_json(verify(turns, tell))
-            tell("part", [report, turns.taken, turns.counts])
+            tell("part", verify(turns, tell).as_json())
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -122,8 +119,7 @@ def _heed(child: _Child, tell: Tell) -> bool:
     for line in lines:
         for kind, data in json.loads(line).items():
             if kind == "part":
-                report, taken, counts = data
-                child.part = Part(from_json(report), taken, counts)
+                child.part = Part.from_json(data)
             else:
                 tell(kind, data)
     return bool(chunk)

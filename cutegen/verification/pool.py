@@ -15,6 +15,7 @@ from typing import Any
 
 from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
+from cutegen.verification.agenda import UNTIL_FAILURE, Extent
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.kept import Kept
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
@@ -28,7 +29,7 @@ TIMEOUT = 600.0  # seconds a case or a check
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to verify: its plan and its file; `on` and `kept` are as for `make_executor`.
+    """One kernel to verify, as far as `extent` says: its plan and its file; `on` and `kept` are as for `make_executor`.
 
     So many `processes` share it, each of which has `patience` seconds for a case or a check; where one has not done it
     then, one process does all.
@@ -37,6 +38,7 @@ class Job:
     plan: Plan
     module: Path
     on: str = "gpu"
+    extent: Extent = UNTIL_FAILURE
     processes: int = 1
     patience: float = TIMEOUT / 2
     kept: Kept = field(default_factory=Kept)

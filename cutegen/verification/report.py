@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from cutegen.console import count
 from cutegen.expressions.places import ONE
 from cutegen.verification.cases import Case
 
@@ -19,6 +20,7 @@ Reason = Literal[
     "not loaded",  # the module does not load, or lacks a function
     "device lost",  # the device stopped answering
     "process ended",  # it crashed, hung, or was ended
+    "stopped",  # something failed before it
     "open",  # of some output the spec leaves open what each element is, in all cases that there are
 ]
 """What kept something from running, or to its end, where that is not simply a wrong result."""
@@ -100,6 +102,19 @@ class KernelReport:
         return not self.error and all(r.status != "not run" for r in self.results)
 
     @property
+    def stopped(self) -> bool:
+        """Whether a failure ended the run before something that was planned."""
+        return any(r.reason == "stopped" for r in self.results)
+
+    @property
+    def left_out(self) -> str:
+        """What did not run after the first failure, and what runs it; empty if there is nothing."""
+        found = [sum(r.reason == "stopped" for r in some) for some in (self.cases, self.host_checks)]
+        said = [count(n, what) for n, what in zip(found, ("case", "host check"), strict=True) if n]
+        verb = "was" if sum(found) == 1 else "were"
+        return f"{' and '.join(said)} {verb} left out after it: `--all` runs all" if said else ""
+
+    @property
     def orders(self) -> int:
         """The largest number of orders of blocks and warps that a passed case ran in."""
         return max((c.orders for c in self.cases if c.status == "passed"), default=1)
@@ -150,7 +165,7 @@ class KernelReport:
         failure of one that is not."""
         passed = sum(c.status == "passed" for c in self.cases)
         refused = sum(h.status == "passed" for h in self.host_checks)
-        idle = sum(r.status == "not run" for r in self.results)
+        idle = sum(r.status == "not run" and r.reason != "stopped" for r in self.results)
         parts = [
             f"{'ok' if self.ok else 'FAILED'} {self.kernel} on {self.executor}",
             f"{passed}/{len(self.cases)} cases{self.orders_text}",
@@ -162,7 +177,11 @@ class KernelReport:
             parts.append(f"{sum(r.reason == 'no memory' for r in self.results)} of them {self.lacking}")
         parts += [*([self.errors_text] if self.ok else []), f"{self.seconds:.1f} s"]
         line = ", ".join(parts)
-        return f"{line}: {self.failures[0]}" if self.failures else line
+        after = f" ({self.left_out})" * bool(self.left_out)
+        return f"{line}: {self.failures[0]}{after}" if self.failures else line
+
+
+_SAID = ("ok", "complete", "stopped", "orders")  # in JSON beside the fields
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
@@ -171,7 +190,8 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 def as_json(report: KernelReport) -> dict[str, Any]:
     """A report as plain data; numbers that JSON lacks become "inf" and "nan"."""
-    data = {"ok": report.ok, "complete": report.complete, "orders": report.orders, **asdict(report)}
+    said = {name: getattr(report, name) for name in _SAID}
+    data = {**said, **asdict(report)}
     return {k: _plain(v) for k, v in data.items()}
 
 
@@ -186,7 +206,7 @@ def case_from_json(data: Mapping[str, Any]) -> CaseReport:
 
 def from_json(data: Mapping[str, Any]) -> KernelReport:
     """The report that `as_json` made data of."""
-    rest = {k: v for k, v in data.items() if k not in ("ok", "complete", "orders", "cases", "host_checks")}
+    rest = {k: v for k, v in data.items() if k not in (*_SAID, "cases", "host_checks")}
     cases = tuple(case_from_json(c) for c in data["cases"])
     return KernelReport(**rest, cases=cases, host_checks=tuple(HostCheck(**h) for h in data["host_checks"]))
 

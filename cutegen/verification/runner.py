@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,19 +13,21 @@ from warnings import catch_warnings, simplefilter
 
 from cutegen import contract
 from cutegen.errors import plain
-from cutegen.hostchecks import host_checks
+from cutegen.hostchecks import numbered_checks
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected, evaluate
-from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.agenda import EVERYTHING, Agenda, Extent, agenda_of
+from cutegen.verification.cases import Case
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, load_module
 from cutegen.verification.lacking import NoMemory, raise_no_memory
-from cutegen.verification.orders import ORDERS, cases_for_orders
-from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Reason, Status
+from cutegen.verification.orders import ORDERS
+from cutegen.verification.parts import Part, report_of
+from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Status
 from cutegen.verification.returned import WrongReturn
 from cutegen.verification.scalars import scalar_values
-from cutegen.verification.sharing import WHOLE, Share, unjudged
+from cutegen.verification.sharing import Share, Whole
 from cutegen.verification.tensors import Guarded, digest, make_tensors, poisons
 from cutegen.verification.wishes import Data
 
@@ -49,15 +50,20 @@ def verify_kernel(
     module_path: Path,
     executor: Executor,
     progress: Progress | None = None,
+    extent: Extent = EVERYTHING,
 ) -> KernelReport:
     """Runs every derived case and every host check of one generated module, some cases in several orders of blocks and
-    warps.
+    warps; as far as `extent` says.
 
     `progress` is called with the name of what starts, and again with its report once it is done. Raises nothing for a
     bad kernel: that is what the report is for. Once the executor cannot go on, the rest is reported as not run.
     """
-    module = loaded(plan, module_path, executor)
-    return module if isinstance(module, KernelReport) else verify_share(plan, module, executor, progress)
+    start, module = time.perf_counter(), loaded(plan, module_path, executor)
+    if isinstance(module, KernelReport):
+        return module
+    agenda = agenda_of(plan, extent, executor.element_limit)
+    part = verify_share(agenda, module, executor, progress)
+    return report_of(agenda, str(module.__file__), executor.name, part, time.perf_counter() - start)
 
 
 def loaded(plan: Plan, module_path: Path, executor: Executor) -> ModuleType | KernelReport:
@@ -72,54 +78,49 @@ def loaded(plan: Plan, module_path: Path, executor: Executor) -> ModuleType | Ke
 
 
 def verify_share(
-    plan: Plan, module: ModuleType, executor: Executor, progress: Progress | None = None, share: Share = WHOLE
-) -> KernelReport:
-    """Runs a share of a kernel's cases and host checks, by default all, as `verify_kernel` does.
+    agenda: Agenda,
+    module: ModuleType,
+    executor: Executor,
+    progress: Progress | None = None,
+    share: Share | None = None,
+) -> Part:
+    """Runs a share of a kernel's cases and host checks, by default all, and says what came of it.
 
-    Whether each output was judged in some case is said of the whole only.
+    The cases come in the agenda's order, then the checks. After a failure no process begins another one, unless the
+    agenda's extent says so.
     """
-    start, spec = time.perf_counter(), plan.spec
+    plan, part, share = agenda.plan, Part(), share or Whole()
     tell = progress or (lambda name, report: None)
-    planned = derive_cases(plan)
-    too_large = {case.name: why for case in planned if (why := _too_large(spec, case, executor.element_limit))}
-    in_orders = cases_for_orders(plan, [case for case in planned if case.name not in too_large])
-    cases: list[CaseReport] = []
-    reason: Reason | None = None
-    why = ""
-    for case in share.of(planned):
+    for place, number in share.of(agenda.turns):
+        case = agenda.planned[number]
         tell(case.name, None)
-        if reason is not None:
-            result = CaseReport.of(case, "not run", why, reason)
-        elif case.name in too_large:
-            result = CaseReport.of(case, "not run", too_large[case.name], "too large")
-        else:
-            try:
-                result = verify_case(plan, case, module, executor, ORDERS if case in in_orders else 1)
-            except NoMemory as error:
-                result = CaseReport.of(case, "not run", str(error), "no memory")
-            except CannotRun as error:
-                reason, why = "cannot run", str(error)
-                result = CaseReport.of(case, "not run", why, reason)
-            if result.status == "failed" and not executor.alive():
-                reason, why = "device lost", f"the device stopped answering in case {case.name}"
-        cases.append(result)
-        tell(case.name, result)
-    checks: list[HostCheck] = []
-    if reason is None:
         try:
-            for check in host_checks(plan, module, executor, lambda name: tell(name, None), share):
-                checks.append(check)
-                tell(f"{check.argument}: {check.what}", check)
+            result = verify_case(plan, case, module, executor, ORDERS if number in agenda.in_orders else 1)
+        except NoMemory as error:
+            result = CaseReport.of(case, "not run", str(error), "no memory")
         except CannotRun as error:
-            reason, why = "cannot run", str(error)
-        except Exception as error:
-            why = f"the host checks could not go on: {describe(error)}"
-    if not why and share is WHOLE and (why := unjudged(plan, cases)):
-        reason = "open"
-    seconds = time.perf_counter() - start
-    return KernelReport(
-        spec.kernel, str(module.__file__), executor.name, tuple(cases), tuple(checks), why, reason, seconds
-    )
+            part.error, part.reason = str(error), "cannot run"
+            result = CaseReport.of(case, "not run", part.error, part.reason)
+        if result.status == "failed" and not executor.alive():
+            part.error, part.reason = f"the device stopped answering in case {case.name}", "device lost"
+        part.cases[place] = result
+        tell(case.name, result)
+        if part.error or (result.status == "failed" and not agenda.extent.all):
+            share.stop()
+    if part.error:
+        return part
+    try:
+        checks = numbered_checks(plan, module, executor, lambda name: tell(name, None), share, part.named)
+        for place, check in checks:
+            part.checks[place] = check
+            tell(f"{check.argument}: {check.what}", check)
+            if check.status == "failed" and not agenda.extent.all:
+                share.stop()
+    except CannotRun as error:
+        part.error, part.reason = str(error), "cannot run"
+    except Exception as error:
+        part.error = f"the host checks could not go on: {describe(error)}"
+    return part
 
 
 def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
@@ -322,18 +323,6 @@ def _report(case: Case, status: Status, message: str, comparison: Comparison | N
         elements=comparison.count,
         unbounded=comparison.unbounded,
     )
-
-
-def _too_large(spec: KernelSpec, case: Case, limit: int | None) -> str:
-    if limit is None:
-        return ""
-    largest = max(math.prod(case.sizes[m] for m in t.shape) for t in spec.tensors)
-    if largest > limit:
-        return f"{largest} elements in a tensor; at most {limit} are run here"
-    work = spec.operation.multiply_adds(spec, case.sizes)
-    if work > 64 * limit:
-        return f"{work} multiply-adds; at most {64 * limit} are run here"
-    return ""
 
 
 def describe(error: BaseException) -> str:

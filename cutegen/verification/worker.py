@@ -1,13 +1,14 @@
 """The process that verifies kernels; its jobs are `pool.Job`s, its results reports in JSON.
 
-An event `planned` has the number of cases; `start` has the name of the case or check that runs next, `case` or `check`
-what came of it, so that the parent knows what was running if this process ends in the middle. What kernels print goes
-to standard error.
+An event `planned` has the number of cases that are to run; `start` has the name of the case or check that runs next,
+`case` or `check` what came of it, so that the parent knows what was running if this process ends in the middle. What
+kernels print goes to standard error.
 """
 
 from __future__ import annotations
 
 import gc
+import time
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from cutegen.workers import Last, Tell, may_fork, serve
 
 if TYPE_CHECKING:
     from cutegen.verification.executor import Executor
+    from cutegen.verification.parts import Part
     from cutegen.verification.pool import Job
     from cutegen.verification.runner import Progress
     from cutegen.verification.sharing import Share
@@ -48,7 +50,9 @@ class _Verifier:
         return found
 
     def _verified(self, job: Job) -> Any:
+        from cutegen.verification.agenda import agenda_of
         from cutegen.verification.forks import verify_in_forks
+        from cutegen.verification.parts import report_of, together
         from cutegen.verification.runner import loaded, verify_share
 
         executor = _executor(job)
@@ -57,18 +61,23 @@ class _Verifier:
         module = loaded(job.plan, job.module, executor)
         if isinstance(module, KernelReport):
             return Last(as_json(module))
-        self._tell("planned", len(derive_cases(job.plan)))
         job.kept.know(module, job.plan.spec.kernel)
+        start, agenda = time.perf_counter(), agenda_of(job.plan, job.extent, executor.element_limit)
+        self._tell("planned", len(agenda.turns))
         if job.processes > 1 and may_fork():
             with suppress(Exception):  # which the first case tells
                 executor.prepare(module, job.plan.spec)
 
-            def share(part: Share, tell: Tell) -> KernelReport:
-                return verify_share(job.plan, module, executor, _progress(tell), part)
+            def share(part: Share, tell: Tell) -> Part:
+                return verify_share(agenda, module, executor, _progress(tell), part)
 
-            shared = verify_in_forks(job.plan, share, self._tell, job.processes, job.patience)
-            return None if shared is None else as_json(shared)
-        report = verify_share(job.plan, module, executor, _progress(self._tell))
+            parts = verify_in_forks(share, self._tell, job.processes, job.patience)
+            shared = None if parts is None else together(agenda, parts)
+            if shared is None:
+                return None
+            return as_json(report_of(agenda, str(job.module), executor.name, shared, time.perf_counter() - start))
+        part = verify_share(agenda, module, executor, _progress(self._tell))
+        report = report_of(agenda, str(job.module), executor.name, part, time.perf_counter() - start)
         return as_json(report) if report.ok else Last(as_json(report))
 
 

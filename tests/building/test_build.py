@@ -19,7 +19,7 @@ from cutegen.building.output import build_json, print_build
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, Resources
 from cutegen.console import PlainProgress
 from cutegen.project.selection import select
-from cutegen.verification import Case, CaseReport, HostCheck, KernelReport
+from cutegen.verification import EVERYTHING, UNTIL_FAILURE, Case, CaseReport, Extent, HostCheck, KernelReport
 
 Compiler = Callable[..., StandInCompiler]
 
@@ -218,6 +218,20 @@ def test_a_wrong_kernel_is_not_written(tmp_path: Path, compiler: Compiler, gpu: 
     assert found.code == "CG403" and (found.span.line, found.span.column) == (2, 9)
     expected = "case tile (M 3, N 5): C[0, 1] is wrong" if status == "failed" else "not one case ran"
     assert found.notes == (expected,)
+
+
+@pytest.mark.parametrize("extent", [UNTIL_FAILURE, EVERYTHING])
+def test_what_the_first_failure_left_out_is_said(
+    tmp_path: Path, compiler: Compiler, gpu: Verifier, extent: Extent
+) -> None:
+    compiler()
+    jobs = gpu("failed", "not run", reason="stopped").jobs
+    report = run(project(tmp_path, "one"), extent=extent)
+    assert report.exit_code == 1 and [job.extent for job in jobs] == [extent]
+    (found,) = report.diagnostics
+    assert found.notes[1:] == ("1 case was left out after it: `--all` runs all",)
+    data = build_json(report)["kernels"][0]["verification"]["report"]
+    assert data["stopped"] and [case["reason"] for case in data["cases"]] == [None, "stopped"]
 
 
 def test_flags_leave_parts_out_and_the_table_says_so(

@@ -405,6 +405,23 @@ def test_verify_on_the_emulator(
     assert reasons == ["too large" if status == "not run" else None for status in statuses]
 
 
+@pytest.mark.parametrize("flags", [[], ["--all"]])
+def test_the_first_failure_ends_a_run_unless_all_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.building.verification.verify_all", stand_in := StandInVerifier())
+    specs = project(tmp_path, "one")
+    assert cutegen("verify", specs, "--on", "cpu", *flags).exit_code == 0
+    assert [job.extent.all for job in stand_in.jobs] == [bool(flags)]
+
+
+@pytest.mark.parametrize("others", [["--check"], ["--diff"], ["--no-verify"], ["--no-compile"]])
+def test_all_is_refused_where_nothing_runs(tmp_path: Path, others: list[str]) -> None:
+    result = cutegen("build", project(tmp_path, "one"), "--all", *others)
+    assert result.exit_code == 2 and f"--all cannot go with {others[0]}" in result.stderr
+
+
 def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
     monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())

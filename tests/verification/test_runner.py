@@ -29,9 +29,10 @@ from cutegen.dtypes import Dtype
 from cutegen.hostchecks import names_argument
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
-from cutegen.verification import KernelReport, as_json, derive_cases, from_json, runner
+from cutegen.verification import CaseReport, KernelReport, as_json, derive_cases, from_json, runner
 from cutegen.verification.executor import CannotRun, Ran, no_judge
 from cutegen.verification.runner import verify_kernel
+from cutegen.verification.telling import in_order
 
 
 def verify(folder: Path, kernel: str, bug: str = "") -> KernelReport:
@@ -390,11 +391,16 @@ def test_every_code_is_judged(tmp_path: Path) -> None:
         assert empty or accepted.message.startswith(("the code for sm_2 gives a wrong result: [", "d, which it made"))
 
 
+def as_they_ran(report: KernelReport) -> list[CaseReport]:
+    return [report.cases[number] for number in in_order(add_plan(), derive_cases(add_plan()))]
+
+
 @pytest.mark.parametrize("calls", [0, 3])
 def test_a_kernel_that_cannot_be_run_is_not_called_wrong(tmp_path: Path, calls: int) -> None:
     report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), Unable(calls))
-    assert [c.status for c in report.cases] == ["passed"] * calls + ["not run"] * (len(report.cases) - calls)
-    assert {(c.reason, c.message) for c in report.cases[calls:]} == {("cannot run", "no such instruction")}
+    cases = as_they_ran(report)
+    assert [c.status for c in cases] == ["passed"] * calls + ["not run"] * (len(report.cases) - calls)
+    assert {(c.reason, c.message) for c in cases[calls:]} == {("cannot run", "no such instruction")}
     assert (report.reason, report.error, report.host_checks) == ("cannot run", "no such instruction", ())
     assert not report.ok and not report.complete
 
@@ -403,18 +409,21 @@ def test_a_kernel_that_cannot_be_run_may_show_in_the_host_checks(tmp_path: Path)
     path, cases = write_module(tmp_path, add_spec()), len(derive_cases(add_plan()))
     for checks in (0, 9, len(verify(tmp_path, "add").host_checks) - 1):  # refused calls, and that which is accepted
         report = verify_kernel(add_plan(), path, Unable(cases + checks))
-        assert {c.status for c in report.cases} == {"passed"} and len(report.host_checks) == checks
+        *made, last = report.host_checks
+        assert {c.status for c in report.cases} == {"passed"} and len(made) == checks
+        assert last.reason == "cannot run" and all(check.status == "passed" for check in made)
         assert (report.reason, report.error) == ("cannot run", "no such instruction") and not report.ok
 
 
 def test_a_device_that_is_lost_is_not_called_again(tmp_path: Path) -> None:
     path = write_module(tmp_path, add_spec(), "raises")
     report = verify_kernel(add_plan(), path, Mortal())
-    (failed,) = [number for number, case in enumerate(report.cases) if case.status == "failed"]
-    assert report.cases[failed].sizes["M"] == 1 and report.cases[failed].reason is None
-    assert {(c.status, c.reason) for c in report.cases[:failed]} == {("passed", None)}
-    assert {(c.status, c.reason) for c in report.cases[failed + 1 :]} == {("not run", "device lost")}
-    assert report.reason == "device lost" and report.cases[failed].name in report.error and report.host_checks == ()
+    cases = as_they_ran(report)
+    (failed,) = [number for number, case in enumerate(cases) if case.status == "failed"]
+    assert cases[failed].sizes["M"] == 1 and cases[failed].reason is None
+    assert {(c.status, c.reason) for c in cases[:failed]} == {("passed", None)}
+    assert {(c.status, c.reason) for c in cases[failed + 1 :]} == {("not run", "device lost")}
+    assert report.reason == "device lost" and cases[failed].name in report.error and report.host_checks == ()
     path = write_module(tmp_path, add_spec(), "wrong error")  # raised by a host check
     report = verify_kernel(add_plan(), path, Mortal())
     (failed,) = [number for number, check in enumerate(report.host_checks) if check.status == "failed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +12,11 @@ import pytest
 from verification_fakes import ADD_TILE, add_plan, add_spec, plan_of, write_module
 
 from cutegen.planning.plan import Plan
-from cutegen.verification import Job, KernelReport, SoFar, verify_all
-from cutegen.verification.report import CaseReport
-from cutegen.verification.sharing import Part, Turns, deal, together
+from cutegen.verification import Case, Extent, Job, KernelReport, SoFar, verify_all
+from cutegen.verification.agenda import Agenda
+from cutegen.verification.parts import Part, report_of, together
+from cutegen.verification.report import CaseReport, HostCheck, Status
+from cutegen.verification.sharing import Share, Turns, Whole, deal
 
 SHARED = [(0, 2)]
 
@@ -25,52 +28,112 @@ def timeless(report: KernelReport) -> KernelReport:
 
 def test_each_entry_is_done_by_one_process() -> None:
     queue = Turns.queue()
-    turns = [Turns([queue]), Turns([queue])]
-    first, second = (turn.of("abcde") for turn in turns)
+    first, second = (Turns([queue]).of("abcde") for _ in range(2))
     one, two = [next(first), next(first)], [next(second)]
     one += first
     two += second
-    assert sorted(one + two) == list("abcde") and one and two
-    assert sorted(turns[0].taken[0] + turns[1].taken[0]) == [0, 1, 2, 3, 4]
-    assert [["abcde"[i] for i in turn.taken[0]] for turn in turns] == [one, two]
-    assert turns[0].counts == turns[1].counts == [5]
+    assert sorted(one + two) == list(enumerate("abcde")) and one and two
 
 
-def case(number: int, unjudged: tuple[str, ...] = ()) -> CaseReport:
-    return CaseReport(f"case {number}", "", {}, "compact", "random", "passed", elements=4, unjudged=unjudged)
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_stop_ends_the_turns_of_all_and_all_entries_are_gone_through(alone: bool) -> None:
+    queues = [Turns.queue(), Turns.queue()]
+    one: Share = Whole() if alone else Turns(queues)
+    other: Share = one if alone else Turns(queues)
+    cases = one.of("abcde")
+    begun = [next(cases)[1], *(() if alone else [next(other.of("abcde"))[1]])]
+    one.stop()
+    assert list(cases) == [] and begun == ["a", "b"][: len(begun)]
+    seen: list[str] = []
+    for share in {one, other}:
+        assert list(share.of(seen.append(check) or check for check in "xyz")) == []  # type: ignore[func-returns-value]
+    assert seen == list("xyz") * len({one, other})
 
 
-def part(cases: dict[int, CaseReport], counts: tuple[int, int] = (3, 0), error: str = "") -> Part:
-    return Part(KernelReport("add", "add.py", "cpu", tuple(cases.values()), error=error), [list(cases), []], counts)
+def agenda(count: int, *, all: bool = True) -> Agenda:
+    """One of cases that run backwards."""
+    planned = tuple(Case(f"case {number}", "", {}) for number in range(count))
+    return Agenda(add_plan(), planned, tuple(range(count))[::-1], frozenset(), {}, Extent(all=all))
 
 
-def test_entries_are_in_their_order() -> None:
-    found = together(add_plan(), [part({1: case(1)}), part({0: case(0), 2: case(2)})], 1.0)
-    assert found is not None and found.cases == (case(0), case(1), case(2)) and found.seconds == 1.0
+def case(number: int, status: Status = "passed", unjudged: tuple[str, ...] = ()) -> CaseReport:
+    return CaseReport(f"case {number}", "", {}, "compact", "random", status, elements=4, unjudged=unjudged)
+
+
+def check(number: int, status: Status = "passed") -> HostCheck:
+    return HostCheck("A", f"check {number}", status)
+
+
+NAMED = [("A", f"check {number}") for number in range(3)]
+
+
+def test_entries_are_in_the_order_in_which_they_are_derived() -> None:
+    planned = agenda(3)
+    parts = [
+        Part({1: case(1)}, {0: check(0), 2: check(2)}, NAMED),
+        Part({0: case(2), 2: case(0)}, {1: check(1)}, NAMED),
+    ]
+    whole = together(planned, [Part.from_json(json.loads(json.dumps(part.as_json()))) for part in parts])
+    assert whole is not None
+    found = report_of(planned, "add.py", "cpu", whole, 1.0)
+    assert found.cases == (case(0), case(1), case(2)) and found.host_checks == (check(0), check(1), check(2))
+    assert found.complete and found.seconds == 1.0
 
 
 def test_what_no_share_judges_is_said_of_the_whole() -> None:
-    open_ = part({0: case(0, ("D",)), 2: case(2, ("D",))})
-    found = together(add_plan(), [open_, part({1: case(1, ("D",))})], 1.0)
-    assert found is not None and found.reason == "open" and "an element of D" in found.error
-    found = together(add_plan(), [open_, part({1: case(1)})], 1.0)
-    assert found is not None and not found.error
+    planned = agenda(3)
+    open_ = Part({0: case(2, unjudged=("D",)), 1: case(1, unjudged=("D",))})
+    for last, said in ((case(0, unjudged=("D",)), True), (case(0), False)):
+        whole = together(planned, [open_, Part({2: last})])
+        assert whole is not None
+        found = report_of(planned, "add.py", "cpu", whole, 1.0)
+        assert ("an element of D" in found.error) is said and (found.reason == "open") is said
 
 
 @pytest.mark.parametrize(
     "other",
-    [part({1: case(1)}, error="cannot run"), part({1: case(1)}, (4, 0)), part({})],
-    ids=["without an end", "of other checks", "that lacks one"],
+    [Part({1: case(1)}, error="cannot run"), Part({1: case(1)}, {}, NAMED), Part(),
+     Part({1: replace(case(1), reason="no memory")})],
+    ids=["without an end", "of other checks", "that lacks one", "without memory"],
+)  # fmt: skip
+def test_shares_that_do_not_come_to_the_whole_are_none(other: Part) -> None:
+    assert together(agenda(3), [Part({0: case(0), 2: case(2)}), other]) is None
+    assert together(agenda(3), [Part({0: case(0), 2: case(2)}), Part({1: case(1)})]) is not None
+
+
+def test_what_ran_beside_the_first_failure_is_of_no_account() -> None:
+    """So several processes say what one would, whichever was faster."""
+    planned = agenda(4, all=False)
+    found = []
+    for beside in ({}, {2: case(1)}, {2: case(1, "failed"), 3: case(0)}):
+        whole = together(planned, [Part({0: case(3)}, {}, NAMED), Part({1: case(2, "failed"), **beside}, {}, NAMED)])
+        assert whole is not None
+        found.append(report_of(planned, "add.py", "cpu", whole, 1.0))
+    assert found[0] == found[1] == found[2]
+    assert [entry.status for entry in found[0].cases] == ["not run", "not run", "failed", "passed"]
+    assert {r.reason for r in found[0].results if r.status == "not run"} == {"stopped"}
+    assert found[0].left_out == "2 cases and 3 host checks were left out after it: `--all` runs all"
+    assert "(2 cases and 3 host checks were left out after it: `--all` runs all)" in found[0].text
+    whole = together(planned, [Part({1: case(2, "failed")}, {}, NAMED), Part({}, {}, NAMED)])
+    assert whole is None, "what comes before it is known"
+    checks = {0: check(0), 1: check(1, "failed"), 2: check(2)}
+    whole = together(planned, [Part({place: case(3 - place) for place in range(4)}, checks, NAMED)])
+    assert whole is not None
+    report = report_of(planned, "add.py", "cpu", whole, 1.0)
+    assert [entry.status for entry in report.host_checks] == ["passed", "failed", "not run"]
+    assert report.left_out == "1 host check was left out after it: `--all` runs all"
+    whole = together(agenda(4), [Part({place: case(3 - place) for place in range(4)}, checks, NAMED)])
+    assert whole is not None and len(whole.checks) == 3, "all were asked for"
+
+
+@pytest.mark.parametrize(
+    ("bug", "all"),
+    [("", False), ("rounding", False), ("rounding", True), ("no size check", False), ("crash", False), ("hang", False)],
 )
-def test_shares_that_do_not_come_to_the_whole_are_no_report(other: Part) -> None:
-    assert together(add_plan(), [part({0: case(0), 2: case(2)}), other], 1.0) is None
-
-
-@pytest.mark.parametrize("bug", ["", "rounding", "no size check", "crash", "hang"])
-def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_give_the_report_of_one(bug: str, all: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a process ends in the middle: what ran after that in others is of no account."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
-    job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor")
+    job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor", Extent(all))
     limit = 6.0 if bug == "hang" else 60.0
     (alone,) = verify_all([job], timeout=limit)
     monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
@@ -80,6 +143,8 @@ def test_processes_give_the_report_of_one(bug: str, tmp_path: Path, monkeypatch:
     assert 0 < found.seconds <= time.perf_counter() - start  # not the sum over processes
     assert timeless(found) == timeless(alone) and seen == [found]
     assert found.ok is not bool(bug)
+    failed = sum(result.status == "failed" for result in found.results)
+    assert failed > 1 if all else failed == bool(bug)
 
 
 @pytest.mark.parametrize("shared", [False, True])

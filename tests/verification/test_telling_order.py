@@ -1,0 +1,65 @@
+"""Cases run in an order in which most that can be wrong shows early, and reports keep another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from specs_kit import modules_of_specs
+
+from cutegen.planning.plan import Plan
+from cutegen.verification.agenda import UNTIL_FAILURE, agenda_of
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.telling import in_order
+
+KERNELS = ("softmax", "rms_norm", "gemm_bf16_cases", "add_tv", "layer_norm_bwd")
+
+
+@lru_cache(maxsize=1)
+def plans() -> dict[str, Plan]:
+    return {name: module.plan for name, module in modules_of_specs().items() if name in KERNELS}
+
+
+def shown(cases: Sequence[Case]) -> set[tuple[str, object]]:
+    """What cases are apart by, of that which most often tells."""
+    named = (("way", lambda case: case.of), ("data", lambda case: case.data), ("layout", lambda case: case.layout))
+    return {(name, value(case)) for name, value in named for case in cases if not case.empty}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_each_way_kind_of_data_and_layout_is_among_the_first(kernel: str) -> None:
+    plan = plans()[kernel]
+    cases = derive_cases(plan)
+    order = in_order(plan, cases)
+    assert sorted(order) == list(range(len(cases)))
+    whole = shown(cases)
+    assert shown([cases[number] for number in order[: 3 * len(whole)]]) == whole
+    assert not any(cases[number].empty for number in order[:5]), "of which hardly anything is run"
+
+
+def test_the_first_of_several_kernels_does_not_come_before_all_others() -> None:
+    """As it does where cases are derived."""
+    plan = plans()["softmax"]
+    cases = derive_cases(plan)
+    early = 40
+    assert len(cases) > 4 * early and shown(cases[:early]) != shown(cases)
+    assert shown([cases[number] for number in in_order(plan, cases)[:early]]) == shown(cases)
+
+
+def test_what_shows_nothing_new_runs_last_and_by_what_it_takes() -> None:
+    plan = plans()["rms_norm"]
+    case = next(case for case in derive_cases(plan) if case.name == "tile")
+    sizes = [{**case.sizes, "M": rows} for rows in (900, 700, 800)]
+    cases = [replace(case, sizes=one) for one in sizes]
+    assert in_order(plan, cases) == (1, 2, 0)
+
+
+def test_what_is_too_large_has_no_turn() -> None:
+    agenda = agenda_of(plans()["rms_norm"], UNTIL_FAILURE, 10**5)
+    assert agenda.left_out and sorted([*agenda.turns, *agenda.left_out]) == list(range(len(agenda.planned)))
+    assert agenda.in_orders and agenda.in_orders <= set(agenda.turns)
+    (number, *_) = agenda.left_out
+    assert agenda.not_run(number, "why", "stopped").reason == "too large"
+    assert agenda.not_run(agenda.turns[0], "why", "stopped").reason == "stopped"
