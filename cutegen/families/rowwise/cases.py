@@ -73,7 +73,8 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         return {**beside, row: size}
 
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
-    if not plan.walked or many(part)[row] <= held * plan.cluster:  # longer ones are of two pieces, which follow
+    several = plan.walked and many(held + part)[row] > held * plan.cluster  # pieces, of which a row has more than one
+    if not plan.walked or many(part)[row] <= held * plan.cluster:
         yield Wish("rows", why, many(part), data="rows", every_way=True)
     if row in plan.masked and not plan.walked:
         how = "rows that end within what threads hold"
@@ -92,7 +93,7 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         how = "each row of other magnitudes, of all that its type has"
         rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // max(1, many(part)[row])))
         yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
-    if plan.walked:
+    if several or plan.walked and row not in plan.flat.static:
         yield Wish("rows of two pieces", why, many(held + part), "padded", data="rows", every_way=True)
     if plan.blocks is not None and plan.beside is not None:
         yield from _rows_of_blocks(plan, plan.flat.static.get(row, min(part, plan.vector + 1)))
