@@ -63,6 +63,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev,docs]' -c constraints.txt
 	$(BIN)/cutegen schema > specs/.cutegen.schema.json
+	$(BIN)/python -m cutegen.emulator.native
 	touch $@
 
 clean:

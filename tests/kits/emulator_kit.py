@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cutegen.cache_folder import cache_folder
 from cutegen.emulator import BoundTensor, Report, bind, launch, place
 from cutegen.emulator.memory.bound_tensors import Role
-from cutegen.emulator.native.building import compiler
+from cutegen.emulator.native.building import compiler, core_folder
 from cutegen.emulator.native.library import Core, load
 
 THROUGH_A_WORKSPACE = """
@@ -106,6 +105,6 @@ def native_core() -> Core:
     """The compiled core; the test is skipped on a machine without a C compiler."""
     if compiler() is None:
         pytest.skip("needs a C compiler")
-    found = load(cache_folder())
+    found = load(core_folder())
     assert isinstance(found, Core), found
     return found

@@ -1,14 +1,14 @@
-"""`python -m cutegen.emulator.native` says whether the C core of the emulator is there, and why not if it is not."""
+"""`python -m cutegen.emulator.native` compiles the C core of the emulator if it is not there, and says where it is."""
 
 from __future__ import annotations
 
-from cutegen.cache_folder import cache_folder
-from cutegen.emulator.native.library import SWITCH, Core, is_off, load
+from cutegen.emulator.native.building import SWITCH, core_folder, is_off
+from cutegen.emulator.native.library import Core, load
 
 
 def main() -> None:
     """Prints where the core is, or why numpy does what it would do."""
-    found = load(cache_folder())
+    found = load(core_folder())
     if not isinstance(found, Core):
         print(f"no C core, numpy runs all instructions: {found}")
     elif is_off():

@@ -1,24 +1,31 @@
 """Compiles the C core with the system's compiler, once for each source, compiler and kind of processor.
 
-The library lies in cutegen's folder of caches. Several processes may use it: one of them compiles, aside, and renames
-the library into place, while the others wait.
+The library lies where Python keeps the package's bytecode, or in cutegen's folder of caches where that cannot be
+written. Several processes may use it: one of them compiles, aside, and renames the library into place, while the others
+wait, or do without.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from cutegen.cache_folder import cache_folder
+
 SOURCES = ("core.c", "functions.h", "operations.h")
 COMPILER_VARIABLE = "CC"
+SWITCH = "CUTEGEN_NATIVE"
+"""The environment variable that turns the core off where it is `0`."""
 _OPTIONS = (
     *("-O3", "-std=gnu11", "-fPIC", "-shared"),
     # Bits are those of IEEE 754, and of numpy: nothing is fused or taken to be finite
@@ -32,25 +39,81 @@ class NotBuiltError(Exception):
     """There is no compiled core; the message says why."""
 
 
+def is_off() -> bool:
+    """Whether the environment turns the core off."""
+    return os.environ.get(SWITCH, "1") == "0"
+
+
+def core_folder() -> Path:
+    """The folder that the library lies in, or is compiled into."""
+    own = Path(__file__).parent / "__pycache__"
+    writable = own if own.exists() else own.parent
+    return cache_folder() if sys.dont_write_bytecode or not os.access(writable, os.W_OK) else own
+
+
+def is_there(folder: Path) -> bool:
+    """Whether the library is in a folder."""
+    path = _expected(folder, os.environ.get(COMPILER_VARIABLE))
+    return path is not None and path.exists()
+
+
+def begin() -> None:
+    """Has another process compile the library for later calls, if it is wanted, can be made, and is not there."""
+    folder = core_folder()
+    if not is_off() and _expected(folder, os.environ.get(COMPILER_VARIABLE)) and not is_there(folder):
+        _begin()
+
+
+@functools.cache
+def _expected(folder: Path, compiler: str | None) -> Path | None:
+    """The path of the library in a folder by a compiler, None where there is none."""
+    try:
+        return _library(folder, _command())
+    except NotBuiltError:
+        return None
+
+
+@functools.cache
+def _begin() -> None:
+    """Compiles the library in a process that nobody waits for."""
+    with contextlib.suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-m", __package__],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
 def built(folder: Path) -> Path:
-    """The library in a folder of caches, compiled if it is not there. Raises NotBuiltError."""
-    found = compiler()
-    if found is None:
-        raise NotBuiltError(f"there is no C compiler {os.environ.get(COMPILER_VARIABLE) or 'cc'!r}")
-    command = [*found, *_OPTIONS, *_for_processor()]
-    here = Path(__file__).parent
-    texts = [(here / name).read_bytes() for name in SOURCES]
-    path = folder / "native" / f"core-{_key(command, texts)}.so"
+    """The library in a folder, compiled if it is not there. Raises NotBuiltError."""
+    command = _command()
+    path = _library(folder, command)
     if path.exists():
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path.with_suffix(".lock")):
             if not path.exists():
-                _compile(command, here / SOURCES[0], path)
+                _compile(command, Path(__file__).parent / SOURCES[0], path)
     except OSError as problem:
         raise NotBuiltError(f"{path.parent} cannot be written: {problem}") from problem
     return path
+
+
+def _command() -> list[str]:
+    """The command that compiles the library. Raises NotBuiltError where there is no compiler."""
+    found = compiler()
+    if found is None:
+        raise NotBuiltError(f"there is no C compiler {os.environ.get(COMPILER_VARIABLE) or 'cc'!r}")
+    return [*found, *_OPTIONS, *_for_processor()]
+
+
+def _library(folder: Path, command: list[str]) -> Path:
+    """The path of the library in a folder."""
+    texts = [(Path(__file__).parent / name).read_bytes() for name in SOURCES]
+    return folder / "native" / f"core-{_key(command, texts)}.so"
 
 
 def compiler() -> list[str] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import platform
 import sys
 from collections.abc import Callable
@@ -20,9 +19,6 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.native.building import NotBuiltError, built
-
-SWITCH = "CUTEGEN_NATIVE"
-"""The environment variable that turns the core off where it is `0`."""
 
 FILL, REPEAT, TILE = -1, -2, -3
 """The operations that spread a value over more lanes: one for all, one for each row, one for each column."""
@@ -54,7 +50,7 @@ class Core:
 
 @functools.cache
 def load(folder: Path) -> Core | NotBuiltError:
-    """The core, compiled into a folder of caches if it is not there, or why there is none."""
+    """The core, compiled into a folder if it is not there, or why there is none."""
     try:
         _check_python()
         path = built(folder)
@@ -63,11 +59,6 @@ def load(folder: Path) -> Core | NotBuiltError:
         return problem
     except OSError as problem:
         return NotBuiltError(f"the library cannot be loaded: {problem}")
-
-
-def is_off() -> bool:
-    """Whether the environment turns the core off."""
-    return os.environ.get(SWITCH, "1") == "0"
 
 
 def _check_python() -> None:

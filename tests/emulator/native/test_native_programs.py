@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from emulator_kit import go, kernel, native_core, tensors
 
 from cutegen.cache_folder import FOLDER_VARIABLE
+from cutegen.emulator.machine.native_steps import core
 from cutegen.emulator.native import building
 from cutegen.emulator.native.__main__ import main
-from cutegen.emulator.native.building import COMPILER_VARIABLE, NotBuiltError, built
-from cutegen.emulator.native.library import SWITCH, load
+from cutegen.emulator.native.building import COMPILER_VARIABLE, SWITCH, NotBuiltError, built
+from cutegen.emulator.native.library import load
 from cutegen.emulator.native.segments import Segment
 
 LOOP = """
@@ -110,6 +112,7 @@ def test_the_command_says_whether_there_is_a_core(
     main()
     assert "turned off by CUTEGEN_NATIVE=0" in capsys.readouterr().out
     monkeypatch.setenv(COMPILER_VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
     main()
     assert "numpy runs all instructions: there is no C compiler" in capsys.readouterr().out
@@ -155,3 +158,32 @@ def test_another_source_or_command_is_another_library(monkeypatch: pytest.Monkey
         pytest.skip("needs a C compiler")
     keys = {building._key(*given) for given in ((command, [b"a"]), (command, [b"b"]), ([*command, "-g"], [b"a"]))}
     assert len(keys) == 3
+
+
+@pytest.mark.usefixtures("with_fake")
+def test_nobody_waits_for_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    building._begin.cache_clear()
+    assert core() is None and core() is None
+    until = time.monotonic() + 60
+    while not building.is_there(tmp_path / "cache") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert building.is_there(tmp_path / "cache") and (tmp_path / "calls").read_text() == "called\n"
+    building._begin.cache_clear()
+
+
+def test_the_library_lies_beside_the_bytecode_where_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    own = Path(building.__file__).parent / "__pycache__"
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    assert building.core_folder() == own
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert building.core_folder() == tmp_path
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert building.core_folder() == tmp_path
