@@ -33,6 +33,7 @@ from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.host_code import host_code
 from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed, Job
+from cutegen.compiling.unprinted import unprinted_code
 from cutegen.contract import compiler
 from cutegen.errors import CutegenError, plain
 from cutegen.workers import Last, Refused, Tell, Unusable, serve
@@ -148,7 +149,8 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
     build = compile_function(module)
-    compiled = build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more))
+    with unprinted_code():
+        compiled = build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more))
     artifacts = getattr(compiled, "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)
     if not isinstance(ptx, str) or not isinstance(cubin, bytes):

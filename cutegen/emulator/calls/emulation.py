@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.calls.compiled import (
     EmulatedFunction,
     Signature,
@@ -217,7 +218,7 @@ def _compiled(
         options.options[type(option)] = option
     try:
         dsl.compile_options = options
-        with own_folder(dsl) as folder, cached_line_tables():
+        with own_folder(dsl) as folder, cached_line_tables(), unprinted_code():
             compiled = compile_or_call(dsl, body, *arguments, compile_only=True, no_cache=True, **named)
             written = Path(getattr(keep, "full_ptx_path", ""))
             if written.parent != folder:

@@ -12,6 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from cutegen.atoms.mma import ADA
+from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.capture import HostCode
 from cutegen.emulator.host.launching import module_of
@@ -55,7 +56,7 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
 
     keep = cute.KeepPTX()
     options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))
-    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables():
+    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables(), unprinted_code():
         compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
