@@ -53,7 +53,7 @@ class Verdict:
 
     `on` is what ran it; `cases` and `host_checks` count what passed, `not_run` what was planned and left out, such as
     shapes that are too large for the emulator, or what would have come after a failure. `failures` say what was wrong,
-    a line each.
+    a line each. `in_part` is whether only a part of what is planned was to run.
     """
 
     kernel: str
@@ -63,6 +63,7 @@ class Verdict:
     host_checks: int
     not_run: int
     failures: tuple[str, ...]
+    in_part: bool = False
 
 
 def check(text: str, path: str = PATH, *, beside: Sequence[str] = ()) -> tuple[Diagnostic, ...]:
@@ -122,11 +123,17 @@ def explain(
 
 
 def verify(
-    text: str, path: str = PATH, *, on: Literal["cpu", "gpu"] = "cpu", all: bool = False, beside: Sequence[str] = ()
+    text: str,
+    path: str = PATH,
+    *,
+    on: Literal["cpu", "gpu"] = "cpu",
+    all: bool = False,
+    quick: bool = False,
+    beside: Sequence[str] = (),
 ) -> tuple[Verdict, ...]:
     """What comes of running each kernel of a spec on shapes that are chosen to break it, on a GPU, or on the CPU, where
     an emulator executes the compiled PTX. It takes seconds to minutes a kernel, in processes of its own. The first
-    failure ends a kernel's run, unless `all` are asked for.
+    failure ends a kernel's run, unless `all` are asked for; with `quick`, only a part of what is planned runs.
 
     A kernel that is wrong is a verdict, not an error. Raises `SpecError` for a spec with an error, and `CutegenError`
     where nothing could be run, as without a GPU, or `on` is neither.
@@ -144,7 +151,7 @@ def verify(
     if missing is not None:
         raise CutegenError(f"nothing was executed: {missing}", 'with on="cpu" an emulator runs kernels' * (on == "gpu"))
     found = []
-    verifications, _ = run_verification(units, on, None, NoProgress(), extent=Extent(all=all))
+    verifications, _ = run_verification(units, on, None, NoProgress(), extent=Extent(all, quick))
     for unit, verification in zip(units, verifications, strict=True):
         report = verification.report
         if verification.verdict == "not executed" or report is None:
@@ -153,7 +160,8 @@ def verify(
         cases = sum(case.status == "passed" for case in report.cases)
         checks = sum(one.status == "passed" for one in report.host_checks)
         left_out = statuses.count("not run")
-        found.append(Verdict(unit.kernel, report.ok, report.executor, cases, checks, left_out, report.failures))
+        counts = (cases, checks, left_out)
+        found.append(Verdict(unit.kernel, report.ok, report.executor, *counts, report.failures, report.in_part))
     return tuple(found)
 
 

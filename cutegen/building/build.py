@@ -10,6 +10,7 @@ from typing import Literal
 
 from cutegen.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.building.verification import Verification, verify_here
+from cutegen.codegen.render import marked
 from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.console import Progress
 from cutegen.emulator.native.building import begin
@@ -154,18 +155,14 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
             found.problems += _unverified(units, verifications, states, options)
             if found.problems:
                 return found.report(FINDINGS, _results(units, outcomes, verifications, None))
-            changes = {
-                state.path: None if state.wanted is None else state.wanted.encode()
-                for state in states
-                if state.state != "current"
-            }
+            changes = _changes(states, options)
             write_all(changes)
     except OSError as error:
         found.problems.append(_disk_problem(error))
         return found.report(BROKEN, _results(units, outcomes, verifications, None))
     removed = [state.path for state in states if state.wanted is None]
     remove_empty(state.path for state in states if state.wanted is None and state.kind == "receipt")
-    found.notices += _stale_receipts(states, units)
+    found.notices += _stale_receipts(states, units) + _in_part(units, states, changes)
     found.diagnostics += notes_on([unit for unit in units if unit.path in changes])
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
@@ -249,6 +246,35 @@ def _unverified(
             kernels.setdefault(verification.why, []).append(unit.kernel)
     help = "`--no-verify` writes what nothing has executed"
     return [Problem(f"{', '.join(names)}: not verified: {why}", help) for why, names in kernels.items()]
+
+
+def _changes(states: Sequence[FileState], options: Options) -> dict[Path, bytes | None]:
+    """The bytes of all files that are to be other ones, None for those that are to go.
+
+    A module that was verified in part is marked. The mark goes once all of it is verified, and only then. None is put
+    on a module that is current already: its build left no mark.
+    """
+    changes: dict[Path, bytes | None] = {}
+    verified = options.compile and options.verify
+    for state in states:
+        if state.state == "current" or (state.state == "partial" and (options.extent.quick or not verified)):
+            continue
+        text = state.wanted
+        if text is not None and state.kind == "module" and verified and options.extent.quick:
+            text = marked(text)
+        changes[state.path] = None if text is None else text.encode()
+    return changes
+
+
+def _in_part(units: Sequence[Unit], states: Sequence[FileState], changes: Mapping[Path, bytes | None]) -> list[str]:
+    """A notice of the modules that have the mark of those that were verified in part, and of how it goes."""
+    left = {state.path for state in states if state.state == "partial" and state.path not in changes}
+    partial = [u for u in units if u.path in left or changes.get(u.path) == marked(u.module.text).encode()]
+    if not partial:
+        return []
+    specs = " ".join(dict.fromkeys(quoted(unit.source.file) for unit in partial))
+    names = ", ".join(unit.kernel for unit in partial)
+    return [f"verified in part, and marked so: {names}; `cutegen build {specs}` verifies all of it"]
 
 
 def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[str]:

@@ -111,12 +111,16 @@ def verification_text(verification: Verification) -> str:
     refused = sum(check.status == "passed" for check in report.host_checks)
     cases = count(len(passed), "case") + report.orders_text
     parts = [cases, count(refused, "host check"), report.errors_text]
+    if report.in_part:
+        ran = f"{len(passed)} of {count(len(report.cases), 'case')}"
+        parts[:2] = [f"in part: {ran}", f"{refused} of {count(len(report.host_checks), 'host check')}"]
     large = sum(case.reason == "too large" for case in report.cases)
     poor = [sum(r.reason == "no memory" for r in some) for some in (report.cases, report.host_checks)]
+    part = [sum(r.reason == "in part" for r in some) for some in (report.cases, report.host_checks)]
     left_out = {
         "too large": large,
-        "not run": len(report.cases) - len(passed) - large - poor[0],
-        "host checks not run": len(report.host_checks) - refused - poor[1],
+        "not run": len(report.cases) - len(passed) - large - poor[0] - part[0],
+        "host checks not run": len(report.host_checks) - refused - poor[1] - part[1],
         report.lacking: sum(poor),
     }
     parts += [f"{number} {what}" for what, number in left_out.items() if number]
@@ -186,10 +190,17 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 # build --check, build --diff
 
 
-def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
-    """Prints each file that is not current and what to do about it, or that there is none."""
+def as_asked(state: FileState, *, allow_partial: bool) -> bool:
+    """Whether a file is as it must be; with `allow_partial`, one that was verified in part is."""
+    return state.state == "current" or (allow_partial and state.state == "partial")
+
+
+def print_check(states: Sequence[FileState], units: Sequence[Unit], *, allow_partial: bool) -> None:
+    """Prints each file that is not as it must be and what to do about it, or that there is none."""
     made = units_by_file(states, units)
-    wrong = [state for state in states if state.state != "current"]
+    wrong = [state for state in states if not as_asked(state, allow_partial=allow_partial)]
+    if partial := sum(state.state == "partial" for state in states if state not in wrong):
+        print(f"note: {count(partial, 'generated file')} verified in part", file=sys.stderr)
     for state in wrong:
         print(f"{shown(state.path)}: {state.state}: {state.why}; {advice(state, made.get(state.path))}")
     if not wrong:
@@ -201,7 +212,13 @@ def print_check(states: Sequence[FileState], units: Sequence[Unit]) -> None:
 
 
 def states_json(
-    verb: str, states: Sequence[FileState], units: Sequence[Unit], diagnostics: Sequence[Diagnostic], *, diff: bool
+    verb: str,
+    states: Sequence[FileState],
+    units: Sequence[Unit],
+    diagnostics: Sequence[Diagnostic],
+    *,
+    diff: bool,
+    allow_partial: bool = False,
 ) -> dict[str, Any]:
     """The states of files as JSON: `{verb, ok, diagnostics, files: [...]}`, a file being `{file, kind, state, why,
     advice, spec, diff?}`.
@@ -218,7 +235,7 @@ def states_json(
             "spec": state.spec,
         }
         files.append({**entry, "diff": unified_diff(state)} if diff else entry)
-    ok = all(state.state == "current" for state in states)
+    ok = all(as_asked(state, allow_partial=allow_partial) for state in states)
     return {"verb": verb, "ok": ok, "diagnostics": [as_json(d) for d in diagnostics], "files": files}
 
 

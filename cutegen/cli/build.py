@@ -15,6 +15,7 @@ from cutegen.cli.common import (
     with_all,
     with_format,
     with_jobs,
+    with_quick,
     with_specs,
 )
 from cutegen.cli.guard import Refusal
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 )
 @click.option("--no-compile", is_flag=True, help="Do not compile, and so neither check `expect` nor run.")
 @click.option("--no-verify", is_flag=True, help="Do not run the kernels, and write them all the same.")
+@with_quick
+@click.option("--allow-partial", is_flag=True, help="With --check, take modules that --quick has written.")
 @with_all
 @with_jobs
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
@@ -47,6 +50,8 @@ def build(
     out: Path | None,
     no_compile: bool,
     no_verify: bool,
+    quick: bool,
+    allow_partial: bool,
     everything: bool,
     jobs: int | None,
     no_cache: bool,
@@ -59,6 +64,9 @@ def build(
     checks fails. Exit 2 where a spec has an error
     or cannot be found, 1 where a kernel fails or cannot run, or a file is out of date.
 
+    With --quick, modules are written that say of themselves that they were verified in part. --check refuses them, and
+    the next build without --quick verifies all.
+
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
     else the one that holds `specs`.
 
@@ -68,24 +76,28 @@ def build(
     if check and diff:
         raise click.UsageError("--check and --diff exclude each other")
     if check or diff:
-        useless = {"--all": everything, "--force": force, "--no-cache": no_cache, "-j": jobs is not None}
+        useless = {"--quick": quick, "--all": everything, "--force": force, "--no-cache": no_cache}
+        useless["-j"] = jobs is not None
         given = " and ".join(name for name, there in useless.items() if there)
         if given:
             what = "--check" if check else "--diff"
             raise click.UsageError(f"{given} cannot go with {what}, which compiles and writes nothing")
+    if allow_partial and not check:
+        raise click.UsageError("--allow-partial goes with --check")
     selection = select_specs(specs, out)
     if check or diff:
-        _compare(selection, diff=diff, form=form)
+        _compare(selection, diff=diff, allow_partial=allow_partial, form=form)
         return
-    if everything and (no_compile or no_verify):
-        raise click.UsageError(f"--all cannot go with {'--no-compile' if no_compile else '--no-verify'}")
+    for flag, asked in (("--quick", quick), ("--all", everything)):
+        if asked and (no_compile or no_verify):
+            raise click.UsageError(f"{flag} cannot go with {'--no-compile' if no_compile else '--no-verify'}")
     progress = progress_of_reading(selection)
     from cutegen.building.build import Options
     from cutegen.building.build import build as run
     from cutegen.building.output import build_json, print_build
     from cutegen.verification import Extent
 
-    options = Options(not no_compile, not no_verify, jobs, not no_cache, force, Extent(all=everything))
+    options = Options(not no_compile, not no_verify, jobs, not no_cache, force, Extent(everything, quick))
     report = run(selection, options, progress)
     if form == "json":
         print_json(build_json(report))
@@ -94,8 +106,8 @@ def build(
     click.get_current_context().exit(report.exit_code)
 
 
-def _compare(selection: Selection, *, diff: bool, form: str) -> None:
-    from cutegen.building.output import print_check, states_json, unified_diff
+def _compare(selection: Selection, *, diff: bool, allow_partial: bool, form: str) -> None:
+    from cutegen.building.output import as_asked, print_check, states_json, unified_diff
     from cutegen.console import print_diagnostics
     from cutegen.project.receipts import compare_all
 
@@ -104,15 +116,17 @@ def _compare(selection: Selection, *, diff: bool, form: str) -> None:
         states = compare_all(gathered.units, selection.scopes)
     except OSError as error:
         raise Refusal(f"{error.filename}: {error.strerror}") from None
-    code = OK if all(state.state == "current" for state in states) else FINDINGS
+    code = OK if all(as_asked(state, allow_partial=allow_partial) for state in states) else FINDINGS
     if form == "json":
         verb = "build --diff" if diff else "build --check"
-        print_json(states_json(verb, states, gathered.units, gathered.diagnostics, diff=diff), code)
+        found = gathered.diagnostics
+        data = states_json(verb, states, gathered.units, found, diff=diff, allow_partial=allow_partial)
+        print_json(data, code)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
         if diff:
             for state in states:
                 click.echo(unified_diff(state), nl=False)
         else:
-            print_check(states, gathered.units)
+            print_check(states, gathered.units, allow_partial=allow_partial)
     click.get_current_context().exit(code)

@@ -86,6 +86,13 @@ def with_all(verb: F) -> F:
     )(verb)  # fmt: skip
 
 
+def with_quick(verb: F) -> F:
+    return click.option(
+        "--quick", is_flag=True,
+        help="Run a part: a few cases, one for each way, kind of data, layout and size, and the cheap host checks.",
+    )(verb)  # fmt: skip
+
+
 def select_specs(specs: tuple[Path, ...], out: Path | None) -> Selection:
     from cutegen.project.selection import select
 

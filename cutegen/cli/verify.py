@@ -16,6 +16,7 @@ from cutegen.cli.common import (
     with_all,
     with_format,
     with_jobs,
+    with_quick,
     with_specs,
 )
 from cutegen.cli.guard import Refusal
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--pre", is_flag=True, help="--with takes pre-releases, too.")
 @click.option("--receipts", is_flag=True, help="Keep what a GPU found in receipts beside the modules.")
+@with_quick
 @with_all
 @with_jobs
 @with_format
@@ -54,6 +56,7 @@ def verify(
     others: tuple[str, ...],
     pre: bool,
     receipts: bool,
+    quick: bool,
     everything: bool,
     jobs: int | None,
     form: str,
@@ -77,6 +80,8 @@ def verify(
     """
     if receipts and others:
         raise click.UsageError("--receipts cannot go with --with: they are of the packages that are installed here")
+    if quick and (receipts or others):
+        raise click.UsageError(f"--quick cannot go with {'--receipts' if receipts else '--with'}, which runs all")
     if pre and not others:
         raise click.UsageError("--pre goes with --with")
     selection = select_specs(specs, None)
@@ -107,7 +112,7 @@ def verify(
         raise Refusal(f"nothing was executed: {reason}", help, told=True)
     if others:
         _verify_with(specs, gathered, others, on, pre, jobs, form)
-    verifications, found = run_verification(units, on, jobs, progress, extent=Extent(all=everything))
+    verifications, found = run_verification(units, on, jobs, progress, extent=Extent(everything, quick))
     diagnostics = [*gathered.diagnostics, *found]
     idle = [v for v in verifications if v.verdict == "not executed"]
     recorded = _record(units, verifications) if receipts else None

@@ -19,6 +19,7 @@ from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
 
 HEADER_LINES = 3
+PARTIAL = " Verified in part (--quick)."  # at the end of a header's first line
 OPERATORS = "operator"  # the module that kernels with shifts need
 CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
 CODE_ENDS = "\n# Of each tensor: "
@@ -76,6 +77,12 @@ def header(spec: KernelSpec, spec_path: str, body: str) -> str:
         f"# spec sha256: {digest(write_spec(replace(spec, tune={})))}\n"
         f"# body sha256: {digest(body)}\n"
     )
+
+
+def marked(text: str) -> str:
+    """A module's text with the mark of one that was verified in part. It changes no digest, and no line's number."""
+    first, rest = text.split("\n", 1)
+    return f"{first}{PARTIAL}\n{rest}"
 
 
 def code_hash(text: str) -> str:

@@ -34,10 +34,12 @@ def numbered_checks(
     executor: Executor,
     started: Callable[[str], None],
     share: Share,
-    named: list[tuple[str, str]],
+    named: list[tuple[str, str, bool]],
+    cheap: bool = False,
 ) -> Iterator[tuple[int, HostCheck]]:
     """Makes those checks that are in a share, and yields their numbers and results; `started` is told each one's name
-    before. `named` gets the argument and the words of every check, whether it is made or not.
+    before. With `cheap`, only those are made for which nothing is compiled or run. `named` gets the argument and the
+    words of every check, and whether it is to be made.
 
     Arguments must be as they were after a call that is refused. Once the device does not answer, the rest is not run.
     Raises CannotRun.
@@ -46,13 +48,14 @@ def numbered_checks(
     tensors = make_tensors(plan.spec, case, executor.device)
     host = Host(plan, module, executor, case, tensors, scalar_values(plan.spec, case))
 
-    def noted() -> Iterator[Check]:
-        for check in _checks(host):
-            named.append((check.argument, check.what))
-            yield check
+    def noted() -> Iterator[tuple[int, Check]]:
+        for number, (check, is_cheap) in enumerate(_checks(host)):
+            named.append((check.argument, check.what, is_cheap or not cheap))
+            if is_cheap or not cheap:
+                yield number, check
 
     lost = False
-    for number, check in share.of(noted()):
+    for _, (number, check) in share.of(noted()):
         if lost:
             why = "the device stopped answering in a check before"
             yield number, HostCheck(check.argument, check.what, "not run", why, "device lost")
@@ -96,18 +99,24 @@ def _as_far_as_memory(checks: Iterable[Check], host: Host, what: str) -> Iterato
         yield Check(host.spec.output.argument, f"the rest of the checks of {what}", run)
 
 
-def _checks(host: Host) -> Iterator[Check]:
+def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
+    """All checks, and whether each is cheap."""
     for number in range(len(host.tensors)):
-        yield from _as_far_as_memory(wrong_tensors.checks(host, number), host, host.spec.tensors[number].argument)
-    yield from _as_far_as_memory(sizes.checks(host), host, "sizes")
+        wrong = wrong_tensors.checks(host, number)
+        yield from _marked(wrong, host, host.spec.tensors[number].argument, cheap=True)
+    yield from _marked(sizes.checks(host), host, "sizes")
     for kernel in host.plan.kernels:
         usual = replace(host, plan=kernel.ways[0], whole=host.plan)
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         many = chain(far_blocks.checks(usual), long_sums.checks(usual))
-        for check in _as_far_as_memory(many, host, "many tiles"):
-            yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check
-    yield from _as_far_as_memory(memory.checks(host), host, "memory")
-    yield from _as_far_as_memory(promises.checks(host), host, "what the module promises")
-    yield from _as_far_as_memory(stand_ins.checks(host), host, "launches")
-    yield from _as_far_as_memory(ops.checks(host), host, "the op")
+        for check, cheap in _marked(many, host, "many tiles"):
+            yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check, cheap
+    yield from _marked(memory.checks(host), host, "memory")
+    yield from _marked(promises.checks(host), host, "what the module promises")
+    yield from _marked(stand_ins.checks(host), host, "launches", cheap=True)
+    yield from _marked(ops.checks(host), host, "the op")
+
+
+def _marked(checks: Iterable[Check], host: Host, what: str, *, cheap: bool = False) -> Iterator[tuple[Check, bool]]:
+    return ((check, cheap) for check in _as_far_as_memory(checks, host, what))

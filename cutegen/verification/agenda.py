@@ -10,16 +10,20 @@ from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.orders import cases_for_orders
 from cutegen.verification.report import CaseReport, Reason
-from cutegen.verification.telling import in_order
+from cutegen.verification.telling import in_order, quick_part
 
 STOPPED = "left out after the first failure; `--all` runs it"
+IN_PART = "not in the part that `--quick` runs"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a kernel's verification runs: without `all`, nothing after the first failure."""
+    """How much of a kernel's verification runs: without `all`, nothing after the first failure; with `quick`, a part: a
+    few cases, in one order of blocks and warps, and the host checks that are cheap.
+    """
 
     all: bool = False
+    quick: bool = False
 
 
 UNTIL_FAILURE = Extent()
@@ -53,9 +57,15 @@ def agenda_of(plan: Plan, extent: Extent = EVERYTHING, element_limit: int | None
         for number, case in enumerate(planned)
         if (why := _too_large(plan, case, element_limit))
     }
-    several = cases_for_orders(plan, [case for number, case in enumerate(planned) if number not in left_out])
+    chosen = quick_part(plan, planned, left_out) if extent.quick else in_order(plan, planned)
+    left_out |= {n: (IN_PART, "in part") for n in range(len(planned)) if n not in chosen and n not in left_out}
+    several = (
+        ()
+        if extent.quick
+        else cases_for_orders(plan, [case for number, case in enumerate(planned) if number not in left_out])
+    )
     in_orders = frozenset(number for number, case in enumerate(planned) if case in several)
-    turns = tuple(number for number in in_order(plan, planned) if number not in left_out)
+    turns = tuple(number for number in chosen if number not in left_out)
     return Agenda(plan, planned, turns, in_orders - left_out.keys(), left_out, extent)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from cutegen.planning.plan import Plan
-from cutegen.verification.agenda import STOPPED, Agenda
+from cutegen.verification.agenda import IN_PART, STOPPED, Agenda
 from cutegen.verification.report import (
     CaseReport,
     HostCheck,
@@ -19,6 +19,7 @@ from cutegen.verification.report import (
 
 _Entry = TypeVar("_Entry", CaseReport, HostCheck)
 _STOPPED: Reason = "stopped"
+_IN_PART: Reason = "in part"
 
 
 @dataclass
@@ -26,13 +27,13 @@ class Part:
     """What a process found of a kernel: what came of the cases that it ran and of the host checks, by their places in
     the order in which all processes take them.
 
-    `named` has the argument and the words of every host check, whether it ran or not. `error` says why the process
-    could not go on, and `reason` of what kind that is.
+    `named` has the argument and the words of every host check, whether it ran or not, and whether it is to. `error`
+    says why the process could not go on, and `reason` of what kind that is.
     """
 
     cases: dict[int, CaseReport] = field(default_factory=dict)
     checks: dict[int, HostCheck] = field(default_factory=dict)
-    named: list[tuple[str, str]] = field(default_factory=list)
+    named: list[tuple[str, str, bool]] = field(default_factory=list)
     error: str = ""
     reason: Reason | None = None
 
@@ -47,7 +48,7 @@ class Part:
         """The part that `as_json` made data of."""
         cases = {place: case_from_json(case) for place, case in data["cases"]}
         checks = {place: HostCheck(**check) for place, check in data["checks"]}
-        named = [(argument, what) for argument, what in data["named"]]
+        named = [(argument, what, wanted) for argument, what, wanted in data["named"]]
         return cls(cases, checks, named, data["error"], data["reason"])
 
 
@@ -69,7 +70,8 @@ def together(agenda: Agenda, parts: Sequence[Part]) -> Part | None:
             cases, checks = failed + 1, 0
         elif (failed := _first_failed(whole.checks)) is not None:
             checks = failed + 1
-    if not (whole.cases.keys() >= set(range(cases)) and whole.checks.keys() >= set(range(checks))):
+    wanted = {place for place, (_, _, wanted) in enumerate(whole.named[:checks]) if wanted}
+    if not (whole.cases.keys() >= set(range(cases)) and whole.checks.keys() >= wanted):
         return None
     whole.cases = {place: case for place, case in whole.cases.items() if place < cases}
     whole.checks = {place: check for place, check in whole.checks.items() if place < checks}
@@ -82,11 +84,14 @@ def report_of(agenda: Agenda, module: str, executor: str, part: Part, seconds: f
     ran = {agenda.turns[place]: case for place, case in part.cases.items()}
     cases = tuple(ran.get(number) or agenda.not_run(number, why, kind) for number in range(len(agenda.planned)))
     checks = tuple(
-        part.checks.get(place) or HostCheck(argument, what, "not run", why, kind)
-        for place, (argument, what) in enumerate(part.named)
+        part.checks.get(place)
+        or HostCheck(argument, what, "not run", *((why, kind) if wanted else (IN_PART, _IN_PART)))
+        for place, (argument, what, wanted) in enumerate(part.named)
     )
-    report = KernelReport(agenda.plan.spec.kernel, module, executor, cases, checks, part.error, part.reason, seconds)
-    if report.error or report.stopped or not (why := unjudged(agenda.plan, cases)):
+    report = KernelReport(
+        agenda.plan.spec.kernel, module, executor, cases, checks, part.error, part.reason, seconds, agenda.extent.quick
+    )
+    if report.error or report.stopped or report.in_part or not (why := unjudged(agenda.plan, cases)):
         return report
     return replace(report, error=why, reason="open")
 

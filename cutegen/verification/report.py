@@ -21,6 +21,7 @@ Reason = Literal[
     "device lost",  # the device stopped answering
     "process ended",  # it crashed, hung, or was ended
     "stopped",  # something failed before it
+    "in part",  # a part was asked for, to which it does not belong
     "open",  # of some output the spec leaves open what each element is, in all cases that there are
 ]
 """What kept something from running, or to its end, where that is not simply a wrong result."""
@@ -74,7 +75,7 @@ class KernelReport:
     """What came of all cases and host checks of one kernel.
 
     `error` says what kept the kernel from being verified at all or to the end, `reason` what kind of thing that was
-    (None for an error of another kind).
+    (None for an error of another kind). `in_part` is whether a part of all was asked for.
     """
 
     kernel: str
@@ -85,6 +86,7 @@ class KernelReport:
     error: str = ""
     reason: Reason | None = None
     seconds: float = 0.0
+    in_part: bool = False
 
     @property
     def results(self) -> tuple[CaseReport | HostCheck, ...]:
@@ -165,12 +167,14 @@ class KernelReport:
         failure of one that is not."""
         passed = sum(c.status == "passed" for c in self.cases)
         refused = sum(h.status == "passed" for h in self.host_checks)
-        idle = sum(r.status == "not run" and r.reason != "stopped" for r in self.results)
+        idle = sum(r.status == "not run" and r.reason not in ("stopped", "in part") for r in self.results)
         parts = [
             f"{'ok' if self.ok else 'FAILED'} {self.kernel} on {self.executor}",
             f"{passed}/{len(self.cases)} cases{self.orders_text}",
             f"{refused}/{len(self.host_checks)} host checks",
         ]
+        if self.in_part:
+            parts[1] = f"in part: {parts[1]}"
         if idle:
             parts.append(f"{idle} not run{self.idle_text}")
         if self.lacking:

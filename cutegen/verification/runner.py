@@ -110,7 +110,9 @@ def verify_share(
     if part.error:
         return part
     try:
-        checks = numbered_checks(plan, module, executor, lambda name: tell(name, None), share, part.named)
+        checks = numbered_checks(
+            plan, module, executor, lambda name: tell(name, None), share, part.named, agenda.extent.quick
+        )
         for place, check in checks:
             part.checks[place] = check
             tell(f"{check.argument}: {check.what}", check)

@@ -5,7 +5,7 @@ for the time that it takes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
@@ -13,6 +13,7 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.wishes import tiles_of
 
 _CASE = 0.05  # seconds: what a case takes whatever its size is
+_QUICK = ("way", "data", "layout", "blocks", "size")
 _MANY = 8  # tiles
 _DATA = {"integers": 3.0, "rows": 3.0, "special": 2.0, "random": 1.0, "magnitudes": 1.0}
 
@@ -42,6 +43,22 @@ def in_order(plan: Plan, cases: Sequence[Case]) -> tuple[int, ...]:
         heapq.heappop(heap)
         found.append(number)
         seen |= shows[number].keys()
+    return tuple(found)
+
+
+def quick_part(plan: Plan, cases: Sequence[Case], without: Container[int] = ()) -> tuple[int, ...]:
+    """The numbers of a few cases, in the order in which they had best run: one for each way of running, kind of data,
+    layout, and relation of a size to a block that there is. Those `without` are none of them.
+    """
+    tiles = {kernel.case: tiles_of(kernel.ways[0]) for kernel in plan.kernels}
+    seen: set[Feature] = set()
+    found: list[int] = []
+    for number in (number for number in in_order(plan, cases) if number not in without):
+        case = cases[number]
+        shows = {feature for feature in _features(case, tiles.get(case.of[0], {})) if feature[0] in _QUICK}
+        if not shows <= seen:
+            found.append(number)
+            seen |= shows
     return tuple(found)
 
 

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building_kit import StandInCompiler, StandInVerifier, good, project, put, snapshot, spec_text, units_of
+from building_kit import StandInCompiler, StandInVerifier, good, project, put, snapshot, spec_text, states_of, units_of
 
 from cutegen.building import build as build_module
 from cutegen.building import verification as checks
 from cutegen.building.build import BuildReport, Options, build
 from cutegen.building.output import build_json, print_build
+from cutegen.codegen.render import code_hash, marked
 from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, Resources
 from cutegen.console import PlainProgress
+from cutegen.project.paths import shown
 from cutegen.project.selection import select
 from cutegen.verification import EVERYTHING, UNTIL_FAILURE, Case, CaseReport, Extent, HostCheck, KernelReport
 
@@ -232,6 +234,48 @@ def test_what_the_first_failure_left_out_is_said(
     assert found.notes[1:] == ("1 case was left out after it: `--all` runs all",)
     data = build_json(report)["kernels"][0]["verification"]["report"]
     assert data["stopped"] and [case["reason"] for case in data["cases"]] == [None, "stopped"]
+
+
+def test_a_module_that_was_verified_in_part_says_so_until_all_of_it_is(
+    tmp_path: Path, compiler: Compiler, gpu: Verifier
+) -> None:
+    compiler()
+    jobs, specs, quick = gpu("passed").jobs, project(tmp_path, "one", "two"), Extent(quick=True)
+    (unit, _), folder = units_of(specs), tmp_path / "generated"
+    first = run(specs, extent=quick)
+    assert first.exit_code == 0 and {job.extent for job in jobs} == {quick}
+    text = (folder / "one.py").read_text()
+    assert text == marked(unit.module.text) and text.splitlines()[0].endswith("not this. Verified in part (--quick).")
+    assert code_hash(text) == code_hash(unit.module.text) and text.count("\n") == unit.module.text.count("\n")
+    assert first.notices == (
+        f"verified in part, and marked so: one, two; `cutegen build {specs}/one.yaml {specs}/two.yaml` "
+        "verifies all of it".replace(str(specs), shown(specs)),
+    )
+    assert {name: state.state for name, state in states_of(specs).items()} == {"one.py": "partial", "two.py": "partial"}
+    for options in ({"extent": quick}, {"verify": False}, {"compile": False}):
+        report = run(specs, **options)
+        assert [kernel.action for kernel in report.kernels] == ["unchanged"] * 2 and report.notices == first.notices
+    assert [kernel.action for kernel in run(specs).kernels] == ["written"] * 2
+    assert (folder / "one.py").read_text() == unit.module.text
+    report = run(specs, extent=quick)
+    assert [kernel.action for kernel in report.kernels] == ["unchanged"] * 2 and not report.notices
+    (specs / "one.yaml").write_text(spec_text("one").replace("A + B", "A * B"))
+    report = run(specs, extent=quick)
+    assert [kernel.action for kernel in report.kernels] == ["written", "unchanged"]
+    (specs / "one.yaml").write_text(spec_text("one"))
+    assert states_of(specs)["one.py"].state == "stale", "not edited by hand"
+
+
+def test_a_part_is_called_one(
+    tmp_path: Path, compiler: Compiler, gpu: Verifier, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiler()
+    gpu("passed", "passed", "not run", reason="in part")
+    report = run(project(tmp_path, "one"), extent=Extent(quick=True))
+    print_build(report)
+    assert "gpu (Test): in part: 2 of 3 cases, 1 of 1 host check, all within bounds" in capsys.readouterr().out
+    found = build_json(report)["kernels"][0]["verification"]["report"]
+    assert found["in_part"] and found["ok"] and not found["complete"]
 
 
 def test_flags_leave_parts_out_and_the_table_says_so(

@@ -17,6 +17,7 @@ from sweep_kit import sampled
 from cutegen import __version__
 from cutegen.cli import cli
 from cutegen.codegen import generate
+from cutegen.codegen.render import marked
 
 VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show", "verify", "run", "receipts", "schema")
 
@@ -416,10 +417,40 @@ def test_the_first_failure_ends_a_run_unless_all_are_asked_for(
     assert [job.extent.all for job in stand_in.jobs] == [bool(flags)]
 
 
-@pytest.mark.parametrize("others", [["--check"], ["--diff"], ["--no-verify"], ["--no-compile"]])
-def test_all_is_refused_where_nothing_runs(tmp_path: Path, others: list[str]) -> None:
-    result = cutegen("build", project(tmp_path, "one"), "--all", *others)
-    assert result.exit_code == 2 and f"--all cannot go with {others[0]}" in result.stderr
+@pytest.mark.parametrize("flag", ["--all", "--quick"])
+@pytest.mark.parametrize("other", ["--check", "--diff", "--no-verify", "--no-compile"])
+def test_how_much_runs_is_not_said_where_nothing_does(tmp_path: Path, flag: str, other: str) -> None:
+    result = cutegen("build", project(tmp_path, "one"), flag, other)
+    assert result.exit_code == 2 and f"{flag} cannot go with {other}" in result.stderr
+
+
+@pytest.mark.parametrize("other", [["--receipts", "--on", "gpu"], ["--with", "torch==2.0"]])
+def test_a_part_is_no_ground_for_receipts_or_an_upgrade(tmp_path: Path, other: list[str]) -> None:
+    result = cutegen("verify", project(tmp_path, "one"), "--quick", *other)
+    assert result.exit_code == 2 and f"--quick cannot go with {other[0]}" in result.stderr
+
+
+def test_check_refuses_what_was_verified_in_part_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = project(tmp_path, "one", "two")
+    path = put(specs) / "one.py"
+    path.write_text(marked(path.read_text()))
+    result = cutegen("build", "--check", specs)
+    assert result.exit_code == 1 and "1 of 2 generated files are not current" in result.stderr
+    assert result.stdout == (
+        "generated/one.py: partial: it was verified in part; run `cutegen build specs/one.yaml` without --quick\n"
+    )
+    allowed = cutegen("build", "--check", specs, "--allow-partial")
+    assert allowed.exit_code == 0 and "note: 1 generated file verified in part" in allowed.stderr
+    for flags, ok in (([], False), (["--allow-partial"], True)):
+        data = data_of(cutegen("build", "--check", specs, *flags, "--format", "json"))
+        assert data["ok"] is ok and [file["state"] for file in data["files"]] == ["partial", "current"]
+    assert cutegen("build", specs, "--allow-partial").exit_code == 2, "goes with --check"
+    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
+    told = cutegen("verify", specs, "--on", "cpu", "--quick")
+    assert told.exit_code == 0 and "what was run is the text" not in told.stderr, "it is that of the file"
 
 
 def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

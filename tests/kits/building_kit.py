@@ -154,7 +154,15 @@ class StandInVerifier:
             checks = (HostCheck("a", "is refused", "passed"),) if "passed" in self._statuses else ()
             reason = self._reason if self._error else None
             report = KernelReport(
-                job.plan.spec.kernel, str(job.module), executor, cases, checks, self._error, reason, 1.0
+                job.plan.spec.kernel,
+                str(job.module),
+                executor,
+                cases,
+                checks,
+                self._error,
+                reason,
+                1.0,
+                job.extent.quick,
             )
             reports.append(report)
             done(reports[-1])

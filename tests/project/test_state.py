@@ -169,7 +169,7 @@ def test_the_header_is_read_back(tmp_path: Path) -> None:
 
 
 def test_every_state_that_is_not_current_has_advice(tmp_path: Path) -> None:
-    states = {"current", "stale", "missing", "orphaned", "edited", "foreign"}
+    states = {"current", "stale", "missing", "orphaned", "edited", "foreign", "partial"}
     assert set(state_module.ADVICE) == states - {"current"}
     found = states_of(project(tmp_path, "one"))["one.py"]
     assert "cutegen build specs/one.yaml" in advice(found, None)

@@ -12,8 +12,8 @@ import pytest
 from verification_fakes import ADD_TILE, add_plan, add_spec, plan_of, write_module
 
 from cutegen.planning.plan import Plan
-from cutegen.verification import Case, Extent, Job, KernelReport, SoFar, verify_all
-from cutegen.verification.agenda import Agenda
+from cutegen.verification import Case, Extent, Job, KernelReport, SoFar, as_json, from_json, verify_all
+from cutegen.verification.agenda import Agenda, agenda_of
 from cutegen.verification.parts import Part, report_of, together
 from cutegen.verification.report import CaseReport, HostCheck, Status
 from cutegen.verification.sharing import Share, Turns, Whole, deal
@@ -64,7 +64,7 @@ def check(number: int, status: Status = "passed") -> HostCheck:
     return HostCheck("A", f"check {number}", status)
 
 
-NAMED = [("A", f"check {number}") for number in range(3)]
+NAMED = [("A", f"check {number}", True) for number in range(3)]
 
 
 def test_entries_are_in_the_order_in_which_they_are_derived() -> None:
@@ -158,6 +158,28 @@ def test_it_is_told_how_far_a_kernel_is(shared: bool, tmp_path: Path, monkeypatc
     cases, checks = len(report.cases), len(report.host_checks)
     assert [so_far.cases + so_far.checks for so_far in told] == list(range(1, cases + checks + 1))
     assert told[-1] == SoFar("add", cases, cases, checks) and {so_far.planned for so_far in told} == {cases}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_part_is_the_cases_and_checks_that_tell_much_for_little(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    if workers > 1:
+        monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+    path, quick = write_module(tmp_path, add_spec()), Extent(quick=True)
+    (report,) = verify_all([Job(add_plan(), path, "verification_fakes:CpuExecutor", quick)], workers=workers)
+    ran = [[r.status == "passed" for r in some] for some in (report.cases, report.host_checks)]
+    assert report.ok and report.in_part and not report.complete and from_json(as_json(report)) == report
+    assert all(any(some) and not all(some) for some in ran)
+    assert {r.reason for r in report.results if r.status != "passed"} == {"in part"}
+    assert {i for i, some in enumerate(report.cases) if some.status == "passed"} == set(
+        agenda_of(add_plan(), quick).turns
+    )
+    cheap = {check.what for check in report.host_checks if check.status == "passed"}
+    assert "wrong dtype (int32)" in cheap and not any("2^32" in what or "as can be run" in what for what in cheap)
+    assert f"in part: {sum(ran[0])}/{len(ran[0])} cases, {sum(ran[1])}/{len(ran[1])} host checks" in report.text
+    assert "not run" not in report.text
 
 
 def test_a_kernel_is_loaded_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

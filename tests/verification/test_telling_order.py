@@ -10,7 +10,7 @@ import pytest
 from specs_kit import modules_of_specs
 
 from cutegen.planning.plan import Plan
-from cutegen.verification.agenda import UNTIL_FAILURE, agenda_of
+from cutegen.verification.agenda import UNTIL_FAILURE, Extent, agenda_of
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.telling import in_order
 
@@ -54,6 +54,29 @@ def test_what_shows_nothing_new_runs_last_and_by_what_it_takes() -> None:
     sizes = [{**case.sizes, "M": rows} for rows in (900, 700, 800)]
     cases = [replace(case, sizes=one) for one in sizes]
     assert in_order(plan, cases) == (1, 2, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_part_has_each_way_kind_of_data_layout_and_size(kernel: str) -> None:
+    """In few cases, and none of them in several orders."""
+    plan = plans()[kernel]
+    whole, part = agenda_of(plan), agenda_of(plan, Extent(quick=True))
+    ran = [part.planned[number] for number in part.turns]
+    assert part.planned == whole.planned and shown(ran) == shown(whole.planned)
+    for case in whole.planned:
+        assert all((size == 1) in {(one.sizes[mode] == 1) for one in ran} for mode, size in case.sizes.items())
+    assert len(ran) < 0.6 * len(whole.planned) and not part.in_orders and whole.in_orders
+    assert sorted([*part.turns, *part.left_out]) == list(range(len(part.planned)))
+    assert {reason for _, reason in part.left_out.values()} == {"in part"}
+
+
+def test_what_is_too_large_is_in_no_part() -> None:
+    part = agenda_of(plans()["rms_norm"], Extent(quick=True), 10**5)
+    assert {reason for _, reason in part.left_out.values()} == {"in part", "too large"}
+    fitting = [
+        case for number, case in enumerate(part.planned) if part.left_out.get(number, ("", ""))[1] != "too large"
+    ]
+    assert shown([part.planned[number] for number in part.turns]) == shown(fitting)
 
 
 def test_what_is_too_large_has_no_turn() -> None:
