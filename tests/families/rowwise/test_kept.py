@@ -76,7 +76,7 @@ static: {N: 700}
 TEXTS = {"two_blocks": PIECES, "bytes": BYTES, "sums": SUMS, "line": LINE}
 CASES = (
     *("rows", "rows of two pieces", "primes", "special values", "M = 0", "N alone does not fit"),
-    *("X alone starts elsewhere", "rows, narrow", "all one more, narrow"),
+    *("padded residue", "X alone starts elsewhere", "rows, narrow", "all one more, narrow"),
 )
 
 
