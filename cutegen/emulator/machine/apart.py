@@ -7,14 +7,14 @@ whichever of the two happens first here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
-from cutegen.emulator.machine.program import Block
+from cutegen.emulator.machine.program import Block, Program
 from cutegen.emulator.machine.regions import successors
 from cutegen.emulator.ptx.model import Instruction
 
@@ -25,10 +25,10 @@ class ThreadsApart:
     `left` are the lanes that have exited after work of their own, while others of their warp went on; None: no lane.
     """
 
-    def __init__(self, blocks: Sequence[Block], shape: tuple[int, int]) -> None:
-        self.blocks, self.shape = blocks, shape
+    def __init__(self, program: Program, shape: tuple[int, int]) -> None:
+        self.blocks, self.shape = program.blocks, shape
         self.left: Mask = None
-        self._leaving = leaving(blocks)
+        self._leaving = leaving(program)
         self._owed: dict[int, tuple[Instruction, Array]] = {}  # by the PTX line of the barrier
 
     def come(self, here: Array, alive: Mask, ready: Mapping[int, Mask], instruction: Instruction) -> None:
@@ -88,15 +88,20 @@ class ThreadsApart:
             (number,) = before
 
 
-def leaving(blocks: Sequence[Block]) -> frozenset[int]:
+def leaving(program: Program) -> frozenset[int]:
     """The numbers of the basic blocks from which lanes do nothing but write registers, read memory, and exit."""
-    over = len(blocks)
+    known = program.kept.get("leaving")
+    if isinstance(known, frozenset):
+        return known
+    blocks, over = program.blocks, len(program.blocks)
+    after = [successors(blocks, i) for i in range(over)]
     found = {i for i, block in enumerate(blocks) if not _does_something(block)} | {over}
     changed = True
     while changed:
-        stay = {i for i in found if i == over or found.issuperset(successors(blocks, i))}
+        stay = {i for i in found if i == over or found.issuperset(after[i])}
         changed, found = len(stay) < len(found), stay
-    return frozenset(found)
+    program.kept["leaving"] = made = frozenset(found)
+    return made
 
 
 def _does_something(block: Block) -> bool:

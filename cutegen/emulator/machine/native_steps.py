@@ -41,7 +41,7 @@ class NativeSteps:
             after = [self._live[n] for n in successors(self._program.blocks, number)]
             live = frozenset(end_registers(block, self._program.slots)).union(*after)
             self._steps[number] = self.gathering.steps(
-                block.single_steps, block.instructions, block.reads, block.writes, live
+                block.single_steps, block.instructions, block.pure, block.reads, block.writes, live
             )
         return self._steps[number]
 

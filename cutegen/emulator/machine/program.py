@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.memory.placement import Placement
 from cutegen.emulator.operations.alike import gather_alike
 from cutegen.emulator.operations.multiply_adds import MultiplyAdds, nothing
@@ -47,7 +48,8 @@ class Block:
     """A basic block: one operation for each of its instructions, without the one that ends it.
 
     `writes` has, for each of them, the slots of the registers that it writes, or None where it does more
-    than that and read memory; `reads` has the slots of those that it reads.
+    than that and read memory; `reads` has the slots of those that it reads. `pure` has the semantics of those that only
+    read and write registers, else None.
     """
 
     operations: tuple[Operation, ...]
@@ -55,6 +57,7 @@ class Block:
     reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...] | None, ...]
     end: End
+    pure: tuple[PureOp | None, ...]
 
     @cached_property
     def steps(self) -> tuple[tuple[int, Operation], ...]:

@@ -69,6 +69,7 @@ class _Builder:
         self.approximate: list[Instruction] = []
         self.contractible: list[tuple[Instruction, str]] = []
         self.ordered = False  # whether more than whole blocks meet
+        self.pure: dict[int, PureOp] = {}  # id of an instruction on registers -> its semantics
         self.results: dict[int, tuple[int, ...]] = {}  # id of an instruction on registers -> slots that it writes
 
     def build(self) -> Program:
@@ -92,7 +93,8 @@ class _Builder:
                 end = replace(end, target=number[self.kernel.labels[end.label]])
             operations = gather_multiply_adds([self._operation(i) for i in body])
             writes = tuple(self._writes(i) for i in body)
-            blocks.append(Block(operations, tuple(body), self._reads(body, writes), writes, end))
+            pure = tuple(self.pure.get(id(i)) for i in body)
+            blocks.append(Block(operations, tuple(body), self._reads(body, writes), writes, end, pure))
         return Program(
             self.kernel,
             tuple(blocks),
@@ -295,7 +297,8 @@ class _Builder:
         )
 
     def _note_arithmetic(self, instruction: Instruction, op: PureOp) -> None:
-        """Notes which registers an instruction on registers writes, and whether its results are exact."""
+        """Notes what an instruction on registers does, which of them it writes, and whether its results are exact."""
+        self.pure[id(instruction)] = op
         self.results[id(instruction)] = tuple(self.slots[d.name] for d in op.destinations if d.width)
         if op.approximate:
             self.approximate.append(instruction)

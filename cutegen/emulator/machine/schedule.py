@@ -28,6 +28,8 @@ from cutegen.emulator.machine.steps import Steps
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.errors import UnlikeRounds
 
+_SHARES = 64  # masks of which the share of the lanes is kept
+
 
 @dataclass
 class _Waiting:
@@ -56,11 +58,12 @@ class Schedule:
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps = Steps(lanes.shape)
+        self._shares: dict[int, tuple[Array, float]] = {}
         self._either_way = EitherWay(program, lanes, limit)
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
         # Loops are cut short by what registers hold that a segment does not write
         self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
-        self._apart = ThreadsApart(program.blocks, lanes.shape)
+        self._apart = ThreadsApart(program, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def run(self) -> None:
@@ -109,6 +112,8 @@ class Schedule:
     def _execute(self, number: int, mask: Mask) -> None:
         """Runs the lanes of the mask through the basic block with that number, and sends them on from its end."""
         block, lanes = self.program.blocks[number], self.lanes
+        if mask is not None:
+            mask = lanes.known(mask)
         if self._rounds is not None:
             self._rounds.enter(number, mask is None and not (self._ready or self._later or self._waiting))
         index = 0
@@ -177,7 +182,7 @@ class Schedule:
         Raises UnlikeRounds for that where loops should have been cut short.
         """
         count = len(instructions) + 1
-        share = 1.0 if mask is None else float(np.count_nonzero(mask)) / mask.size
+        share = 1.0 if mask is None else self._share(mask)
         self.instructions += int(count * prod(self.lanes.shape) * share)
         late = self._steps.add(count, self.lanes.active(mask), self.limit)
         if late is not None and self._rounds is not None:
@@ -185,6 +190,15 @@ class Schedule:
         if late is not None:
             text = f"more than {self.limit} instructions, more than any loop over these tensors takes"
             raise Stop("runaway", text, end.instruction, first_lane(late, self.lanes.shape))
+
+    def _share(self, mask: Array) -> float:
+        """Which share of the lanes a mask has; masks come again and again."""
+        found = self._shares.get(id(mask))
+        if found is None:
+            if len(self._shares) >= _SHARES:
+                self._shares.clear()
+            found = self._shares[id(mask)] = mask, float(np.count_nonzero(mask)) / mask.size
+        return found[1]
 
     def _go(self, number: int, mask: Mask) -> None:
         """Adds the lanes of the mask to those that wait at the basic block with that number."""

@@ -8,8 +8,9 @@ read and write registers and memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
-from cutegen.emulator.instructions.opcodes import compile_pure
+from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.memory.placement import Place
 from cutegen.emulator.native.graphs import GraphMaker, Lowered
 from cutegen.emulator.native.library import Core
@@ -35,15 +36,20 @@ class Gathering:
         self,
         operations: Sequence[tuple[int, Operation]],
         instructions: Sequence[Instruction],
+        pure: Sequence[PureOp | None],
         reads: Sequence[Sequence[int]],
         writes: Sequence[Sequence[int] | None],
         live: Collection[int],
     ) -> tuple[tuple[int, Operation], ...]:
         """The operations of a basic block, each with the number of its instruction, with segments in their places.
 
-        `live` are the slots of the registers that are read after the block.
+        `pure` has the semantics of instructions on registers. `live` are the slots of the registers that are read after
+        the block.
         """
-        lowered = {number: one for number, _ in operations if (one := self._lowered(instructions[number])) is not None}
+        lowered: dict[int, Lowered] = {}
+        for number, _ in operations:
+            if (op := pure[number]) is not None and (one := self._lowered(instructions[number], op)) is not None:
+                lowered[number] = one
         runs = _runs([number for number, _ in operations], instructions, reads, writes, lowered)
         alone = dict(operations)
         needed = [set(live)]
@@ -56,22 +62,21 @@ class Gathering:
             needed.append(now)
         found: list[tuple[int, Operation]] = []
         for (native, numbers), after in zip(runs, reversed(needed[:-1]), strict=True):
-            each = gather_alike([(number, alone[number]) for number in numbers], reads, writes)
+            gather = partial(gather_alike, [(number, alone[number]) for number in numbers], reads, writes)
             if not native:
-                found += each
+                found += gather()
                 continue
             maker = GraphMaker(self.core.operations, self.widths)
             for number in numbers:
                 maker.add(lowered[number])
-            segment = Segment(self.core, maker.graph(after), self.widths, [operation for _, operation in each])
+            segment = Segment(self.core, maker.graph(after), self.widths, gather)
             found.append((numbers[0], segment))
         return tuple(found)
 
-    def _lowered(self, instruction: Instruction) -> Lowered | None:
+    def _lowered(self, instruction: Instruction, op: PureOp) -> Lowered | None:
         """An instruction as expressions of the core, or None where it has none."""
-        op = compile_pure(instruction)
-        nodes = None if op is None else lower(instruction, op, self.places)
-        if op is None or nodes is None:
+        nodes = lower(instruction, op, self.places)
+        if nodes is None:
             return None
         targets = tuple(self.slots[d.name] if d.width else -1 for d in op.destinations)
         sources = tuple(self.slots[s.name] if isinstance(s, Register) else -1 for s in op.sources)

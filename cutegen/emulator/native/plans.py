@@ -117,6 +117,7 @@ class Planner:
     def _keep_parts(self) -> int:
         """Gives memory for a part of the lanes to values that no other sort uses, and returns how much that is."""
         elsewhere = {s for some in self.steps for step in some for s in step[4:] if self.kinds[s][3] != step[1]}
+        filled = {step[3] for some in self.steps for step in some if step[2]}  # once, for all lanes
         most = 0
         for some in self.steps:
             last = {value: place for place, step in enumerate(some) for value in step[3:]}
@@ -135,15 +136,10 @@ class Planner:
                     self.kinds[target][:2] = [PART, at]
                 for value in set(step[3:]):
                     kind, argument, size, _ = self.kinds[value]
-                    if kind == PART and last[value] == place and value not in self._filled:
+                    if kind == PART and last[value] == place and value not in filled:
                         free.setdefault(size, []).append(argument)
             most = max(most, used)
         return most
-
-    @property
-    def _filled(self) -> set[int]:
-        """The values that are filled once, and stay for all lanes."""
-        return {step[3] for some in self.steps for step in some if step[2]}
 
     def _new(self, kind: int, argument: int, size: int, sort: int) -> int:
         self.kinds.append([kind, argument, size, sort])

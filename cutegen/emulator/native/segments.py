@@ -6,7 +6,7 @@ which know what becomes of poison.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,18 @@ from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 
 _empty = np.empty
+Gather = Callable[[], Sequence[tuple[int, Operation]]]
 _Made = tuple[Plan, tuple[tuple[tuple[int, ...], Any], ...]]
 _DTYPES: Mapping[int, Any] = {1: np.dtype(np.bool_), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
 class Segment:
-    """The operation of several instructions at once. `each` are those of numpy that do the same."""
+    """The operation of several instructions at once. `gather` makes those of numpy that do the same."""
 
-    def __init__(self, core: Core, graph: Graph, widths: Sequence[int], each: Sequence[Operation]) -> None:
-        self.core, self.graph, self.each = core, graph, tuple(each)
+    def __init__(self, core: Core, graph: Graph, widths: Sequence[int], gather: Gather) -> None:
+        self.core, self.graph = core, graph
+        self._gather = gather
+        self._each: Sequence[Operation] | None = None
         inputs = graph.inputs()
         self.reads = tuple(graph.values[value].slot for value in inputs)
         self.targets = tuple(graph.results)
@@ -80,7 +83,9 @@ class Segment:
 
     def _run_each(self, lanes: Lanes, mask: Mask) -> None:
         """Runs the instructions by numpy."""
-        for operation in self.each:
+        if self._each is None:
+            self._each = [operation for _, operation in self._gather()]
+        for operation in self._each:
             operation(lanes, mask)
 
     def _merges(

@@ -25,7 +25,7 @@ from cutegen.emulator.ptx.types import STORAGE
 from cutegen.emulator.synchronisation.team import Team
 
 _NAN32 = np.uint32(0x7FFFFFFF)
-_MASKS, _MERGED = 8, 64  # for so many masks it is kept what lies outside of them, and what is left of so much poison
+_MASKS, _MERGED = 64, 256  # so many masks are kept, and so often what is left of poison in one
 
 
 class Lanes:
@@ -68,7 +68,8 @@ class Lanes:
         self.open: Instruction | None = None
         self.origins: Origins | None = None
         self._team = team
-        self._outside: list[tuple[Array, dict[int, Array]]] = []
+        self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}
+        self._outside: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._left: dict[tuple[int, int], tuple[Array, Array, Poison]] = {}
         self._clean: dict[tuple[int, int], tuple[Array, Array, bool]] = {}
 
@@ -145,14 +146,25 @@ class Lanes:
 
         For one mask that is one array, so that what is found of one register holds for all others.
         """
-        found = next((found for known, found in self._outside if known is mask), None)
+        found = self._outside.get((id(mask), width))
         if found is None:
-            found = next((found for known, found in self._outside if np.array_equal(known, mask)), {})
-            self._outside.insert(0, (mask, found))
-            del self._outside[_MASKS:]
-        if width not in found:
-            found[width] = poison_whole(~mask, width)
-        return found[width]
+            mask = self.known(mask)
+            found = self._outside.get((id(mask), width))
+            if found is None:
+                if len(self._outside) >= _MASKS:
+                    self._outside.clear()
+                found = self._outside[id(mask), width] = mask, poison_whole(~mask, width)
+        return found[1]
+
+    def known(self, mask: Array) -> Array:
+        """The mask, as the same array for all masks that are equal, so that what is found of it is found once."""
+        key = mask.shape, mask.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MASKS:
+                self._known.clear()
+            found = self._known[key] = mask.copy()
+        return found
 
     def clean(self, slots: Sequence[int], mask: Mask) -> bool:
         """Whether no register of some slots has a poisoned bit in a lane of the mask, where None is every lane."""

@@ -143,7 +143,8 @@ def steps(built: Program, core: Core) -> list[Any]:
     """The operations of the first block, with all registers taken for read afterwards."""
     block = built.blocks[0]
     gathering = NativeSteps(built, core).gathering
-    found = gathering.steps(block.single_steps[:-1], block.instructions, block.reads, block.writes, range(99))
+    operations = block.single_steps[:-1]
+    found = gathering.steps(operations, block.instructions, block.pure, block.reads, block.writes, range(99))
     return [operation for _, operation in found]
 
 
