@@ -17,6 +17,7 @@ import pytest
 import torch
 from specs_kit import modules_of_specs
 
+from cutegen.codegen.render import marked
 from cutegen.codegen.shipping import loader_text
 from cutegen.compiling import Job
 from cutegen.compiling.loading import load
@@ -26,7 +27,7 @@ from cutegen.emulator.host.builds import builds
 from cutegen.emulator.host.device_tensors import made_on_device, on_device
 from cutegen.emulator.host.modules import install
 from cutegen.emulator.host.packing import TensorArgument
-from cutegen.exporting.export import ExportReport, Options, export
+from cutegen.exporting.export import ExportReport, Options, _is_built, export
 from cutegen.exporting.selecting import in_the_way, with_gradients
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
@@ -419,3 +420,13 @@ def test_all_loaders_are_whole(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout
     assert not any("cutlass" in path.read_text() for path in tmp_path.glob("*.py"))
+
+
+def test_what_was_verified_in_part_is_verified_before_it_is_exported(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "backward.yaml").write_text(BACKWARD)
+    (unit,) = gather(select([tmp_path / "specs"])).units
+    unit.path.parent.mkdir(parents=True)
+    for text, built in ((unit.module.text, True), (marked(unit.module.text), False)):
+        unit.path.write_text(text)
+        assert _is_built(unit) is built
