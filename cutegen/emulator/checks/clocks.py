@@ -18,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.known_rows import KnownRows
 from cutegen.emulator.lanes import WARP, Mask, spread
 
 ALWAYS = np.iinfo(np.int32).max
-"""A time after all others."""
+"""A time after all others: that of what is under way, and that up to which a member knows itself."""
 
-_AGENTS = 16  # of each block of a cluster: for so many there is room at once, in pages that nobody touches till then
+_AGENTS = 16  # of each block of a cluster: for so many there is room at once
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,15 @@ class Clocks:
         self.clusters = shape[1] // size
         self.now = 1
         self.agents = self.members
-        self._order: Array = np.zeros((self.clusters, self.members, self.members + _AGENTS * size), np.int32)
+        # What a member knows of itself is not looked at there: that is always ordered before
+        self._rows = KnownRows(self.members + _AGENTS * size)
+        self._order = self._rows.holder((self.clusters, self.members))
         self._after: Array = np.zeros((self.clusters, self.members, self.members // WARP), np.int32)
         own = np.arange(self.members)
-        self._order[:, own, own] = ALWAYS
         self._after[:, own, own // WARP] = ALWAYS
         self._proxy: Array | None = None  # once there is a proxy fence
-        self._fenced: Array | None = None  # what threads knew at their last fence, once there is one
+        self._fenced = self._rows.holder((self.clusters, self.members))  # what each member knew at its last fence
+        self._fence_times: Array = np.zeros((self.clusters, self.members), np.int32)
         thread, block = np.indices(shape)
         self.member: Array = block % size * self.padded + thread
         """The member number of each lane, shape (threads, blocks)."""
@@ -111,11 +114,8 @@ class Clocks:
         """Makes room for one agent for each block of a cluster, and returns the number of that of rank 0."""
         first = self.agents
         self.agents += self.size
-        if self.agents > self._order.shape[2]:
-            more = np.zeros((*self._order.shape[:2], _AGENTS * self.size), np.int32)
-            self._order = np.concatenate([self._order, more], axis=2)
-            if self._fenced is not None:
-                self._fenced = np.concatenate([self._fenced, more], axis=2)
+        if self.agents > self._rows.width:
+            self._rows.widen(_AGENTS * self.size)
         return first
 
     def tick(self) -> int:
@@ -135,38 +135,49 @@ class Clocks:
         after = self._after[clusters, members]
         after[each, members // WARP] = self.now
         if relaxed:
-            fenced = self._fenced
-            return Told(
-                np.zeros((len(each), 0), np.int32) if fenced is None else fenced[clusters, members], after, None
-            )
-        order = self._order[clusters, members]
+            order = self._rows.of(self._fenced[clusters, members])
+            order[each, members] = self._fence_times[clusters, members]
+            return Told(order, after, None)
+        order = self._rows.of(self._order[clusters, members])
         order[each, members] = self.now
         return Told(order, after, None if self._proxy is None else self._proxy[clusters, members])
 
-    def told_together(self, lanes: Array) -> Told:
+    def told_together(self, lanes: Array, *, relaxed: bool = False) -> Told:
         """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
         clusters, members = self.cluster[lanes], self.member[lanes]
         rows = self._next_to_each_other(clusters, members) or (clusters, members)
-        order, after = self._order[rows].max(axis=0, keepdims=True), self._after[rows].max(axis=0, keepdims=True)
-        order[0, members] = self.now  # which nobody knows of more than
+        after = self._after[rows].max(axis=0, keepdims=True)
         after[0, members // WARP] = self.now
+        if relaxed:
+            order = self._rows.largest(self._fenced[clusters, members])
+            order[0, members] = np.maximum(order[0, members], self._fence_times[clusters, members])
+            return Told(order, after, None)
+        order = self._rows.largest(self._order[clusters, members])
+        order[0, members] = self.now  # which nobody knows of more than
         return Told(order, after, None if self._proxy is None else self._proxy[rows].max(axis=0, keepdims=True))
 
     def learn(self, lanes: Array, told: Told) -> None:
         """Lets the lanes of a mask know what is told, which is one row for each of them or for all."""
         clusters, members = self.cluster[lanes], self.member[lanes]
         width = told.order.shape[1]
-        together = self._next_to_each_other(clusters, members) if len(told.order) == 1 else None
-        if together is not None:
-            for known, more in ((self._order, told.order), (self._after, told.after), (self._proxy, told.proxy)):
-                if known is not None and more is not None:
-                    rows = known[together][:, : more.shape[1]]
-                    np.maximum(rows, more, out=rows)
-            return
-        self._order[clusters, members, :width] = np.maximum(self._order[clusters, members, :width], told.order)
-        self._after[clusters, members] = np.maximum(self._after[clusters, members], told.after)
-        if told.proxy is not None and self._proxy is not None:
-            self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], told.proxy)
+        if len(told.order) == 1:
+
+            def join(rows: Array) -> None:
+                np.maximum(rows[:, :width], told.order, out=rows[:, :width])
+
+            self._rows.changed(self._order, (clusters, members), join)
+        else:
+            known = self._rows.of(self._order[clusters, members])
+            np.maximum(known[:, :width], told.order, out=known[:, :width])
+            self._rows.replaced(self._order, (clusters, members), known)
+        together = self._next_to_each_other(clusters, members) if len(told.after) == 1 else None
+        for dense, more in ((self._after, told.after), (self._proxy, told.proxy)):
+            if dense is None or more is None:
+                continue
+            if together is not None:
+                np.maximum(dense[together], more, out=dense[together])
+            else:
+                dense[clusters, members] = np.maximum(dense[clusters, members], more)
 
     def _next_to_each_other(self, clusters: Array, members: Array) -> tuple[int, slice] | None:
         """The cluster and the range of its members, if some different ones are all of these, in any order."""
@@ -180,8 +191,11 @@ class Clocks:
 
     def learn_of(self, lanes: Array, agent: int, time: int) -> None:
         """Lets the lanes of a mask know that what an agent did before that time is before."""
-        clusters, members = self.cluster[lanes], self.member[lanes]
-        self._order[clusters, members, agent] = np.maximum(self._order[clusters, members, agent], time)
+
+        def join(rows: Array) -> None:
+            np.maximum(rows[:, agent], time, out=rows[:, agent])
+
+        self._rows.changed(self._order, (self.cluster[lanes], self.member[lanes]), join)
 
     def meet(self, lanes: Array, groups: Array) -> None:
         """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane."""
@@ -193,9 +207,8 @@ class Clocks:
     def fence(self, lanes: Array) -> None:
         """A fence of the lanes of a mask: what they know now is told by their next relaxed release."""
         self.tick()
-        if self._fenced is None:
-            self._fenced = np.zeros(self._order.shape, np.int32)
-        self._fenced[self.cluster[lanes], self.member[lanes]] = self.told(lanes).order
+        where = self.cluster[lanes], self.member[lanes]
+        self._fenced[where], self._fence_times[where] = self._order[where], self.now
 
     def fence_proxies(self, lanes: Array) -> None:
         """A proxy fence of the lanes of a mask: it covers all that is ordered before it."""
@@ -213,8 +226,8 @@ class Clocks:
 
         All four broadcast to the shape of the result. What nobody did, whose number is negative, is before everything.
         """
-        place = (clusters * self.members + members) * self._order.shape[2] + others
-        return np.asarray((self._order.reshape(-1).take(place) > times) | (others < 0))
+        known = self._rows.times(self._order[clusters, members], np.maximum(others, 0))
+        return np.asarray((known > times) | (others < 0) | ((others == members) & (times != ALWAYS)))
 
     def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
@@ -234,24 +247,27 @@ class Clocks:
         if not len(times):
             return np.zeros(0, np.uint32)
         # neighbours are most often alike
-        code = (clusters * self.members + members) * self.members + first
+        numbers = self._order[clusters, members].astype(np.int64)
+        code = numbers * self.members + first
         new = np.ones(len(code), np.bool_)
         new[1:] = (code[1:] != code[:-1]) | (times[1:] != times[:-1])
         at = np.flatnonzero(new)
-        width = self._order.shape[2]
-        start = (clusters[at] * self.members + members[at]) * width + first[at]
-        rows = self._order.reshape(-1).take(start[:, None] + np.arange(WARP))
+        rows = self._rows.times(numbers[at, None], first[at, None] + np.arange(WARP))
         known = np.packbits(rows > times[at, None], bitorder="little").view("<u4")
-        return np.asarray(known if len(at) == len(code) else known[np.cumsum(new) - 1])
+        known = known if len(at) == len(code) else known[np.cumsum(new) - 1]
+        own = members - first
+        here = (own >= 0) & (own < WARP) & (times != ALWAYS)
+        return np.asarray(np.where(here, known | np.uint32(1) << (own & (WARP - 1)).astype(np.uint32), known))
 
     def all_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
         """Whether what all threads of a block did at a time is before, where `first` is its first member.
 
         So it is only if all of them have since released, which those that have exited never do.
         """
-        span = np.arange(self.shape[0])
-        known = self._order[clusters[:, None], members[:, None], first[:, None] + span]
-        return np.asarray((known > times[:, None]).all(axis=1))
+        others = first[:, None] + np.arange(self.shape[0])
+        known = self._rows.times(self._order[clusters, members][:, None], others) > times[:, None]
+        own = (others == members[:, None]) & (times[:, None] != ALWAYS)
+        return np.asarray((known | own).all(axis=1))
 
     def runs_known(self, blocks: Array) -> Array:
         """Up to which time some thread of each warp knows each warp of its block to have run, in some blocks.
@@ -269,15 +285,17 @@ class Clocks:
 
     def known_of(self, lanes: Array, agent: int) -> Array:
         """Up to which time the lanes of a mask know an agent, shape (lanes,)."""
-        return np.asarray(self._order[self.cluster[lanes], self.member[lanes], agent])
+        return self._rows.times(self._order[self.cluster[lanes], self.member[lanes]], np.asarray(agent))
 
     def least_known(self, clusters: Array, first: Array, start: int) -> Array:
         """Up to which time all threads of warps know each member and agent from the number `start` on.
 
         There is a row for each warp, of which `clusters` and `first` are the cluster and the first member.
         """
-        known = self._order[clusters[:, None], first[:, None] + np.arange(WARP), start:]
-        return np.asarray(known.min(axis=1))
+        members = first[:, None] + np.arange(WARP)
+        known = self._rows.of(self._order[clusters[:, None], members])
+        known[np.arange(len(first))[:, None], np.arange(WARP), members] = ALWAYS
+        return np.asarray(known[:, :, start:].min(axis=1))
 
     def least_covered(self, clusters: Array, first: Array) -> Array | None:
         """Up to which time proxy fences that all threads of warps know of cover what each member wrote, a row for each
@@ -288,14 +306,17 @@ class Clocks:
         return np.asarray(self._proxy[clusters[:, None], first[:, None] + np.arange(WARP)].min(axis=1))
 
     def row(self, lane: tuple[int, int]) -> Array:
-        """What a lane (thread, block) knows of all others, shape (others,), not to be changed."""
-        return np.asarray(self._order[self.cluster[lane], self.member[lane]])
+        """What a lane (thread, block) knows of all others, shape (others,)."""
+        known = self._rows.of(self._order[self.cluster[lane], self.member[lane]])
+        known[self.member[lane]] = ALWAYS
+        return known
 
     def rows_joined(self, lanes: Array) -> Array:
         """What the lanes of a mask, of one block, know together, shape (others,)."""
         members = self.member[lanes]
-        cluster = int(self.cluster[lanes][0])
-        return np.asarray(self._order[cluster, members].max(axis=0))
+        known = self._rows.largest(self._order[self.cluster[lanes], members])[0]
+        known[members] = ALWAYS
+        return known
 
 
 def whole(mask: Mask, shape: tuple[int, int]) -> Array:

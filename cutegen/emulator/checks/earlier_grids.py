@@ -35,7 +35,7 @@ class EarlierGrids:
         """Notes that the lanes of a mask have waited until the grids ahead have ended."""
         self._known |= lanes
         if self._clocks is not None:
-            self._clocks.learn(lanes, self._clocks.told(lanes).of_agent(self._agent, 1))
+            self._clocks.learn_of(lanes, self._agent, 1)
         else:
             self._waited = np.where(lanes, np.minimum(self._waited, self._epochs.passed), self._waited)
 

@@ -30,12 +30,9 @@ class ClusterBarriers:
             raise Stop("barrier", text, instruction, first_lane(twice, self.clocks.shape))
         self.clocks.tick()
         clusters, phases = self.clocks.cluster[lanes], self.arrived[lanes]
-        rows = self.clocks.told(lanes, relaxed=True) if relaxed else None
         for cluster, phase in {*zip(clusters.tolist(), phases.tolist(), strict=True)}:
-            if rows is None:
-                told = self.clocks.told_together(lanes & (self.clocks.cluster == cluster) & (self.arrived == phase))
-            else:
-                told = rows.joined((clusters == cluster) & (phases == phase))
+            here = lanes & (self.clocks.cluster == cluster) & (self.arrived == phase)
+            told = self.clocks.told_together(here, relaxed=relaxed)
             before, earlier = self._told.get((cluster, phase % 2), (phase, told))
             self._told[cluster, phase % 2] = phase, told.and_what(earlier) if before == phase else told
         self.arrived = self.arrived + lanes
