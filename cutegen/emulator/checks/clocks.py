@@ -314,7 +314,7 @@ class Clocks:
     def rows_joined(self, lanes: Array) -> Array:
         """What the lanes of a mask, of one block, know together, shape (others,)."""
         members = self.member[lanes]
-        known = self._rows.largest(self._order[self.cluster[lanes], members])[0]
+        known: Array = self._rows.largest(self._order[self.cluster[lanes], members])[0]
         known[members] = ALWAYS
         return known
 
