@@ -323,8 +323,8 @@ NARROW = (*ALONE, "rows, narrow", "all one more, narrow")
 WAYS = (
     "rows, 8 threads a row",
     "rows of two pieces, longer rows",
-    "N one more, longer rows",
-    "N one more, 8 threads a row, narrow",
+    "offset residue, longer rows",
+    "offset residue, 8 threads a row, narrow",
 )
 TELLING = ("rows", "rows of two pieces", "tile", "primes", "special values", "offset residue", "M = 0", "N = 0")
 """The cases that are run of most kernels: all that rows are apart by, and a few of any kernel's."""
