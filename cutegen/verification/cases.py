@@ -104,6 +104,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
     known: set[str] = set()  # targets for which some kernel had all cases
+    among: dict[bool, set[str]] = {}  # and all that fit but for one thing; by whether a kernel chooses a way itself
     for kernel in plan.kernels:
         ways, first = kernel.ways, not known.issuperset(kernel.spec.targets)
         known.update(kernel.spec.targets)
@@ -115,7 +116,10 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
                     _add(cases, plan, kernel, way, wish, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:
-            beside = [*_all_but_one(plan, ways[0], len(cases)), *beside]
+            chosen = among.setdefault(len(ways) > 1, set())
+            whole = not chosen.issuperset(kernel.spec.targets)
+            chosen.update(kernel.spec.targets)
+            beside = [*_all_but_one(plan, ways[0], len(cases), whole=whole), *beside]
         more += (replace(case, of=(kernel.case, -1)) for case in beside)
     return (*cases.values(), *_different(more))
 
@@ -129,8 +133,12 @@ def _different(cases: Iterable[Case]) -> Iterator[Case]:
             yield case
 
 
-def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
-    """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows."""
+def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator[Case]:
+    """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows.
+
+    Where not the `whole` is asked for there is one for each such size and each such tensor: how sizes and tensors are
+    looked at, which a module writes once, another kernel's cases tell.
+    """
     kernel, spec = plan.spec, usual.spec
     tiles = tiles_of(usual)
     several = {m: max(tiles[m], 2) for m in _outer(spec)}  # with 1, distances between them count for nothing
@@ -140,8 +148,10 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
     of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
-        for step in _steps(spec.divisible[mode], kernel.divisible.get(mode, 1)):
-            more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: sizes[mode] + step})), sizes)
+        for step in _steps(spec.divisible[mode], kernel.divisible.get(mode, 1))[0 if whole else -1 :]:
+            beyond = sizes[mode] + step > spec.sizes_of(mode)[1]  # which another kernel would have for its length, too
+            unfit = sizes[mode] + step - beyond * spec.divisible[mode]
+            more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: unfit})), sizes)
             if more[mode] % spec.divisible[mode] == 0:
                 continue
             why = "accesses fit all but its end" + f", a multiple of {step}" * (step > 1)
@@ -152,7 +162,11 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
         if half > (kernel.tensor(name).align or 1):
             at_half = {**aligned, name: half}
             yield Case(f"{name} alone stands at {half}{of}", why, sizes, "offset", seed=seed, aligned=at_half)
+            if not whole:
+                continue
         yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
+        if not whole:
+            continue
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}
         if len(spec.tensor(name).shape) > max(1, len(spec.tensor(name).dense)):
             yield Case(f"{name} alone has rows elsewhere{of}", why, sizes, "padded", seed=seed, aligned=others)

@@ -202,3 +202,21 @@ def test_each_kernel_of_any_row_has_the_ends_and_rows_of_all_kinds() -> None:
         assert {case.data for case in own} == {"random", "integers", "special", "rows", "magnitudes"}
         assert {case.layout for case in own} >= {"padded", "offset"}
         assert any(case.sizes["M"] > 1 for case in own) and any(case.sizes["M"] == 0 for case in own)
+
+
+def test_what_does_not_fit_a_kernel_but_for_one_thing_is_within_its_lengths() -> None:
+    (module,) = generate(ANY_N, "specs/x.yaml").modules
+    cases = derive_cases(module.plan)
+    whole = set()
+    for kernel in module.plan.kernels[:-1]:
+        own = [case for case in cases if " alone " in case.name and case.name.endswith(f", {kernel.case}")]
+        low, high = kernel.spec.sizes_of("N")
+        assert own and all(low <= case.sizes["N"] <= high for case in own)
+        assert any(case.sizes["N"] % 8 == 4 for case in own)  # which fits all but the last bit
+        at_half = {name for case in own for name, bytes_ in case.aligned.items() if bytes_ == 8}
+        assert at_half == {"X", "Y"}
+        if any("rows elsewhere" in case.name for case in own):
+            assert not whole & set(kernel.spec.targets)
+            whole |= set(kernel.spec.targets)
+            assert any(case.shifted for case in own)
+    assert whole
