@@ -239,7 +239,8 @@ def _unverified(
     """A problem for each reason why kernels that would be written were not executed, although nobody asked for that."""
     if not (options.compile and options.verify):
         return []
-    current = {state.path for state in states if state.state == "current"}
+    kept = ("current", "partial") if options.extent.quick else ("current",)
+    current = {state.path for state in states if state.state in kept}
     kernels: dict[str, list[str]] = {}
     for unit, verification in zip(units, verifications, strict=True):
         if verification.verdict == "not executed" and unit.path not in current:

@@ -205,7 +205,8 @@ def print_check(states: Sequence[FileState], units: Sequence[Unit], *, allow_par
         print(f"{shown(state.path)}: {state.state}: {state.why}; {advice(state, made.get(state.path))}")
     if not wrong:
         files = "the generated file is" if len(states) == 1 else f"all {len(states)} generated files are"
-        print(f"{files} current (compared only: nothing was compiled or executed)")
+        how = "current or verified in part" if partial else "current"
+        print(f"{files} {how} (compared only: nothing was compiled or executed)")
     else:
         files = "the generated file is" if len(states) == 1 else f"{len(wrong)} of {len(states)} generated files are"
         print(f"{files} not current", file=sys.stderr)

@@ -53,8 +53,12 @@ def run_verification(
     `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
     compiles no unit again of which there is what was `compiled` for a target: by default what the cache has.
     """
+    from cutegen.emulator.native.building import begin
     from cutegen.verification.pool import WORKERS
     from cutegen.workers import processors
+
+    if on == "cpu":
+        begin()
 
     workers = jobs or (WORKERS if on == "gpu" else processors())
     if on == "cpu" and compiled is None:

@@ -1,7 +1,8 @@
 """Templates as the Python that Jinja makes of them, kept between runs: to make it takes longer than to print a module.
 
 An entry is used only for the text of a template that it was made from, by the same Jinja and the same cutegen, and only
-if it is whole. So the cache decides how long printing takes, and never what is printed.
+if it is whole and nobody else can have written it. So the cache decides how long printing takes, and never what is
+printed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jinja2
 from jinja2 import BytecodeCache
 
 from cutegen import __version__
-from cutegen.cache_folder import cache_folder
+from cutegen.cache_folder import cache_folder, is_trusted
 
 if TYPE_CHECKING:
     from jinja2.bccache import Bucket
@@ -36,8 +37,9 @@ class CompiledTemplates(BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fills the bucket with what is kept of a template, if that was made from this text and is whole."""
+        path = self._path(bucket)
         try:
-            data = self._path(bucket).read_bytes()
+            data = path.read_bytes() if is_trusted(path) else b""
         except OSError:
             return
         head, body = data[:_DIGEST], data[_DIGEST:]
@@ -48,7 +50,7 @@ class CompiledTemplates(BytecodeCache):
         """Keeps a compiled template, if the disk lets it."""
         path, body, temporary = self._path(bucket), bucket.bytecode_to_string(), None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_sealed(bucket, body) + body)

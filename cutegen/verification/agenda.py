@@ -44,7 +44,7 @@ class Agenda:
     left_out: Mapping[int, tuple[str, Reason]]
     extent: Extent
 
-    def not_run(self, number: int, why: str, reason: Reason) -> CaseReport:
+    def not_run(self, number: int, why: str, reason: Reason | None) -> CaseReport:
         """The report of a case that did not run: for its own reason if it was never to, else for the one given."""
         return CaseReport.of(self.planned[number], "not run", *self.left_out.get(number, (why, reason)))
 

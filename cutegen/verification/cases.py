@@ -5,7 +5,7 @@ Pure functions of a plan and its resolved spec: no torch, no clock, no chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -103,16 +103,15 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
-    known: set[str] = set()  # targets for which some kernel had all cases
+    last = _last_for_some_target(plan.kernels)  # whose rows are short, and which have what fits no other kernel
     among: dict[bool, set[str]] = {}  # and all that fit but for one thing; by whether a kernel chooses a way itself
-    for kernel in plan.kernels:
-        ways, first = kernel.ways, not known.issuperset(kernel.spec.targets)
-        known.update(kernel.spec.targets)
+    for place, kernel in enumerate(plan.kernels):
+        ways = kernel.ways
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
             own = way.spec.family.wishes(way, tiles)
             for wish in derived(way, tiles) if own is None else own:
-                if (first or not wish.once) and (number == 0 or wish.every_way):
+                if (place in last or not wish.once) and (number == 0 or wish.every_way):
                     _add(cases, plan, kernel, way, wish, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:
@@ -122,6 +121,12 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
             beside = [*_all_but_one(plan, ways[0], len(cases), whole=whole), *beside]
         more += (replace(case, of=(kernel.case, -1)) for case in beside)
     return (*cases.values(), *_different(more))
+
+
+def _last_for_some_target(kernels: Sequence[Plan]) -> set[int]:
+    """The places of those kernels of a module after which there is none for one of their targets."""
+    targets = [kernel.spec.targets for kernel in kernels]
+    return {place for place, own in enumerate(targets) if set(own).difference(*targets[place + 1 :])}
 
 
 def _different(cases: Iterable[Case]) -> Iterator[Case]:

@@ -80,7 +80,7 @@ def together(agenda: Agenda, parts: Sequence[Part]) -> Part | None:
 
 def report_of(agenda: Agenda, module: str, executor: str, part: Part, seconds: float) -> KernelReport:
     """The report of a kernel, from what was found of all of it: in the order in which cases are derived."""
-    why, kind = (STOPPED, _STOPPED) if part.reason is None else (part.error, part.reason)
+    why, kind = (part.error, part.reason) if part.error else (STOPPED, _STOPPED)
     ran = {agenda.turns[place]: case for place, case in part.cases.items()}
     cases = tuple(ran.get(number) or agenda.not_run(number, why, kind) for number in range(len(agenda.planned)))
     checks = tuple(

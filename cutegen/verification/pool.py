@@ -15,8 +15,8 @@ from typing import Any
 
 from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
-from cutegen.verification.agenda import UNTIL_FAILURE, Extent
-from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.agenda import UNTIL_FAILURE, Extent, agenda_of
+from cutegen.verification.cases import Case
 from cutegen.verification.kept import Kept
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.verification.sharing import deal
@@ -154,11 +154,14 @@ def _report(job: Job, ending: Ending) -> KernelReport:
                 checks.append(HostCheck(**data))
                 running = ""
     error = f"{_ended(ending.death)}{f' in {running}' * bool(running)}{ending.death.last_words}"
-    planned = derive_cases(job.plan)
-    all_cases = tuple(cases.get(c.name) or _lost(c, c.name == running, error) for c in planned)
-    return KernelReport(
-        job.plan.spec.kernel, str(job.module), job.on, all_cases, tuple(checks), error, "process ended", ending.seconds
+    agenda = agenda_of(job.plan, job.extent)
+    all_cases = tuple(
+        cases.get(c.name)
+        or (agenda.not_run(n, "", "process ended") if n in agenda.left_out else _lost(c, c.name == running, error))
+        for n, c in enumerate(agenda.planned)
     )
+    report = KernelReport(job.plan.spec.kernel, str(job.module), job.on, all_cases, tuple(checks), error)
+    return replace(report, reason="process ended", seconds=ending.seconds, in_part=job.extent.quick)
 
 
 def _ended(death: Death) -> str:

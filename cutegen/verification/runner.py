@@ -60,7 +60,7 @@ def verify_kernel(
     """
     start, module = time.perf_counter(), loaded(plan, module_path, executor)
     if isinstance(module, KernelReport):
-        return module
+        return replace(module, in_part=extent.quick)
     agenda = agenda_of(plan, extent, executor.element_limit)
     part = verify_share(agenda, module, executor, progress)
     return report_of(agenda, str(module.__file__), executor.name, part, time.perf_counter() - start)

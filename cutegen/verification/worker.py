@@ -11,6 +11,7 @@ import gc
 import time
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutegen.verification.cases import derive_cases
@@ -60,7 +61,7 @@ class _Verifier:
             return Last(as_json(executor))
         module = loaded(job.plan, job.module, executor)
         if isinstance(module, KernelReport):
-            return Last(as_json(module))
+            return Last(as_json(replace(module, in_part=job.extent.quick)))
         job.kept.know(module, job.plan.spec.kernel)
         start, agenda = time.perf_counter(), agenda_of(job.plan, job.extent, executor.element_limit)
         self._tell("planned", len(agenda.turns))
@@ -103,4 +104,5 @@ def _executor(job: Job) -> Executor | KernelReport:
     except Exception as error:
         why = f"no executor: {describe(error)}"
         cases = tuple(CaseReport.of(case, "not run", why, "no executor") for case in derive_cases(job.plan))
-        return KernelReport(job.plan.spec.kernel, str(job.module), job.on, cases, error=why, reason="no executor")
+        report = KernelReport(job.plan.spec.kernel, str(job.module), job.on, cases, error=why, reason="no executor")
+        return replace(report, in_part=job.extent.quick)

@@ -174,17 +174,19 @@ compute: Y = X * rsqrt(mean(X * X, N) + eps)
 """
 
 
-def test_scalars_are_tried_in_one_kernel_for_each_target() -> None:
-    (module,) = generate(ANY_N, "specs/x.yaml").modules
-    kernels = {f", {kernel.case}": set(kernel.spec.targets) for kernel in module.plan.kernels}
-    cases = derive_cases(module.plan)
-    tried = [of for of in kernels if any(case.name.endswith(of) for case in cases if "eps" in case.scalars)]
-    assert len(kernels) > 4 and set().union(*(kernels[of] for of in tried)) == {"sm_80", "sm_90a"}
-    for number, of in enumerate(tried):
-        others = set().union(*(kernels[other] for other in tried[:number]))
-        assert not kernels[of] <= others
-        values = [case.scalars["eps"] for case in cases if case.name.endswith(of) and "eps" in case.scalars]
-        assert {0, 1, -2.5, math.inf} <= set(values) and any(map(math.isnan, values))
+@pytest.mark.parametrize("targets", ["[sm_90a]", "[sm_80, sm_90a]"])
+def test_scalars_are_tried_in_the_last_kernel_of_each_target(targets: str) -> None:
+    """That is the general one: of short rows, and of all that fits no other kernel."""
+    (module,) = generate(ANY_N.replace("[sm_80, sm_90a]", targets), "specs/x.yaml").modules
+    kernels, cases = module.plan.kernels, derive_cases(module.plan)
+    assert len(kernels) > 4
+    for number, kernel in enumerate(kernels):
+        own = [case for case in cases if case.name.endswith(f", {kernel.case}") and "eps" in case.scalars]
+        last = any(all(t not in other.spec.targets for other in kernels[number + 1 :]) for t in kernel.spec.targets)
+        assert bool(own) == last
+        values = [case.scalars["eps"] for case in own]
+        assert not last or ({0, 1, -2.5, math.inf} <= set(values) and any(map(math.isnan, values)))
+        assert {case.data for case in own} == ({"special", "rows"} if last else set())
 
 
 def test_each_kernel_of_any_row_has_the_ends_and_rows_of_all_kinds() -> None:

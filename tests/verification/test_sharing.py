@@ -217,3 +217,25 @@ def test_what_takes_longest_begins_first(monkeypatch: pytest.MonkeyPatch) -> Non
     long = Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 40).deal(2)
     assert long[0] == (1, 2) and {count for _, count in long[1:]} == {1}
     assert {count for _, count in Dealt(monkeypatch, 3.0, 60.0, *[4.0] * 400).deal(2)} == {1}
+
+
+def test_a_kernel_that_ends_its_process_was_verified_in_part_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
+    extent = Extent(quick=True)
+    path, agenda = write_module(tmp_path, add_spec(), "crash"), agenda_of(add_plan(), extent)
+    rows, columns = agenda.planned[agenda.turns[1]].sizes.values()
+    path.write_text(path.read_text().replace("x.shape == (3, 16)", f"x.shape == ({rows}, {columns})"))
+    (report,) = verify_all([Job(add_plan(), path, "verification_fakes:CpuExecutor", extent)])
+    assert report.in_part and report.reason == "process ended"
+    never = {agenda.planned[number].name for number in agenda.left_out}
+    assert never and {case.name for case in report.cases if case.reason == "in part"} == never
+
+
+def test_what_is_left_by_a_check_that_raised_is_not_left_by_a_failure() -> None:
+    agenda = agenda_of(add_plan())
+    part = Part(named=[("x", "a check that raises", True)], error="the host checks could not go on: no reason")
+    report = report_of(agenda, "m.py", "cpu", part, 1.0)
+    assert not report.ok and not report.stopped
+    assert [check.message for check in report.host_checks] == [part.error]

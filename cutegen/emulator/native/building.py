@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cutegen.cache_folder import cache_folder
+from cutegen.cache_folder import cache_folder, is_trusted
 
 SOURCES = ("core.c", "functions.h", "operations.h")
 COMPILER_VARIABLE = "CC"
@@ -54,14 +54,15 @@ def core_folder() -> Path:
 def is_there(folder: Path) -> bool:
     """Whether the library is in a folder."""
     path = _expected(folder, os.environ.get(COMPILER_VARIABLE))
-    return path is not None and path.exists()
+    return path is not None and is_trusted(path)
 
 
 def begin() -> None:
     """Has another process compile the library for later calls, if it is wanted, can be made, and is not there."""
     folder = core_folder()
-    if not is_off() and _expected(folder, os.environ.get(COMPILER_VARIABLE)) and not is_there(folder):
-        _begin()
+    path = None if is_off() else _expected(folder, os.environ.get(COMPILER_VARIABLE))
+    if path is not None and not is_trusted(path) and not _failed(path).exists():
+        _begin(folder)
 
 
 @functools.cache
@@ -69,16 +70,18 @@ def _expected(folder: Path, compiler: str | None) -> Path | None:
     """The path of the library in a folder by a compiler, None where there is none."""
     try:
         return _library(folder, _command())
-    except NotBuiltError:
+    except (NotBuiltError, OSError):
         return None
 
 
 @functools.cache
-def _begin() -> None:
-    """Compiles the library in a process that nobody waits for."""
+def _begin(folder: Path) -> None:
+    """Compiles the library in a process that nobody waits for, and that looks for modules where this one does."""
+    paths = [path for path in sys.path if path]
+    code = f"import sys; sys.path[:] = {paths!r}; from {__name__} import attempt; attempt({str(folder)!r})"
     with contextlib.suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-m", __package__],
+            [sys.executable, "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -86,19 +89,41 @@ def _begin() -> None:
         )
 
 
+def attempt(folder: str) -> None:
+    """Compiles the library into a folder, unless another process does, and notes it there if that fails: only `built`
+    tries again then.
+    """
+    with contextlib.suppress(NotBuiltError, OSError):
+        path = _library(Path(folder), _command())
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with _alone(path.with_suffix(".lock"), wait=False) as alone:
+                if alone and not is_trusted(path):
+                    _compile(_command(), path)
+        except NotBuiltError as problem:
+            _failed(path).write_text(f"{problem}\n", encoding="utf-8")
+
+
+def _failed(path: Path) -> Path:
+    """The file that says that a library cannot be compiled."""
+    return path.with_suffix(".failed")
+
+
 def built(folder: Path) -> Path:
     """The library in a folder, compiled if it is not there. Raises NotBuiltError."""
     command = _command()
     path = _library(folder, command)
-    if path.exists():
+    if is_trusted(path):
         return path
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(path.with_suffix(".lock")):
-            if not path.exists():
-                _compile(command, Path(__file__).parent / SOURCES[0], path)
+            if not is_trusted(path):
+                _compile(command, path)
     except OSError as problem:
         raise NotBuiltError(f"{path.parent} cannot be written: {problem}") from problem
+    if not is_trusted(path):
+        raise NotBuiltError(f"others can write to {path.parent}")
     return path
 
 
@@ -118,7 +143,10 @@ def _library(folder: Path, command: list[str]) -> Path:
 
 def compiler() -> list[str] | None:
     """The command of the C compiler, `cc` unless `$CC` names another one, or None if there is none."""
-    words = shlex.split(os.environ.get(COMPILER_VARIABLE) or "cc")
+    try:
+        words = shlex.split(os.environ.get(COMPILER_VARIABLE) or "cc")
+    except ValueError:  # a quote that does not end
+        return None
     found = shutil.which(words[0]) if words else None
     return None if found is None else [found, *words[1:]]
 
@@ -141,37 +169,44 @@ def _for_processor() -> list[str]:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Lets one process at a time in, where this system has such locks."""
+def _alone(lock: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Lets one process at a time in, where this system has such locks; others wait, or are told that they are not
+    alone.
+    """
     try:
         import fcntl
     except ImportError:
-        yield
+        yield True
         return
     with open(lock, "w", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
-def _compile(command: list[str], source: Path, path: Path) -> None:
+def _compile(command: list[str], path: Path) -> None:
     """Compiles the source to the path, which has all of it or is not there. Raises NotBuiltError."""
-    handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".so")
-    os.close(handle)
-    try:
-        done = subprocess.run(
-            [*command, "-o", aside, str(source), "-lm"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE,
-            check=False,
-        )
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as aside:
+        made = Path(aside, path.name)
+        try:
+            done = subprocess.run(
+                [*command, "-o", str(made), str(Path(__file__).parent / SOURCES[0]), "-lm"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE,
+                check=False,
+                env={**os.environ, "TMPDIR": aside},  # which this process's own may not outlive
+            )
+        except subprocess.TimeoutExpired as problem:
+            raise NotBuiltError(f"{command[0]} takes more than {_PATIENCE:.0f} s") from problem
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it says nothing"])[0]
             raise NotBuiltError(f"{command[0]} fails with code {done.returncode}: {last}")
-        os.replace(aside, path)
-    except subprocess.TimeoutExpired as problem:
-        raise NotBuiltError(f"{command[0]} takes more than {_PATIENCE:.0f} s") from problem
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
+        made.chmod(0o700)
+        os.replace(made, path)
+        _failed(path).unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,18 +161,68 @@ def test_another_source_or_command_is_another_library(monkeypatch: pytest.Monkey
     assert len(keys) == 3
 
 
-@pytest.mark.usefixtures("with_fake")
-def test_nobody_waits_for_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for the library, which is not there."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
     building._begin.cache_clear()
-    assert core() is None and core() is None
-    until = time.monotonic() + 60
-    while not building.is_there(tmp_path / "cache") and time.monotonic() < until:
-        time.sleep(0.02)
-    assert building.is_there(tmp_path / "cache") and (tmp_path / "calls").read_text() == "called\n"
+    yield tmp_path / "cache"
     building._begin.cache_clear()
+
+
+def comes(path: Path) -> bool:
+    """Whether a file comes within a minute."""
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    return path.exists()
+
+
+def library(folder: Path) -> Path:
+    found = building._expected(folder, os.environ.get(COMPILER_VARIABLE))
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("with_fake")
+def test_nobody_waits_for_the_compiler(tmp_path: Path, cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    for name in ("hashlib", "tempfile", "numpy"):  # what lies in the current folder is nobody's module
+        (tmp_path / "here" / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    monkeypatch.chdir(tmp_path / "here")
+    assert core() is None and core() is None
+    assert comes(library(cold)) and building.is_there(cold)
+    assert (tmp_path / "calls").read_text() == "called\n" and not (tmp_path / "imported").exists()
+
+
+def test_a_compiler_that_fails_is_asked_once(
+    tmp_path: Path, cold: Path, fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.write_text(f'#!/bin/sh\necho called >> "{tmp_path}/calls"\nexit 1\n')
+    monkeypatch.setenv(COMPILER_VARIABLE, str(fake))
+    assert core() is None and comes(library(cold).with_suffix(".failed"))
+    building._begin.cache_clear()  # as in another process
+    assert core() is None
+    with pytest.raises(NotBuiltError, match="fails with code 1"):  # who waits for it has it tried again
+        built(cold)
+    assert (tmp_path / "calls").read_text() == "called\ncalled\n"
+
+
+def test_a_compiler_that_is_no_command_is_none(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(COMPILER_VARIABLE, "cc 'of nobody")
+    building.begin()
+    assert core() is None and not building.is_there(cold)
+
+
+@pytest.mark.usefixtures("with_fake")
+def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
+    path = built(tmp_path / "cache")
+    assert building.is_there(tmp_path / "cache")
+    path.parent.chmod(0o777)
+    assert not building.is_there(tmp_path / "cache")
+    with pytest.raises(NotBuiltError, match="others can write"):
+        built(tmp_path / "cache")
 
 
 def test_the_library_lies_beside_the_bytecode_where_that_is_written(
