@@ -192,6 +192,10 @@ def test_what_nothing_ran_is_neither_green_nor_written(
     assert verification == {"verdict": "not executed", "why": why, "report": None}
     assert run(specs, verify=False).kernels[0].action == "written", "it was asked for"
     assert run(specs).exit_code == 0, "there is nothing to write"
+    written = tmp_path / "generated" / "one.py"
+    written.write_text(marked(written.read_text()))
+    assert run(specs, extent=Extent(quick=True)).exit_code == 0, "nor is there then: it says itself what it is"
+    assert run(specs).exit_code == 1, "the mark would go"
     assert run(project(tmp_path, "two"), compile=False).exit_code == 0, "nor is what was not compiled to be run"
 
 

@@ -443,6 +443,7 @@ def test_check_refuses_what_was_verified_in_part_unless_told_otherwise(
     )
     allowed = cutegen("build", "--check", specs, "--allow-partial")
     assert allowed.exit_code == 0 and "note: 1 generated file verified in part" in allowed.stderr
+    assert "all 2 generated files are current or verified in part" in allowed.stdout
     for flags, ok in (([], False), (["--allow-partial"], True)):
         data = data_of(cutegen("build", "--check", specs, *flags, "--format", "json"))
         assert data["ok"] is ok and [file["state"] for file in data["files"]] == ["partial", "current"]
