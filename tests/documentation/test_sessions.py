@@ -32,6 +32,9 @@ ELSEWHERE = {"export.md", "run.md", "upgrade.md"}  # whose commands tests of the
 FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
+READING = re.compile(r"^reading specs: \d+\n", re.MULTILINE)  # which a terminal shows for a moment
+
+
 @dataclass(frozen=True)
 class Block:
     language: str
@@ -71,7 +74,7 @@ def run(command: str, folder: Path) -> str:
     if name == "cutegen":
         done = CliRunner().invoke(cli, arguments, prog_name="cutegen")
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return done.output
+        return READING.sub("", done.output)
     command = f"{shlex.quote(sys.executable)} {shlex.join(arguments)}" if name == "python" else command
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     shell = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)

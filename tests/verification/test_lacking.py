@@ -148,13 +148,13 @@ def test_a_check_whose_module_asks_for_absurd_memory(
     path = write_module(tmp_path, add_spec())
     path.write_text(f"{path.read_text(encoding='utf-8')}\n\ndef ask(make): make()\n", encoding="utf-8")
 
-    def check(asks: Callable[[Callable[[], None]], None]) -> Callable[[Host], Iterator[Check]]:
+    def check(asks: Callable[[Callable[[], None]], None]) -> Callable[[Host], Iterator[tuple[Check, bool]]]:
         def made(host: Host) -> Iterator[Check]:
             if making:
                 asks(_torch)
             yield Check("D", "asks", lambda: str(asks(_torch)))
 
-        return lambda host: checks._as_far_as_memory(made(host), host, "asking")
+        return lambda host: checks._marked(made(host), host, "asking")
 
     module = load_module(path)
     monkeypatch.setattr(checks, "_checks", check(lambda make: make()))

@@ -229,7 +229,9 @@ def test_an_op_whose_gradient_cannot_be_had_was_not_differentiated(
     (check,) = checks_of(alone, GRADIENT)
     with pytest.raises(NotRun, match="the op was not differentiated: without the spec of op_norm_bwd beside its own"):
         check.run()
-    monkeypatch.setattr(host_checks_module, "_checks", lambda host: iter(checks_of(alone, GRADIENT)))
+    monkeypatch.setattr(
+        host_checks_module, "_checks", lambda host: ((one, False) for one in checks_of(alone, GRADIENT))
+    )
     (found,) = host_checks_module.host_checks(alone.plan, host.module, executor)
     assert (found.status, found.reason) == ("not run", "cannot run") and "was not differentiated" in found.message
     report = KernelReport("op_norm", "", "cpu", host_checks=(found,))
