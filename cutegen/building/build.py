@@ -13,7 +13,7 @@ from cutegen.building.verification import Verification, verify_here
 from cutegen.codegen.render import marked
 from cutegen.compiling import Cache, Compiled, Outcome
 from cutegen.console import Progress
-from cutegen.emulator.native.building import begin
+from cutegen.emulator.native.building import compile_beside
 from cutegen.exits import BROKEN, FINDINGS, OK
 from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.project.paths import quoted, shown
@@ -113,7 +113,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     """
     try:
         if options.compile and options.verify:
-            begin()
+            compile_beside()
             prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
         gathered = gather(selection, read=lambda: progress.step(None))
     finally:

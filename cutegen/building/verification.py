@@ -53,16 +53,14 @@ def run_verification(
     `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
     compiles no unit again of which there is what was `compiled` for a target: by default what the cache has.
     """
-    from cutegen.emulator.native.building import begin
+    from cutegen.emulator.native.building import compile_beside
     from cutegen.verification.pool import WORKERS
     from cutegen.workers import processors
 
-    if on == "cpu":
-        begin()
-
     workers = jobs or (WORKERS if on == "gpu" else processors())
-    if on == "cpu" and compiled is None:
-        compiled = compiled_before(units, Cache())
+    if on == "cpu":
+        compile_beside()
+        compiled = compiled_before(units, Cache()) if compiled is None else compiled
     progress.start(f"verifying on the {'GPU' if on == 'gpu' else 'CPU emulator'}", len(units))
     try:
         reports = verify_units(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--no-compile", is_flag=True, help="Do not compile, and so neither check `expect` nor run.")
 @click.option("--no-verify", is_flag=True, help="Do not run the kernels, and write them all the same.")
 @with_quick
-@click.option("--allow-partial", is_flag=True, help="With --check, take modules that --quick has written.")
+@click.option("--allow-partial", is_flag=True, help="With --check, accept modules that --quick has written.")
 @with_all
 @with_jobs
 @click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
@@ -61,11 +61,11 @@ def build(
     """Generate, compile and verify the modules of the specs, then write all of them or nothing.
 
     Kernels run on the GPU of this machine, or on a CPU emulator where there is none, until one of their cases or host
-    checks fails. Exit 2 where a spec has an error
-    or cannot be found, 1 where a kernel fails or cannot run, or a file is out of date.
+    checks fails. Exit 2 where a spec has an error or cannot be found, 1 where a kernel fails or cannot run, or a file
+    is out of date.
 
-    With --quick, modules are written that say of themselves that they were verified in part. --check refuses them, and
-    the next build without --quick verifies all.
+    With --quick, each module is marked as verified in part. --check refuses such modules, and the next build without
+    --quick verifies them in full.
 
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
     else the one that holds `specs`.

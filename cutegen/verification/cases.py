@@ -103,30 +103,38 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
-    last = _last_for_some_target(plan.kernels)  # whose rows are short, and which have what fits no other kernel
-    among: dict[bool, set[str]] = {}  # and all that fit but for one thing; by whether a kernel chooses a way itself
+    general = _general(plan.kernels)
+    # Targets of kernels that had every case of `_all_but_one`: one set for the module's own choice among its kernels,
+    # and one for each family whose kernels choose a way themselves
+    told: dict[str, set[str]] = {}
     for place, kernel in enumerate(plan.kernels):
         ways = kernel.ways
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
             own = way.spec.family.wishes(way, tiles)
             for wish in derived(way, tiles) if own is None else own:
-                if (place in last or not wish.once) and (number == 0 or wish.every_way):
+                if (place in general or not wish.once) and (number == 0 or wish.every_way):
                     _add(cases, plan, kernel, way, wish, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:
-            chosen = among.setdefault(len(ways) > 1, set())
-            whole = not chosen.issuperset(kernel.spec.targets)
-            chosen.update(kernel.spec.targets)
+            targets = told.setdefault(_family(kernel) if len(ways) > 1 else "", set())
+            whole = not targets.issuperset(kernel.spec.targets)
+            targets.update(kernel.spec.targets)
             beside = [*_all_but_one(plan, ways[0], len(cases), whole=whole), *beside]
         more += (replace(case, of=(kernel.case, -1)) for case in beside)
     return (*cases.values(), *_different(more))
 
 
-def _last_for_some_target(kernels: Sequence[Plan]) -> set[int]:
-    """The places of those kernels of a module after which there is none for one of their targets."""
-    targets = [kernel.spec.targets for kernel in kernels]
-    return {place for place, own in enumerate(targets) if set(own).difference(*targets[place + 1 :])}
+def _general(kernels: Sequence[Plan]) -> set[int]:
+    """The places of a module's general kernels: the last one of each family for some target, which takes what the
+    kernels before it do not.
+    """
+    own = [{(_family(kernel), target) for target in kernel.spec.targets} for kernel in kernels]
+    return {place for place, pairs in enumerate(own) if pairs.difference(*own[place + 1 :])}
+
+
+def _family(kernel: Plan) -> str:
+    return type(kernel.spec.family).__name__
 
 
 def _different(cases: Iterable[Case]) -> Iterator[Case]:
@@ -141,8 +149,8 @@ def _different(cases: Iterable[Case]) -> Iterator[Case]:
 def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator[Case]:
     """Cases that fit the first way in which a kernel runs but for one thing: a size, an address or a tensor's rows.
 
-    Where not the `whole` is asked for there is one for each such size and each such tensor: how sizes and tensors are
-    looked at, which a module writes once, another kernel's cases tell.
+    Unless the `whole` list is wanted, there is one case for each such size and each such tensor. They test that this
+    kernel checks it; how it is checked, by functions that a module has once, is tested by the cases of another kernel.
     """
     kernel, spec = plan.spec, usual.spec
     tiles = tiles_of(usual)
@@ -154,7 +162,7 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
         for step in _steps(spec.divisible[mode], kernel.divisible.get(mode, 1))[0 if whole else -1 :]:
-            beyond = sizes[mode] + step > spec.sizes_of(mode)[1]  # which another kernel would have for its length, too
+            beyond = sizes[mode] + step > spec.sizes_of(mode)[1]  # too long for this kernel anyway: stay below
             unfit = sizes[mode] + step - beyond * spec.divisible[mode]
             more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: unfit})), sizes)
             if more[mode] % spec.divisible[mode] == 0:

@@ -45,7 +45,7 @@ class Wish:
     scalars: Values = field(default_factory=dict)
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
     blocks: int | None = None  # of a persistent kernel, instead of its own number
-    once: bool = False  # of one of the kernels of a module that its targets have: it tells of what is computed
+    once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:

@@ -213,7 +213,7 @@ WHOLE = {
     "use/test_llama.py": ("test_it_trains_as_torch_does",),
     "use/test_package.py": ("test_it_works_far_from_a_checkout",),
 }
-"""Tests, by their files, that take long for what `make test` would not see without them."""
+"""Tests, by their files, that only `make sweep` runs: they take long, and other tests check most of what they do."""
 
 
 def leave_for_the_sweep(items: Sequence[pytest.Item], root: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.emulator.machine.liveness import end_registers, live_registers
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.regions import successors
-from cutegen.emulator.native.building import begin, core_folder, is_off, is_there
+from cutegen.emulator.native.building import compile_beside, core_folder, is_off, is_there
 from cutegen.emulator.native.gathering import Gathering
 from cutegen.emulator.native.library import Core, load
 from cutegen.emulator.operations.operands import Operation
@@ -19,7 +19,7 @@ def core() -> Core | None:
         return None
     folder = core_folder()
     if not is_there(folder):
-        begin()
+        compile_beside()
         return None
     found = load(folder)
     return found if isinstance(found, Core) else None

@@ -57,7 +57,7 @@ def is_there(folder: Path) -> bool:
     return path is not None and is_trusted(path)
 
 
-def begin() -> None:
+def compile_beside() -> None:
     """Has another process compile the library for later calls, if it is wanted, can be made, and is not there."""
     folder = core_folder()
     path = None if is_off() else _expected(folder, os.environ.get(COMPILER_VARIABLE))

@@ -153,9 +153,10 @@ static void spread(s64 how, char *to, const char *from, s64 size, s64 first, s64
     }
 }
 
-// Runs a plan. `plan` has the numbers of values and of steps, the bytes that values take of which only a part is kept,
-// and for how many lanes that is; then the fields of each value and of each step, by the sorts of lanes that the steps run over. `sort` says of
-// how many lanes a value has an entry: 1 for all threads, 2 for all blocks. Returns 0, or -1 if there is no memory.
+// Runs a plan. `plan` has the numbers of values and of steps, the bytes of values of which only a part is kept, and the
+// number of lanes in such a part; then the fields of each value, and those of each step, by the sort of lanes that it
+// runs over. A sort says what a value has entries for: 1 for all threads, 2 for all blocks, 3 for both, 0 for neither.
+// Returns 0, or -1 if there is no memory.
 int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s64 blocks) {
     const s64 extents[4] = {1, threads, blocks, threads * blocks};
     s64 values = plan[0], steps = plan[1], size = plan[2], lanes = plan[3];

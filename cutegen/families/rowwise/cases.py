@@ -26,14 +26,15 @@ _REPEATED = (
     *("tile integers", "small primes", "primes integers", "several tiles"),
     *("padded", "padded primes", "offset", "offset primes"),
 )
-"""Cases that others tell as well: of the same sizes with other data, of fewer tiles, of a part of the strides."""
+"""Cases whose faults other cases show as well: they have the same sizes with other data, fewer tiles, or less that is
+unusual at once."""
 
 
 def wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-    """The cases of any family that tell something of this one.
+    """The cases of any family, without those that show nothing more of rows.
 
-    No row's result depends on another row, so that the modes need not change one by one: a row that is shorter or
-    longer by one is in the cases in which all modes are.
+    Rows do not depend on each other, so modes need not change one at a time: the cases in which every mode is one
+    shorter or longer have such rows, too.
     """
     modes, own = plan.spec.modes, parts_of(plan.flat)
     left_out = {*_REPEATED, *(f"{mode} {what}" for mode in modes for what in ("one less", "one more"))}

@@ -211,7 +211,7 @@ def test_a_compiler_that_fails_is_asked_once(
 
 def test_a_compiler_that_is_no_command_is_none(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMPILER_VARIABLE, "cc 'of nobody")
-    building.begin()
+    building.compile_beside()
     assert core() is None and not building.is_there(cold)
 
 
