@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from building_kit import StandInCompiler
 from click.testing import CliRunner, Result
-from tuning_kit import TUNED, VARIANTS, StandInGpu
+from tuning_kit import TUNED, VARIANTS, StandInGpu, candidates_once
 
 from cutegen.cli import cli
 from cutegen.codegen import Module, generate
@@ -29,6 +29,7 @@ def by_stages(module: Module, shape: Mapping[str, int]) -> float:
 
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    candidates_once(monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "specs").mkdir()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from cutegen.language.reader import read_specs
 from cutegen.tuning.editing import Sheet
 from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import Log
-from cutegen.tuning.model import Batch, Place, Time, Trouble, Verdict
+from cutegen.tuning.model import Batch, Candidate, Dropped, Place, Time, Trouble, Verdict
 from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.result import Options, Result
 
@@ -194,12 +195,31 @@ def valley(module: Module, shape: Mapping[str, int]) -> float:
 
 
 def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A space that takes little time to look at."""
+    """A space that takes little time to look at, of which each candidate is made once in a process."""
     monkeypatch.setattr(gemms, "TILES", (64, 128))
     monkeypatch.setattr(gemms, "DEPTHS", (8, 16))
     monkeypatch.setattr(gemms, "SIDES", ((16, 16), (16, 8)))
     monkeypatch.setattr(elementwise, "BLOCK_THREADS", (128, 256))
     monkeypatch.setattr(elementwise, "ALONG", (16, 32, 64))
+    candidates_once(monkeypatch)
+
+
+_EXAMINED: dict[object, Candidate | Dropped] = {}
+_examine = Sieve._examine
+
+
+def candidates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the modules of a text once in a process, for all searches that look at it: most look at the same ones."""
+
+    def examined(
+        sieve: Sieve, number: int, schedule: Mapping[str, Any], text: str, fatal: Collection[str]
+    ) -> Candidate | Dropped:
+        key = (text, sieve.name, tuple(sieve.kernels), tuple(fatal))
+        if key not in _EXAMINED:
+            _EXAMINED[key] = _examine(sieve, number, schedule, text, fatal)
+        return replace(_EXAMINED[key], number=number, schedule=schedule)
+
+    monkeypatch.setattr(Sieve, "_examine", examined)
 
 
 def entries(log: Path, kind: str) -> list[dict[str, Any]]:

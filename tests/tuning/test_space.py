@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tuning_kit import ADD, MM, TUNED, VARIANTS, raw, sieve_of
+from tuning_kit import ADD, MM, TUNED, VARIANTS, candidates_once, raw, sieve_of
 
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
@@ -177,3 +177,18 @@ def test_with_tune_nothing_else_is_tried() -> None:
     assert list(neighbours(space, space.schedule, spec)) == []
     paths = {path[:1] for s in space.schedules(0) for path, _ in leaves(s)}
     assert paths == {("tiler",), ("pipeline",)}
+
+
+def test_candidates_that_are_made_once_for_several_searches_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of texts that differ, names of specs, and what is fatal; the number and the schedule are those of the search."""
+    texts = [ADD, ADD.replace("targets: [sm_80, sm_90a]", "targets: [sm_80]")]
+    asked = [(text, name, n) for text in texts for name in ("specs/k.yaml", "specs/j.yaml") for n in range(2)]
+    schedules = [{"copy": {"bits": 32}}, {"copy": {"bits": 7}}]
+
+    def found() -> list[Candidate | Dropped]:
+        sieves = [(sieve_of(text, name), n) for text, name, n in asked]
+        return [sieve.sift(schedules[(n + i) % 2]) for sieve, n in sieves for i in range(2)]
+
+    anew = found()
+    candidates_once(monkeypatch)
+    assert found() == found() == anew and {type(one) for one in anew} == {Candidate, Dropped}
