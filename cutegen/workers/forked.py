@@ -27,7 +27,7 @@ from typing import IO
 
 from cutegen.workers.fork_server import BEGUN, NUMBER, REFUSED, STATUS
 
-_OWN = ("PYTHONPATH", "TMPDIR")  # variables of which each worker has its own
+_OWN = ("PYTHONPATH", "TMPDIR", "PYTEST_CURRENT_TEST")  # variables of which each worker has its own
 _MOST = 2  # fork servers at a time
 _SOON = 1.0  # seconds
 

@@ -51,6 +51,17 @@ def test_workers_are_forked_from_one_process_that_has_the_imports() -> None:
     assert all(each["process"] != each["imported by"] for each in found)
 
 
+def test_all_tests_of_a_process_have_one_to_fork_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the test that runs, which pytest has in a variable, is no other environment to import things in."""
+    found = []
+    for name in ("test_one (call)", "test_two (call)"):
+        monkeypatch.setenv("PYTEST_CURRENT_TEST", name)
+        with Crew(setup()) as crew:
+            found.append(tells(crew))
+        assert found[-1]["variables"]["PYTEST_CURRENT_TEST"] == name
+    assert found[0]["imported by"] == found[1]["imported by"]
+
+
 def test_without_imports_a_worker_is_a_process_of_its_own() -> None:
     with Crew(setup(imports=())) as crew:
         found = tells(crew)
