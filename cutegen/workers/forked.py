@@ -25,9 +25,11 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from cutegen.cache_folder import FOLDER_VARIABLE
 from cutegen.workers.fork_server import BEGUN, NUMBER, REFUSED, STATUS
 
-_OWN = ("PYTHONPATH", "TMPDIR", "PYTEST_CURRENT_TEST")  # variables of which each worker has its own
+# Variables of which each worker has its own: no import reads them
+_OWN = ("PYTHONPATH", "TMPDIR", FOLDER_VARIABLE, "PYTEST_CURRENT_TEST")
 _MOST = 2  # fork servers at a time
 _SOON = 1.0  # seconds
 

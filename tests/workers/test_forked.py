@@ -51,14 +51,17 @@ def test_workers_are_forked_from_one_process_that_has_the_imports() -> None:
     assert all(each["process"] != each["imported by"] for each in found)
 
 
-def test_all_tests_of_a_process_have_one_to_fork_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the test that runs, which pytest has in a variable, is no other environment to import things in."""
+@pytest.mark.parametrize("name", ["PYTEST_CURRENT_TEST", "CUTEGEN_CACHE_DIR"])
+def test_variables_that_no_import_reads_need_no_other_process_to_fork_from(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the name of the test that runs, which pytest keeps in one, and the folder of caches that a test has."""
     found = []
-    for name in ("test_one (call)", "test_two (call)"):
-        monkeypatch.setenv("PYTEST_CURRENT_TEST", name)
+    for value in ("one", "two"):
+        monkeypatch.setenv(name, value)
         with Crew(setup()) as crew:
             found.append(tells(crew))
-        assert found[-1]["variables"]["PYTEST_CURRENT_TEST"] == name
+        assert found[-1]["variables"][name] == value
     assert found[0]["imported by"] == found[1]["imported by"]
 
 
