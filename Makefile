@@ -2,10 +2,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Specs of eight kernels each, which differ in the majornesses of their operands, and specs that are much like others.
-# Each was verified when its modules were built.
-LISTS := $(patsubst %,specs/%.yaml,gemm_bf16 gemm_f32_fma gemm_f32_fma_workspace sgemm gemm_short_k linear_gelu_preact_bf16 \
-	linear_residual_bf16 add_rms_norm_bwd gemm_f8_rows)
+# Specs that take long, and whose kernels are like those of other specs and of tests: several that differ in the
+# majornesses of their operands, or in parts that tests verify in smaller kernels. Each was verified when its modules
+# were built. tests/house/test_verified_specs.py holds that the others have a kernel of each kind.
+LISTS := $(patsubst %,specs/%.yaml,add_rms_norm_bwd cross_entropy_vocabulary gemm_bf16 gemm_bf16_odd \
+	gemm_bf16_pingpong gemm_f32_fma gemm_f32_fma_workspace gemm_f8_ada gemm_f8_rows gemm_few_rows gemm_short_k \
+	layer_norm_bwd linear_gelu_bf16 linear_gelu_preact_bf16 linear_residual_bf16 sgemm softmax)
 
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
