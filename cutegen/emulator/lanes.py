@@ -75,3 +75,18 @@ def in_warps(value: Array) -> Array:
     if threads % WARP:
         value = np.concatenate([value, np.zeros((-threads % WARP, blocks), value.dtype)])
     return value.reshape(-1, WARP, blocks)
+
+
+def groups_of(numbers: Array) -> tuple[Array, Array]:
+    """The different ones of some whole numbers, in rising order, and the place of each of the numbers among these."""
+    if not len(numbers):
+        return numbers, np.zeros(0, np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if low == high:
+        return numbers[:1], np.zeros(len(numbers), np.int64)
+    if high - low > 4 * len(numbers):
+        different, places = np.unique(numbers, return_inverse=True)
+        return different, places.reshape(-1)
+    used = np.zeros(high - low + 1, np.bool_)
+    used[numbers - low] = True
+    return np.flatnonzero(used) + low, (np.cumsum(used) - 1)[numbers - low]

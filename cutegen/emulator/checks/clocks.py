@@ -13,6 +13,7 @@ the last of its phases that a thread has waited for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,37 +32,47 @@ _AGENTS = 16  # of each block of a cluster: for so many there is room at once
 class Told:
     """What lanes tell, a row for each of them, or what several have told, which is one row.
 
-    `order` has, for each member and agent, the time up to which what it did is ordered before; `after` for each warp of
-    the cluster, that up to which it is known to have run; and `proxy` for each member, that up to which a proxy fence
-    covers what it wrote, where that counts.
+    `known` has, for each of the `warps` of the cluster, the time up to which it is known to have run; and then for each
+    member and agent, that up to which what it did is ordered before. `proxy` has for each member, that up to which a
+    proxy fence covers what it wrote, where that counts.
     """
 
-    order: Array
-    after: Array
+    known: Array
+    warps: int
     proxy: Array | None
+
+    @property
+    def after(self) -> Array:
+        """Up to which time each warp is known to have run."""
+        return self.known[:, : self.warps]
+
+    @property
+    def order(self) -> Array:
+        """Up to which time what each member and agent did is ordered before."""
+        return self.known[:, self.warps :]
 
     def joined(self, rows: Array | slice = slice(None)) -> Told:
         """What those rows tell together."""
         proxy = None if self.proxy is None else self.proxy[rows].max(axis=0, keepdims=True)
-        return Told(self.order[rows].max(axis=0, keepdims=True), self.after[rows].max(axis=0, keepdims=True), proxy)
+        return Told(self.known[rows].max(axis=0, keepdims=True), self.warps, proxy)
 
     def and_what(self, other: Told | None) -> Told:
         """What this and another one tell together; one of them may know of fewer agents."""
         if other is None:
             return self
         proxy = self.proxy if other.proxy is None else _larger(self.proxy, other.proxy)
-        return Told(_larger(self.order, other.order), np.maximum(self.after, other.after), proxy)
+        return Told(_larger(self.known, other.known), self.warps, proxy)
 
     def of_agent(self, agent: int, time: int) -> Told:
         """The same, and that what an agent did before that time is before."""
-        more = np.zeros((len(self.order), max(0, agent + 1 - self.order.shape[1])), self.order.dtype)
-        order = np.concatenate([self.order, more], axis=1)
-        order[:, agent] = time
-        return Told(order, self.after, self.proxy)
+        more = np.zeros((len(self.known), max(0, self.warps + agent + 1 - self.known.shape[1])), self.known.dtype)
+        known = np.concatenate([self.known, more], axis=1)
+        known[:, self.warps + agent] = time
+        return Told(known, self.warps, self.proxy)
 
     def relaxed(self) -> Told:
         """The same for who only knows that others have run."""
-        return Told(self.order[:, :0], self.after, None)
+        return Told(self.after, self.warps, None)
 
 
 def _larger(one: Array | None, other: Array) -> Array:
@@ -70,6 +81,8 @@ def _larger(one: Array | None, other: Array) -> Array:
         return other
     one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)
     width = other.shape[1]
+    if width == one.shape[1]:
+        return np.maximum(one, other)
     return np.concatenate([np.maximum(one[:, :width], other), one[:, width:]], axis=1)
 
 
@@ -87,12 +100,10 @@ class Clocks:
         self.clusters = shape[1] // size
         self.now = 1
         self.agents = self.members
-        # What a member knows of itself is not looked at there: that is always ordered before
-        self._rows = KnownRows(self.members + _AGENTS * size)
-        self._order = self._rows.holder((self.clusters, self.members))
-        self._after: Array = np.zeros((self.clusters, self.members, self.members // WARP), np.int32)
-        own = np.arange(self.members)
-        self._after[:, own, own // WARP] = ALWAYS
+        self.warps = self.members // WARP
+        # What a member knows of itself, and of its own warp, is not looked at there: that is always before
+        self._rows = KnownRows(self.warps + self.members + _AGENTS * size)
+        self._known = self._rows.holder((self.clusters, self.members))
         self._proxy: Array | None = None  # once there is a proxy fence
         self._fenced = self._rows.holder((self.clusters, self.members))  # what each member knew at its last fence
         self._fence_times: Array = np.zeros((self.clusters, self.members), np.int32)
@@ -101,6 +112,7 @@ class Clocks:
         """The member number of each lane, shape (threads, blocks)."""
         self.cluster: Array = block // size
         """The number of each lane's cluster in the batch, shape (threads, blocks)."""
+        self._place: Array = self.cluster * self.members + self.member
 
     def lane(self, cluster: int, member: int) -> tuple[int, int]:
         """The lane (thread, block) of a member of a cluster."""
@@ -114,7 +126,7 @@ class Clocks:
         """Makes room for one agent for each block of a cluster, and returns the number of that of rank 0."""
         first = self.agents
         self.agents += self.size
-        if self.agents > self._rows.width:
+        if self.warps + self.agents > self._rows.width:
             self._rows.widen(_AGENTS * self.size)
         return first
 
@@ -130,54 +142,71 @@ class Clocks:
 
         A `relaxed` release tells of memory only what was known at the last fence. The caller lets the time go on first.
         """
-        clusters, members = self.cluster[lanes], self.member[lanes]
-        each = np.arange(len(members))
-        after = self._after[clusters, members]
-        after[each, members // WARP] = self.now
-        if relaxed:
-            order = self._rows.of(self._fenced[clusters, members])
-            order[each, members] = self._fence_times[clusters, members]
-            return Told(order, after, None)
-        order = self._rows.of(self._order[clusters, members])
-        order[each, members] = self.now
-        return Told(order, after, None if self._proxy is None else self._proxy[clusters, members])
+        places, members = self._place[lanes], self.member[lanes]
+        known = self._rows.of(self._known.reshape(-1)[places])
+        fenced = self._rows.of(self._fenced.reshape(-1)[places]) if relaxed else None
+        self._with_own(known, fenced, np.arange(len(places)), places, members)
+        if relaxed or self._proxy is None:
+            return Told(known, self.warps, None)
+        return Told(known, self.warps, self._proxy[self.cluster[lanes], members])
 
     def told_together(self, lanes: Array, *, relaxed: bool = False) -> Told:
         """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
-        clusters, members = self.cluster[lanes], self.member[lanes]
-        rows = self._next_to_each_other(clusters, members) or (clusters, members)
-        after = self._after[rows].max(axis=0, keepdims=True)
-        after[0, members // WARP] = self.now
-        if relaxed:
-            order = self._rows.largest(self._fenced[clusters, members])
-            order[0, members] = np.maximum(order[0, members], self._fence_times[clusters, members])
-            return Told(order, after, None)
-        order = self._rows.largest(self._order[clusters, members])
-        order[0, members] = self.now  # which nobody knows of more than
-        return Told(order, after, None if self._proxy is None else self._proxy[rows].max(axis=0, keepdims=True))
+        return self.told_by_groups(lanes, np.zeros(int(np.count_nonzero(lanes)), np.int64), 1, relaxed=relaxed)[0]
+
+    def told_by_groups(self, lanes: Array, groups: Array, count: int, *, relaxed: bool = False) -> list[Told]:
+        """What the lanes of each of `count` groups know and do until now, together.
+
+        `groups` has the number of each of the lanes' group, in the mask's order. Those of a group are in one cluster.
+        """
+        places, members = self._place[lanes], self.member[lanes]
+        known = self._rows.largest(self._known.reshape(-1)[places], groups, count)
+        fenced = self._rows.largest(self._fenced.reshape(-1)[places], groups, count) if relaxed else None
+        self._with_own(known, fenced, groups, places, members)
+        proxies: list[Array | None] = [None] * count
+        if self._proxy is not None and not relaxed:
+            clusters = self.cluster[lanes]
+            for group in range(count):
+                mine = groups == group
+                rows = self._next_to_each_other(clusters[mine], members[mine]) or (clusters[mine], members[mine])
+                proxies[group] = self._proxy[rows].max(axis=0, keepdims=True)
+        return [Told(known[i : i + 1], self.warps, proxies[i]) for i in range(count)]
+
+    def _with_own(self, known: Array, fenced: Array | None, rows: Array, places: Array, members: Array) -> None:
+        """Adds to rows what members themselves do until now, or have done until their fences, where those are given.
+
+        `rows` has the number of the row of each member.
+        """
+        known[rows, members // WARP] = self.now
+        columns = self.warps + members
+        if fenced is None:
+            known[rows, columns] = self.now  # which nobody knows of more than
+        else:
+            known[:, self.warps :] = fenced[:, self.warps :]
+            known[rows, columns] = np.maximum(known[rows, columns], self._fence_times.reshape(-1)[places])
 
     def learn(self, lanes: Array, told: Told) -> None:
-        """Lets the lanes of a mask know what is told, which is one row for each of them or for all."""
+        """Lets the lanes of a mask know what is told, in one row."""
+        self.learn_by_groups(lanes, np.zeros(int(np.count_nonzero(lanes)), np.int64), [told])
+
+    def learn_by_groups(self, lanes: Array, groups: Array, told: Sequence[Told]) -> None:
+        """Lets the lanes of a mask know what is told to their group, in one row each.
+
+        `groups` has the number of each of the lanes' group, in the mask's order.
+        """
+        more = np.zeros((len(told), self._rows.width), np.int32)
+        for row, one in zip(more, told, strict=True):
+            row[: one.known.shape[1]] = one.known[0]
+        self._rows.learn(self._known, self._place[lanes], groups, more)
+        if self._proxy is None:
+            return
         clusters, members = self.cluster[lanes], self.member[lanes]
-        width = told.order.shape[1]
-        if len(told.order) == 1:
-
-            def join(rows: Array) -> None:
-                np.maximum(rows[:, :width], told.order, out=rows[:, :width])
-
-            self._rows.changed(self._order, (clusters, members), join)
-        else:
-            known = self._rows.of(self._order[clusters, members])
-            np.maximum(known[:, :width], told.order, out=known[:, :width])
-            self._rows.replaced(self._order, (clusters, members), known)
-        together = self._next_to_each_other(clusters, members) if len(told.after) == 1 else None
-        for dense, more in ((self._after, told.after), (self._proxy, told.proxy)):
-            if dense is None or more is None:
+        for group, one in enumerate(told):
+            if one.proxy is None:
                 continue
-            if together is not None:
-                np.maximum(dense[together], more, out=dense[together])
-            else:
-                dense[clusters, members] = np.maximum(dense[clusters, members], more)
+            mine = groups == group
+            rows = self._next_to_each_other(clusters[mine], members[mine]) or (clusters[mine], members[mine])
+            self._proxy[rows] = np.maximum(self._proxy[rows], one.proxy)
 
     def _next_to_each_other(self, clusters: Array, members: Array) -> tuple[int, slice] | None:
         """The cluster and the range of its members, if some different ones are all of these, in any order."""
@@ -191,24 +220,24 @@ class Clocks:
 
     def learn_of(self, lanes: Array, agent: int, time: int) -> None:
         """Lets the lanes of a mask know that what an agent did before that time is before."""
-
-        def join(rows: Array) -> None:
-            np.maximum(rows[:, agent], time, out=rows[:, agent])
-
-        self._rows.changed(self._order, (self.cluster[lanes], self.member[lanes]), join)
+        more = np.zeros((1, self._rows.width), np.int32)
+        more[0, self.warps + agent] = time
+        self.learn(lanes, Told(more, self.warps, None))
 
     def meet(self, lanes: Array, groups: Array) -> None:
-        """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane."""
+        """Lets all lanes of a mask know what those of the same group do; `groups` has a number for each lane.
+
+        Those of a group are in one cluster.
+        """
         self.tick()
-        told, numbers = self.told(lanes), spread(groups, self.shape)
-        for number in np.unique(numbers[lanes]):
-            self.learn(lanes & (numbers == number), told.joined(numbers[lanes] == number))
+        numbers, mine = np.unique(spread(groups, self.shape)[lanes], return_inverse=True)
+        self.learn_by_groups(lanes, mine, self.told_by_groups(lanes, mine, len(numbers)))
 
     def fence(self, lanes: Array) -> None:
         """A fence of the lanes of a mask: what they know now is told by their next relaxed release."""
         self.tick()
         where = self.cluster[lanes], self.member[lanes]
-        self._fenced[where], self._fence_times[where] = self._order[where], self.now
+        self._fenced[where], self._fence_times[where] = self._known[where], self.now
 
     def fence_proxies(self, lanes: Array) -> None:
         """A proxy fence of the lanes of a mask: it covers all that is ordered before it."""
@@ -226,12 +255,13 @@ class Clocks:
 
         All four broadcast to the shape of the result. What nobody did, whose number is negative, is before everything.
         """
-        known = self._rows.times(self._order[clusters, members], np.maximum(others, 0))
+        known = self._rows.times(self._known[clusters, members], self.warps + np.maximum(others, 0))
         return np.asarray((known > times) | (others < 0) | ((others == members) & (times != ALWAYS)))
 
     def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
-        return np.asarray(self._after[clusters, members, others // WARP] > times)
+        known = self._rows.times(self._known[clusters, members], others // WARP)
+        return np.asarray((known > times) | (others // WARP == members // WARP))
 
     def covered(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether a proxy fence covers what `others` wrote at those times, and is before what members do now."""
@@ -247,12 +277,12 @@ class Clocks:
         if not len(times):
             return np.zeros(0, np.uint32)
         # neighbours are most often alike
-        numbers = self._order[clusters, members].astype(np.int64)
+        numbers = self._known[clusters, members].astype(np.int64)
         code = numbers * self.members + first
         new = np.ones(len(code), np.bool_)
         new[1:] = (code[1:] != code[:-1]) | (times[1:] != times[:-1])
         at = np.flatnonzero(new)
-        rows = self._rows.times(numbers[at, None], first[at, None] + np.arange(WARP))
+        rows = self._rows.times(numbers[at, None], self.warps + first[at, None] + np.arange(WARP))
         known = np.packbits(rows > times[at, None], bitorder="little").view("<u4")
         known = known if len(at) == len(code) else known[np.cumsum(new) - 1]
         own = members - first
@@ -265,7 +295,7 @@ class Clocks:
         So it is only if all of them have since released, which those that have exited never do.
         """
         others = first[:, None] + np.arange(self.shape[0])
-        known = self._rows.times(self._order[clusters, members][:, None], others) > times[:, None]
+        known = self._rows.times(self._known[clusters, members][:, None], self.warps + others) > times[:, None]
         own = (others == members[:, None]) & (times[:, None] != ALWAYS)
         return np.asarray((known | own).all(axis=1))
 
@@ -275,17 +305,26 @@ class Clocks:
         The shape is (warps that know, warps that have run, blocks).
         """
         ranks, warps = blocks % self.size, self.padded // WARP
-        known = self._after.reshape(self.clusters, self.size, warps, WARP, self.size, warps)
-        return np.asarray(known[blocks // self.size, ranks, :, :, ranks].max(axis=2).transpose(1, 2, 0))
+        members = ranks[:, None] * self.padded + np.arange(self.padded)
+        numbers = self._known[(blocks // self.size)[:, None], members].reshape(len(blocks), warps, WARP)
+        found: Array = np.zeros((warps, warps, len(blocks)), np.int32)
+        for index, rank in enumerate(ranks.tolist()):
+            distinct, rows = np.unique(numbers[index], return_inverse=True)
+            known = self._rows.of(distinct, slice(rank * warps, (rank + 1) * warps))
+            found[:, :, index] = known[rows.reshape(warps, WARP)].max(axis=1)
+        found[np.arange(warps), np.arange(warps)] = ALWAYS
+        return found
 
     def has_run(self, lanes: Array, rank: Array) -> Array:
         """Whether each lane of a mask knows that the block of its cluster with that rank has started to run."""
-        known = self._after[self.cluster[lanes], self.member[lanes]].reshape(len(rank), self.size, -1)
-        return np.asarray(known[np.arange(len(rank)), rank].max(axis=1) > 0)
+        warps = self.padded // WARP
+        numbers = self._known.reshape(-1)[self._place[lanes]]
+        known = self._rows.times(numbers[:, None], rank[:, None] * warps + np.arange(warps))
+        return np.asarray((known.max(axis=1) > 0) | (self.member[lanes] // self.padded == rank))
 
-    def known_of(self, lanes: Array, agent: int) -> Array:
-        """Up to which time the lanes of a mask know an agent, shape (lanes,)."""
-        return self._rows.times(self._order[self.cluster[lanes], self.member[lanes]], np.asarray(agent))
+    def known_of(self, lanes: Array, agents: Array) -> Array:
+        """Up to which time the lanes of a mask know agents, one for all of them or one each, shape (lanes,)."""
+        return self._rows.times(self._known.reshape(-1)[self._place[lanes]], self.warps + agents)
 
     def least_known(self, clusters: Array, first: Array, start: int) -> Array:
         """Up to which time all threads of warps know each member and agent from the number `start` on.
@@ -293,7 +332,7 @@ class Clocks:
         There is a row for each warp, of which `clusters` and `first` are the cluster and the first member.
         """
         members = first[:, None] + np.arange(WARP)
-        known = self._rows.of(self._order[clusters[:, None], members])
+        known = self._rows.of(self._known[clusters[:, None], members], slice(self.warps, None))
         known[np.arange(len(first))[:, None], np.arange(WARP), members] = ALWAYS
         return np.asarray(known[:, :, start:].min(axis=1))
 
@@ -307,15 +346,17 @@ class Clocks:
 
     def row(self, lane: tuple[int, int]) -> Array:
         """What a lane (thread, block) knows of all others, shape (others,)."""
-        known = self._rows.of(self._order[self.cluster[lane], self.member[lane]])
+        known = self._rows.of(self._known[self.cluster[lane], self.member[lane]], slice(self.warps, None))
         known[self.member[lane]] = ALWAYS
         return known
 
-    def rows_joined(self, lanes: Array) -> Array:
-        """What the lanes of a mask, of one block, know together, shape (others,)."""
-        members = self.member[lanes]
-        known: Array = self._rows.largest(self._order[self.cluster[lanes], members])[0]
-        known[members] = ALWAYS
+    def rows_by_groups(self, lanes: Array, groups: Array, count: int) -> Array:
+        """What the lanes of each of `count` groups know together, shape (count, others).
+
+        `groups` has the number of each of the lanes' group, in the mask's order.
+        """
+        known = self._rows.largest(self._known.reshape(-1)[self._place[lanes]], groups, count)[:, self.warps :]
+        known[groups, self.member[lanes]] = ALWAYS
         return known
 
 

@@ -56,4 +56,4 @@ class EarlierGrids:
         if self._clocks is None:
             return np.asarray(self._waited.min(axis=0, keepdims=True) < self._epochs.passed)
         everyone = np.ones(self.shape, np.bool_)
-        return self._clocks.known_of(everyone, self._agent).reshape(self.shape) > 0
+        return self._clocks.known_of(everyone, np.asarray(self._agent)).reshape(self.shape) > 0

@@ -249,6 +249,8 @@ class TouchRecord:
     def check(self, units: Array, lanes: Array, epochs: Array, threads: int, ordered: Before) -> Clash | None:
         """The first clash of reads that are not kept with a write, or None."""
         writer = self._writer[units]
+        if not (writer != NOBODY).any():
+            return None
         clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
         return None if clash is None else self._told(clash)
 

@@ -6,7 +6,7 @@ which grows with the square of its threads: 64 MiB for 16 blocks of 256 of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,52 +38,61 @@ class KnownRows:
         self.width += columns
         self._rows = np.concatenate([self._rows, np.zeros((len(self._rows), columns), np.int32)], axis=1)
 
-    def of(self, numbers: Array) -> Array:
-        """A copy of the rows with these numbers, one for each."""
-        return np.array(self._rows[numbers])
+    def of(self, numbers: Array, columns: slice = slice(None)) -> Array:
+        """A copy of the rows with these numbers, one for each, or of some of their columns."""
+        return np.array(self._rows[numbers, columns])
 
-    def largest(self, numbers: Array) -> Array:
-        """The largest time in each column of the rows with these numbers, shape (1, width)."""
-        return np.asarray(self._rows[self._distinct(numbers)].max(axis=0, keepdims=True))
+    def largest(self, numbers: Array, groups: Array, count: int) -> Array:
+        """The largest time in each column of the rows of each of `count` groups, shape (count, width).
+
+        `groups` says which of them each of the numbers is in, one at least in each.
+        """
+        group, rows = self._pairs(numbers, groups, count)
+        if len(rows) == count:
+            return np.array(self._rows[rows])
+        ends = np.searchsorted(group, np.arange(count + 1)).tolist()
+        return np.stack([self._rows[rows[ends[i] : ends[i + 1]]].max(axis=0) for i in range(count)])
 
     def times(self, numbers: Array, columns: Array) -> Array:
         """The time in one column of each of some rows; both arguments broadcast to the shape of the result."""
         return np.asarray(self._rows.reshape(-1).take(numbers.astype(np.int64) * self.width + columns))
 
-    def changed(self, holder: Array, where: tuple[Array, ...], change: Callable[[Array], None]) -> None:
-        """Lets some entries of a holder have the rows that `change` makes of theirs, in place, each distinct one once.
+    def learn(self, holder: Array, places: Array, groups: Array, more: Array) -> None:
+        """Lets some entries of a holder have the larger ones of the times in their rows, and those of their group.
 
-        `where` has the indices of the entries.
+        `places` has the flat indices of the entries, `groups` the number of each one's group, and `more` a row for each
+        group.
         """
-        distinct = self._distinct(holder[where])
-        if self._count + len(distinct) > len(self._rows):
-            self._make_room(len(distinct))
-            distinct = self._distinct(holder[where])
-        rows = self._rows[distinct]
-        change(rows)
-        new = np.flatnonzero((rows != self._rows[distinct]).any(axis=1))
+        held = holder.reshape(-1)
+        group, rows = self._pairs(held[places], groups, len(more))
+        if self._count + len(rows) > len(self._rows):
+            self._make_room(len(rows))
+            group, rows = self._pairs(held[places], groups, len(more))
+        known = self._rows[rows]
+        joined = np.maximum(known, more[group])
+        new = np.flatnonzero((joined != known).any(axis=1))
         if not len(new):
             return
-        numbers = np.arange(self._count)
-        numbers[distinct[new]] = self._count + np.arange(len(new))
-        holder[where] = numbers[holder[where]]
-        self._rows[self._count : self._count + len(new)] = rows[new]
-        self._count += len(new)
+        # Those that know nothing besides what they are told share a row
+        alike = (joined[new] == more[group[new]]).all(axis=1)
+        first = np.zeros(len(more), np.int64)
+        first[group[new[alike][::-1]]] = new[alike][::-1]
+        kept = new[~alike | (first[group[new]] == new)]
+        self._rows[self._count : self._count + len(kept)] = joined[kept]
+        changed = np.array(rows)
+        changed[kept] = self._count + np.arange(len(kept))
+        changed[new[alike]] = changed[first[group[new[alike]]]]
+        table = np.zeros(len(more) * self._count, np.int64)
+        table[group * self._count + rows] = changed
+        held[places] = table[groups * self._count + held[places]]
+        self._count += len(kept)
 
-    def replaced(self, holder: Array, where: tuple[Array, ...], rows: Array) -> None:
-        """Lets each of some entries of a holder have a row of its own, of which those that are alike become one."""
-        distinct, numbers = np.unique(rows, axis=0, return_inverse=True)
-        if self._count + len(distinct) > len(self._rows):
-            self._make_room(len(distinct))
-        self._rows[self._count : self._count + len(distinct)] = distinct
-        holder[where] = self._count + numbers.reshape(-1)
-        self._count += len(distinct)
-
-    def _distinct(self, numbers: Array) -> Array:
-        """The numbers without repetitions, in rising order."""
-        used = np.zeros(self._count, np.bool_)
-        used[numbers] = True
-        return np.flatnonzero(used)
+    def _pairs(self, numbers: Array, groups: Array, count: int) -> tuple[Array, Array]:
+        """The groups and rows of all different pairs of a group and one of its numbers, group by group."""
+        used = np.zeros(count * self._count, np.bool_)
+        used[groups * self._count + numbers] = True
+        group, rows = np.divmod(np.flatnonzero(used), self._count)
+        return group, rows
 
     def _make_room(self, more: int) -> None:
         """Forgets the rows that nobody holds, and makes room for that many more."""

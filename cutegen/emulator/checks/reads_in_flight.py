@@ -57,6 +57,14 @@ class Flight:
     units: Array
     lanes: Array
 
+    def begin(self, line: int) -> None:
+        """Notes that the copies, which are at that PTX line, read from now on."""
+        self.reading.begin(self.units, line)
+
+    def of(self, some: Array | slice) -> Flight:
+        """Some of the copies."""
+        return Flight(self.reading, self.units[some], self.lanes[some])
+
     def land(self, mask: Mask) -> None:
         """Notes that the copies of the lanes in the mask, which has the shape of the batch, have arrived."""
         self.reading.end(self.units if mask is None else self.units[mask.reshape(-1)[self.lanes]])

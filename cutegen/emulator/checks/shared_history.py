@@ -16,7 +16,7 @@ from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.checks.touches import GatheredReads, Touches
+from cutegen.emulator.checks.touches import GatheredReads, Touches, overlap
 from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.ptx.model import Instruction
 
@@ -49,7 +49,7 @@ class SharedHistory:
 
     def read(self, access: SharedAccess) -> None:
         """Notes the reads of an access. Raises Stop for a race."""
-        self._read(access.instruction, self._touches(access))
+        self._read(access.instruction, self.touches(access))
 
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
@@ -88,7 +88,7 @@ class SharedHistory:
 
     def write(self, access: SharedAccess) -> None:
         """Notes the writes of an access. Raises Stop for a race."""
-        touches = self._touches(access)
+        touches = self.touches(access)
         self.check_writable(access, touches)
         self._writer[touches.cells] = touches.members
         self._note_write(touches, access.instruction.line)
@@ -102,11 +102,12 @@ class SharedHistory:
         Until the writes have arrived, nothing is ordered after them. Returns the units. Raises Stop for a race, which
         is not looked for with what was done before if that is `checked`.
         """
-        touches = self._touches(access)
+        touches = self.touches(access)
         if not checked:
             self.check_writable(access, touches)
-        alone = len(touches.rows) == access.count  # one lane, whose units are different ones
-        if not alone and len(places := np.unique(touches.cells, return_index=True)[1]) < len(touches.rows):
+        runs = touches.rows.reshape(-1, access.count)[:, 0], touches.columns.reshape(-1, access.count)[:, 0]
+        twice_here = overlap(*runs, np.broadcast_to(access.count, len(runs[0])))
+        if twice_here and len(places := np.unique(touches.cells, return_index=True)[1]) < len(touches.rows):
             twice = np.ones(len(touches.rows), np.bool_)
             twice[places] = False
             at = int(twice.argmax())
@@ -120,7 +121,7 @@ class SharedHistory:
 
     def arrive(self, access: SharedAccess) -> None:
         """Notes that the writes of an access, which agents were to make, have arrived."""
-        self.arrived(self._touches(access))
+        self.arrived(self.touches(access))
 
     def arrived(self, touches: Touches) -> None:
         """Notes that writes of these units, which agents were to make, have arrived."""
@@ -135,7 +136,7 @@ class SharedHistory:
 
         Raises Stop for what is not ordered before.
         """
-        self.begin_gather(access.instruction, self._touches(access))
+        self.begin_gather(access.instruction, self.touches(access))
 
     def begin_gather(self, instruction: Instruction, touches: Touches) -> None:
         """Notes that an asynchronous operation reads units from now on, each of them once.
@@ -201,7 +202,7 @@ class SharedHistory:
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
         assert self._sources is not None
-        self._sources.end(self._touches(access).cells, distinct=True)
+        self._sources.end(self.touches(access).cells, distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
         own = self._own if access.columns is None else access.columns
@@ -211,7 +212,7 @@ class SharedHistory:
 
     def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
-        touches = self._touches(access) if touches is None else touches
+        touches = self.touches(access) if touches is None else touches
         self._check_writer(access.instruction, touches, "writes")
         cells = touches.cells
         if self._sources is not None and (busy := self._sources.busy(cells)).any():
@@ -261,7 +262,7 @@ class SharedHistory:
 
         What an agent has written needs none.
         """
-        self.check_fence(access.instruction, self._touches(access))
+        self.check_fence(access.instruction, self.touches(access))
 
     def check_fence(self, instruction: Instruction, touches: Touches) -> None:
         """The same of units that are touched by the async proxy."""
@@ -285,7 +286,7 @@ class SharedHistory:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _touches(self, access: SharedAccess) -> Touches:
+    def touches(self, access: SharedAccess) -> Touches:
         """An access unit by unit."""
         if self._known is not None and self._known[0] is access:
             return self._known[1]

@@ -31,8 +31,19 @@ class Touches:
 
     def of_block(self, column: int) -> Touches:
         """Those of the units of the block in that column."""
-        here = self.columns == column
+        return self.part(self.columns == column)
+
+    def part(self, here: Array | slice) -> Touches:
+        """Those of some entries."""
         return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here], self.blocks)
+
+
+def overlap(rows: Array, columns: Array, counts: Array) -> bool:
+    """Whether any two runs share a unit: each has so many units of a block, from one of its rows on."""
+    order = np.lexsort((rows, columns))
+    rows, columns = rows[order], columns[order]
+    near = (columns[1:] == columns[:-1]) & (rows[1:] - rows[:-1] < counts[order[:-1]])
+    return bool(near.any())
 
 
 class GatheredReads(Protocol):

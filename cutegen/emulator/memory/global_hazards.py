@@ -96,7 +96,10 @@ class Hazards:
             raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
 
     def read_run(self, arena: Arena, cells: Array, size: int, keep: Keep, instruction: Instruction) -> Flight:
-        """Notes reads of a bulk copy, which go on until what is returned lands. Raises Stop as `read` does."""
+        """The reads of a bulk copy, which go on from when what is returned begins until it lands.
+
+        Raises Stop as `read` does.
+        """
         assert arena.touched is not None
         units = _units(arena, cells, size)
         clash = arena.touched.check(units, *self._who(keep), self.threads, self.epochs.before)
@@ -104,7 +107,6 @@ class Hazards:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if arena.reading is None:
             arena.reading = PendingReads(len(arena.bytes) // arena.unit)
-        arena.reading.begin(units, instruction.line)
         return Flight(arena.reading, units, self._numbers(keep))
 
     def landed(self, arena: Arena, cells: Array, size: int) -> None:

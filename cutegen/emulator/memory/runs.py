@@ -8,7 +8,10 @@ from typing import Literal
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.checks.touches import Touches
 from cutegen.emulator.lanes import spread
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena
 from cutegen.emulator.memory.global_access import GlobalAccess, group_of
@@ -31,7 +34,7 @@ def load_global(
 
     Raises Stop as a load of each piece does.
     """
-    return load_places(access, _run(address, size), PIECE, lane, instruction)
+    return load_places(access, address + pieces_of(size), PIECE, lane, instruction)
 
 
 def load_places(
@@ -40,29 +43,44 @@ def load_places(
     """The `piece` bytes from each of some addresses on, one after the other, which of them were never written, and what
     ends the read of them. Raises Stop as a load of each piece does.
     """
-    size = len(addresses) * piece
-    data, lost = np.zeros(size, np.uint8), np.zeros(size, np.bool_)
-    flights = []
-    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction, "reads"):
-        bytes_of = pieces[:, None] * piece + np.arange(piece)
-        data[bytes_of] = group_of(arena.bytes, piece)[cells]
-        if arena.flags is not None:
-            lost[bytes_of] = (group_of(arena.flags, piece)[cells] & UNWRITTEN) != 0
-        if arena.touched is not None:
-            keep = np.full(len(cells), lane[0]), np.full(len(cells), lane[1])
-            flights.append(access.hazards.read_run(arena, cells[:, None], piece, keep, instruction))
-        access.latest = arena.name
+    keep = np.full(len(addresses), lane[0]), np.full(len(addresses), lane[1])
+    data, lost, flights = gather(access, addresses, piece, keep, instruction)
+    for flight, _ in flights:
+        flight.begin(instruction.line)
 
     def land() -> None:
-        for flight in flights:
+        for flight, _ in flights:
             flight.land(None)
 
     return data, lost, land
 
 
+def gather(
+    access: GlobalAccess, addresses: Array, piece: int, keep: tuple[Array, Array], instruction: Instruction
+) -> tuple[Array, Array, list[tuple[Flight, Array]]]:
+    """The `piece` bytes from each of some addresses on, one after the other, and which of them were never written.
+
+    `keep` has the thread and the block of the lane that reads each piece. Returns with them the reads that are to
+    begin, with the numbers of their pieces. Raises Stop as a load of each piece does, with nothing changed.
+    """
+    data, lost = np.zeros((len(addresses), piece), np.uint8), np.zeros((len(addresses), piece), np.bool_)
+    flights = []
+    mask = np.zeros(access.shape, np.bool_)
+    mask[keep] = True
+    for arena, cells, pieces in _pieces(access, addresses, piece, mask, instruction, "reads"):
+        data[pieces] = group_of(arena.bytes, piece)[cells]
+        if arena.flags is not None:
+            lost[pieces] = (group_of(arena.flags, piece)[cells] & UNWRITTEN) != 0
+        if arena.touched is not None:
+            some = keep[0][pieces], keep[1][pieces]
+            flights.append((access.hazards.read_run(arena, cells[:, None], piece, some, instruction), pieces))
+        access.latest = arena.name
+    return data.reshape(-1), lost.reshape(-1), flights
+
+
 def store_global(access: GlobalAccess, address: int, data: Array, lane: Lane, instruction: Instruction) -> Landing:
     """Writes bytes from an address on, and returns what says that they have arrived. Raises Stop as stores do."""
-    return store_places(access, _run(address, len(data)), PIECE, data, lane, instruction)
+    return store_places(access, address + pieces_of(len(data)), PIECE, data, lane, instruction)
 
 
 def store_places(
@@ -74,7 +92,9 @@ def store_places(
     """
     access.written += 1
     written: list[tuple[Arena, Array]] = []
-    for arena, cells, pieces in _pieces(access, addresses, piece, lane, instruction, "writes"):
+    mask = np.zeros(access.shape, np.bool_)
+    mask[lane] = True
+    for arena, cells, pieces in _pieces(access, addresses, piece, mask, instruction, "writes"):
         if arena.touched is None:
             index = np.full((1, 1), cells[0])
             text = f"writes {arena.name}, an input"
@@ -93,26 +113,24 @@ def store_places(
     return land
 
 
-def _run(address: int, size: int) -> Array:
-    """The addresses of the pieces of a run of bytes."""
-    return address + PIECE * np.arange(size // PIECE, dtype=np.int64)
+def pieces_of(size: int) -> Array:
+    """Where the pieces of a run of bytes begin, counted from its first byte."""
+    return PIECE * np.arange(size // PIECE, dtype=np.int64)
 
 
 def _pieces(
     access: GlobalAccess,
     told: Array,
     piece: int,
-    lane: Lane,
+    mask: Array,
     instruction: Instruction,
     verb: Literal["reads", "writes"],
 ) -> list[tuple[Arena, Array, Array]]:
     """The arenas in which pieces of so many bytes lie, each with the index of its pieces there and their numbers.
 
-    Raises Stop for a piece that is out of bounds, and for what the lane must not touch yet.
+    Raises Stop for a piece that is out of bounds, and for what the lanes of the mask must not touch yet.
     """
     where, _ = access.memory.folded(told, 0)
-    mask = np.zeros(access.shape, np.bool_)
-    mask[lane] = True
     found = []
     left = np.ones(len(where), np.bool_)
     for arena in access.memory.arenas:
@@ -158,6 +176,30 @@ def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: 
     bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(access.count, np.bool_)
     memory.flags[rows, column] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
     memory.dirty[rows] = memory.flags[rows].max(axis=1)
+
+
+def check_runs(memory: SharedMemory, access: SharedAccess, touches: Touches, verb: str) -> None:
+    """Raises Stop if any unit of an access must not be touched; `touches` are its units."""
+    flags = memory.flags.reshape(-1).take(touches.cells)
+    if (flags & TABOO).any():
+        parts = np.zeros((access.count, *memory.shape), np.uint8)
+        parts[:, whole(access.mask, memory.shape)] = flags.reshape(-1, access.count).T
+        memory.refuse(access, list(parts), access.mask, verb)
+
+
+def store_runs(memory: SharedMemory, access: SharedAccess, touches: Touches, data: Array, lost: Array) -> None:
+    """Puts bytes where the lanes of an access are, one lane's after the other's, of which those `lost` were never
+    written; `touches` are its units, all different ones.
+    """
+    memory.data.reshape(-1)[touches.cells] = data.view(memory.data.dtype)
+    some = bool(lost.any())
+    firsts = np.unique(touches.rows.reshape(-1, access.count)[:, 0]).tolist()
+    if not some and not any(memory.dirty[row : row + access.count].any() for row in firsts):
+        return  # all of it is written already, in all blocks
+    bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(len(touches.cells), np.bool_)
+    memory.flags.reshape(-1)[touches.cells] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
+    for row in firsts:
+        memory.dirty[row : row + access.count] = memory.flags[row : row + access.count].max(axis=1)
 
 
 def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:

@@ -102,10 +102,10 @@ def start_writes(
             here = touches if (some.blocks == block).all() else touches.of_block(block)
             team.mbarriers.started(block, offset, line)
             bytes_in_all = size * int(np.count_nonzero(some.blocks == block))
-            team.send(_delivery(lanes, log, here, block, offset, bytes_in_all, line, seen))
+            team.send(delivery(lanes, log, here, block, offset, bytes_in_all, line, seen))
 
 
-def _delivery(
+def delivery(
     lanes: Lanes,
     log: SharedHistory,
     touches: Touches,

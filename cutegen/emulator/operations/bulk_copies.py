@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from cutegen.emulator.memory.runs import (
 )
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.async_stores import check_same_block, start_writes
+from cutegen.emulator.operations.copies_together import copy_together
 from cutegen.emulator.operations.mbarrier_operations import Numbers, SharedOperand, read_mbarrier, read_number
 from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
@@ -89,9 +91,10 @@ def _copy(reader: InstructionReader, slots: Mapping[str, int], places: Places, n
     counter = replace(read_mbarrier(reader, mbarrier, spaces[0], slots, places), counted=True)
     if spaces[1] == "global":
         note("global", PIECE)
-        one = _from_global(to, read_pointer(reader, source, "global", slots, places), counter)
-    else:
-        one = _to_peer(to, _place(reader, source, "shared", slots, places), counter)
+        origin = read_pointer(reader, source, "global", slots, places)
+        together = partial(copy_together, origin=origin, to=to, counter=counter)
+        return _each(_from_global(to, origin, counter), read_number(reader, size, slots), reader.instruction, together)
+    one = _to_peer(to, _place(reader, source, "shared", slots, places), counter)
     return _each(one, read_number(reader, size, slots), reader.instruction)
 
 
@@ -99,12 +102,18 @@ One = Callable[[Lanes, Lane, int, Instruction], None]
 """Makes the copy of one lane, of so many bytes."""
 
 
-def _each(one: One, sizes: Numbers, instruction: Instruction) -> Operation:
-    """The operation that makes the copies of all lanes of a mask, one after the other."""
+def _each(one: One, sizes: Numbers, instruction: Instruction, together: Callable[..., bool] | None = None) -> Operation:
+    """The operation that makes the copies of all lanes of a mask: `together` where it can, else one after the other.
+
+    Then the first one that is wrong says so.
+    """
 
     def copy(lanes: Lanes, mask: Mask) -> None:
-        here = whole(lanes.active(mask), lanes.shape)
-        for thread, block, size in zip(*np.nonzero(here), sizes(lanes, mask).tolist(), strict=True):
+        here, given = whole(lanes.active(mask), lanes.shape), sizes(lanes, mask)
+        whole_pieces = not (given % PIECE).any() and (given <= MOST).all()
+        if together is not None and whole_pieces and together(lanes, here=here, sizes=given, instruction=instruction):
+            return
+        for thread, block, size in zip(*np.nonzero(here), given.tolist(), strict=True):
             lane = int(thread), int(block)
             if size % PIECE or size > MOST:
                 text = f"a bulk copy of {size} bytes, which must be a multiple of {PIECE}, at most {MOST}"

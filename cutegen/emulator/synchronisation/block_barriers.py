@@ -16,7 +16,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.lanes import WARP, first_lane, in_warps
+from cutegen.emulator.lanes import WARP, first_lane, groups_of, in_warps
 from cutegen.emulator.ptx.model import Instruction
 
 
@@ -128,10 +128,11 @@ class BlockBarriers:
         if not opened.any():
             return
         self._check_aligned(barrier, came & opened, alive, instruction)
-        for block in np.flatnonzero(opened).tolist():
-            here = np.zeros(shape, np.bool_)
-            here[:, block] = barrier.waiting[:, block]
-            self.clocks.learn(here, barrier.told.pop(block))
+        told = {block: barrier.told.pop(block) for block in np.flatnonzero(opened).tolist()}
+        here = barrier.waiting & opened
+        blocks, groups = groups_of(np.nonzero(here)[1])
+        if len(blocks):
+            self.clocks.learn_by_groups(here, groups, [told[block] for block in blocks.tolist()])
         barrier.last = np.where(opened, barrier.came, barrier.last)
         barrier.last_line = np.where(opened, in_warps(barrier.line).max(axis=1), barrier.last_line)
         barrier.last_twice = np.where(opened, in_warps(barrier.arrived).max(axis=1) > 1, barrier.last_twice)
@@ -168,10 +169,10 @@ class BlockBarriers:
     def _note_told(self, barrier: _Barrier, lanes: Array) -> None:
         """Notes what the lanes of a mask know that come to a barrier: what they do later it does not order."""
         self.clocks.tick()
-        for block in np.flatnonzero(lanes.any(axis=0)).tolist():
-            here = np.zeros_like(lanes)
-            here[:, block] = lanes[:, block]
-            barrier.told[block] = self.clocks.told_together(here).and_what(barrier.told.get(block))
+        blocks, groups = groups_of(np.nonzero(lanes)[1])
+        told = self.clocks.told_by_groups(lanes, groups, len(blocks)) if len(blocks) else []
+        for block, one in zip(blocks.tolist(), told, strict=True):
+            barrier.told[block] = one.and_what(barrier.told.get(block))
 
     def _whole_warps(self, arrived: Array, alive: Array) -> Array:
         """How often warps of each block have come with all of their threads that are alive."""

@@ -65,8 +65,8 @@ class BulkGroups:
         return None
 
 
-def single(lane: Lane, shape: tuple[int, int]) -> Array:
-    """The mask of one lane."""
+def single(lane: Lane | tuple[Array, Array], shape: tuple[int, int]) -> Array:
+    """The mask of one lane, or of those with some numbers of threads and blocks."""
     mask = np.zeros(shape, np.bool_)
     mask[lane] = True
     return mask

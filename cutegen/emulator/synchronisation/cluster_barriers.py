@@ -7,7 +7,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.lanes import first_lane
+from cutegen.emulator.lanes import first_lane, groups_of
 from cutegen.emulator.ptx.model import Instruction
 
 
@@ -29,12 +29,12 @@ class ClusterBarriers:
             text = "this thread arrives at the barrier of the cluster again, without having waited for it"
             raise Stop("barrier", text, instruction, first_lane(twice, self.clocks.shape))
         self.clocks.tick()
-        clusters, phases = self.clocks.cluster[lanes], self.arrived[lanes]
-        for cluster, phase in {*zip(clusters.tolist(), phases.tolist(), strict=True)}:
-            here = lanes & (self.clocks.cluster == cluster) & (self.arrived == phase)
-            told = self.clocks.told_together(here, relaxed=relaxed)
-            before, earlier = self._told.get((cluster, phase % 2), (phase, told))
-            self._told[cluster, phase % 2] = phase, told.and_what(earlier) if before == phase else told
+        codes, groups = groups_of(self.arrived[lanes] * self.clocks.clusters + self.clocks.cluster[lanes])
+        told = self.clocks.told_by_groups(lanes, groups, len(codes), relaxed=relaxed)
+        for code, one in zip(codes.tolist(), told, strict=True):
+            phase, cluster = divmod(code, self.clocks.clusters)
+            before, earlier = self._told.get((cluster, phase % 2), (phase, None))
+            self._told[cluster, phase % 2] = phase, one.and_what(earlier) if before == phase else one
         self.arrived = self.arrived + lanes
 
     def check_arrived(self, lanes: Array, instruction: Instruction) -> None:
@@ -55,11 +55,9 @@ class ClusterBarriers:
 
     def go_on(self, lanes: Array) -> None:
         """Lets the lanes of a mask go on after the barrier: they know what all have told that arrived."""
-        clusters, phases = self.clocks.cluster[lanes], self.arrived[lanes] - 1
-        for cluster in {*clusters.tolist()}:
-            here = lanes & (self.clocks.cluster == cluster)
-            phase = int(phases[clusters == cluster][0])
-            self.clocks.learn(here, self._told[cluster, phase % 2][1])
+        codes, groups = groups_of((self.arrived[lanes] - 1) * self.clocks.clusters + self.clocks.cluster[lanes])
+        some = (divmod(code, self.clocks.clusters) for code in codes.tolist())
+        self.clocks.learn_by_groups(lanes, groups, [self._told[cluster, phase % 2][1] for phase, cluster in some])
         self._passed = np.where(lanes, self.arrived, self._passed)
 
     def _least(self, alive: Array) -> Array:

@@ -15,7 +15,9 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.lanes import groups_of
 from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.synchronisation.bulk_groups import single
 
 MOST = (1 << 20) - 1
 """The largest count of arrivals, and of bytes either way (PTX ISA 9.1, section of mbarrier)."""
@@ -78,6 +80,18 @@ class Uses:
         return int(threads[index]), int(blocks[index])
 
 
+@dataclass(frozen=True)
+class _Sorted:
+    """Uses by mbarriers: `keys` are the block and offset of each, in the order of their first uses.
+
+    `numbers` has the number of each entry's mbarrier among these, and `index` the entries of each of them.
+    """
+
+    keys: list[tuple[int, int]]
+    numbers: Array
+    index: list[Array]
+
+
 class Mbarriers:
     """All mbarriers of the blocks of `clocks` that have been initialised and not invalidated."""
 
@@ -85,8 +99,8 @@ class Mbarriers:
         self.clocks = clocks
         self._all: dict[tuple[int, int], Mbarrier] = {}
         self._agents: dict[int, int] = {}  # offset -> the agent of the block of rank 0
-        self.writes: dict[tuple[int, int], tuple[int, int]] = {}
-        """Of each agent of a cluster, (cluster, agent): when its last write arrived, and the PTX line of that."""
+        # Of each agent of a cluster, (cluster, agent): when its last write arrived, and the PTX line of that
+        self._writes: dict[tuple[int, int], tuple[int, int]] = {}
         self._under_way: dict[tuple[int, int], int] = {}  # how many writes of an agent there are that have not arrived
 
     # ----------------------------------------------------------------------------------------- one by one, and groups
@@ -141,12 +155,13 @@ class Mbarriers:
         arrivals that are not expected.
         """
         self.clocks.tick()
-        rows = self.clocks.told(uses.lanes, relaxed=relaxed)
+        sorted_uses = self._sorted(uses)
+        tells = self.clocks.told_by_groups(uses.lanes, sorted_uses.numbers, len(sorted_uses.keys), relaxed=relaxed)
         phases = np.zeros(len(uses.offsets), np.int64)
-        for index, mbarrier in self._each(uses):
-            steps = (
-                [index] if counts[index].sum() <= mbarrier.pending else [index[i : i + 1] for i in range(len(index))]
-            )
+        for number, (index, mbarrier) in enumerate(self._each(uses, sorted_uses)):
+            steps, told = [index], tells[number]
+            if counts[index].sum() > mbarrier.pending:
+                steps = [index[i : i + 1] for i in range(len(index))]
             for some in steps:
                 phases[some] = mbarrier.phase
                 self._expect(mbarrier, int(more[some].sum()), uses, int(some[0]))
@@ -157,7 +172,9 @@ class Mbarriers:
                     )
                     text += f"phase {mbarrier.phase} have come, and {mbarrier.bytes} bytes are still to come"
                     raise self._stop(text, uses, int(some[0]), mbarrier)
-                mbarrier.told = rows.joined(some).and_what(mbarrier.told)
+                if len(steps) > 1:
+                    told = self.clocks.told(single(uses.lane(int(some[0])), self.clocks.shape), relaxed=relaxed)
+                mbarrier.told = told.and_what(mbarrier.told)
                 if self._settle(mbarrier) and not completes:
                     text = f"an arrival with .noComplete ends a phase of the mbarrier at byte {mbarrier.offset}"
                     raise self._stop(text, uses, int(some[0]), mbarrier)
@@ -211,40 +228,69 @@ class Mbarriers:
         `wanted` is the parity of the phase, or its number. Raises Stop for a phase that this cannot tell any more.
         """
         done = np.zeros(len(uses.offsets), np.bool_)
-        learned = np.zeros(self.clocks.shape, np.bool_)
-        places = np.flatnonzero(uses.lanes)
-        for index, mbarrier in self._each(uses):
-            numbers = self._phases(uses, index, mbarrier, wanted[index]) if parity else wanted[index]
-            late = mbarrier.phase >= numbers + 2
-            if late.any():
-                at = int(late.argmax())
-                text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
-                how = "a parity" if parity else "a state"
-                text += f"{mbarrier.phase - 1} has ended, too: {how} does not tell them apart"
-                raise self._stop(text, uses, int(index[at]), mbarrier)
-            done[index] = mbarrier.phase > numbers
-            if mbarrier.known is not None and done[index].any():
-                learned.fill(False)
-                learned.reshape(-1)[places[index[done[index]]]] = True
-                self.clocks.learn(learned, mbarrier.known.relaxed() if relaxed else mbarrier.known)
-                for seen in mbarrier.unseen:
-                    seen(uses.lane(int(index[done[index]][0])))
-                mbarrier.unseen.clear()
+        sorted_uses = self._sorted(uses)
+        known = self._known_of_agents(uses, sorted_uses)
+        found: list[tuple[Array, Mbarrier]] = []
+        problem: Stop | None = None
+        try:
+            for index, mbarrier in self._each(uses, sorted_uses):
+                numbers = _phases(mbarrier, known[index], wanted[index]) if parity else wanted[index]
+                late = mbarrier.phase >= numbers + 2
+                if late.any():
+                    at = int(late.argmax())
+                    text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
+                    how = "a parity" if parity else "a state"
+                    text += f"{mbarrier.phase - 1} has ended, too: {how} does not tell them apart"
+                    raise self._stop(text, uses, int(index[at]), mbarrier)
+                done[index] = mbarrier.phase > numbers
+                if mbarrier.known is not None and (some := index[done[index]]).size:
+                    found.append((some, mbarrier))
+        except Stop as stop:
+            problem = stop  # which comes after those that the lanes before have found
+        self._see(uses, found, relaxed=relaxed)
+        if problem is not None:
+            raise problem
         return done
+
+    def _see(self, uses: Uses, found: list[tuple[Array, Mbarrier]], *, relaxed: bool) -> None:
+        """Lets entries know what the phase has told that they have found to have ended, for each of some mbarriers."""
+        if not found:
+            return
+        lanes = np.zeros(self.clocks.shape, np.bool_)
+        groups = np.full(len(uses.offsets), -1, np.int64)
+        told = []
+        for number, (some, mbarrier) in enumerate(found):
+            groups[some] = number
+            assert mbarrier.known is not None
+            told.append(mbarrier.known.relaxed() if relaxed else mbarrier.known)
+        lanes[uses.lanes] = groups >= 0
+        self.clocks.learn_by_groups(lanes, groups[groups >= 0], told)
+        for some, mbarrier in found:
+            for seen in mbarrier.unseen:
+                seen(uses.lane(int(some[0])))
+            mbarrier.unseen.clear()
 
     def describe(self, uses: Uses, wanted: Array, *, parity: bool) -> str:
         """What the first of the lanes waits for, in words."""
-        for index, mbarrier in self._each(uses):
-            number = int((self._phases(uses, index, mbarrier, wanted[index]) if parity else wanted[index])[0])
+        sorted_uses = self._sorted(uses)
+        known = self._known_of_agents(uses, sorted_uses)
+        for index, mbarrier in self._each(uses, sorted_uses):
+            number = int((_phases(mbarrier, known[index], wanted[index]) if parity else wanted[index])[0])
             text = f"the end of phase {number} of the mbarrier at byte {mbarrier.offset} of shared memory"
             return f"{text}: {mbarrier} are still to come in its phase {mbarrier.phase}"
         return ""
+
+    def writes_to(self, block: int) -> list[tuple[int, int, int]]:
+        """The agents of a block that have written, each with when its last write arrived, and the PTX line of that."""
+        cluster, rank = divmod(block, self.clocks.size)
+        agents = (first + rank for first in self._agents.values())
+        return [(agent, *self._writes[cluster, agent]) for agent in agents if (cluster, agent) in self._writes]
 
     def started(self, block: int, offset: int, line: int) -> None:
         """Notes that an asynchronous operation at that PTX line is to write, which is counted at an mbarrier."""
         key = block // self.clocks.size, self._all[block, offset].agent
         self._under_way[key] = self._under_way.get(key, 0) + 1
-        self.writes[key] = ALWAYS, line
+        self._writes[key] = ALWAYS, line
 
     def arrived(self, block: int, offset: int, size: int, line: int, seen: Seen | None = None) -> None:
         """Notes that an operation that has started has written `size` bytes, which are counted at its mbarrier.
@@ -254,7 +300,7 @@ class Mbarriers:
         key = block // self.clocks.size, self._agents[offset] + block % self.clocks.size
         self._under_way[key] -= 1
         if not self._under_way[key]:
-            self.writes[key] = self.clocks.now, line
+            self._writes[key] = self.clocks.now, line
         self.clocks.tick()
         mbarrier = self._all.get((block, offset))
         if mbarrier is not None:
@@ -265,40 +311,51 @@ class Mbarriers:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _each(self, uses: Uses) -> Iterator[tuple[Array, Mbarrier]]:
-        """The mbarriers that are used, each with the entries of the lanes that use it.
+    def _sorted(self, uses: Uses) -> _Sorted:
+        """Which entries use the same mbarrier."""
+        offsets, which = groups_of(uses.offsets)
+        codes, numbers = groups_of(uses.blocks * len(offsets) + which)
+        order = np.argsort(numbers.astype(np.uint16) if len(codes) < 1 << 16 else numbers, kind="stable")
+        ends = np.searchsorted(numbers[order], np.arange(len(codes) + 1)).tolist()
+        index = [order[ends[i] : ends[i + 1]] for i in range(len(codes))]
+        in_turn = sorted(range(len(codes)), key=lambda i: int(index[i][0]))
+        places = np.empty(len(codes), np.int64)
+        places[in_turn] = np.arange(len(codes))
+        keys = [(int(codes[i]) // len(offsets), int(offsets[int(codes[i]) % len(offsets)])) for i in in_turn]
+        return _Sorted(keys, places[numbers], [index[i] for i in in_turn])
+
+    def _each(self, uses: Uses, sorted_uses: _Sorted | None = None) -> Iterator[tuple[Array, Mbarrier]]:
+        """The mbarriers that are used, in the order of their first uses, each with the entries that use it.
 
         Raises Stop for one that is not there, or is not known to be.
         """
-        clocks = self.clocks
+        clocks, found = self.clocks, sorted_uses or self._sorted(uses)
         clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
-        keys = uses.blocks.astype(np.int64) << 32 | uses.offsets
-        for key in dict.fromkeys(keys.tolist()):
-            index = np.flatnonzero(keys == key)
-            block, offset = key >> 32, key & 0xFFFF_FFFF
-            mbarrier = self._all.get((block, offset))
+        all_of_them = [self._all.get(key) for key in found.keys]
+        makers, made, published = (
+            np.asarray([0 if one is None else getattr(one, name) for one in all_of_them], np.int64)[found.numbers]
+            for name in ("maker", "made", "published")
+        )
+        known = clocks.before(clusters, members, makers, made)
+        if published.any():
+            known |= (published > 0) & clocks.ran_before(clusters, members, makers, published - 1)
+        for (block, offset), mbarrier, index in zip(found.keys, all_of_them, found.index, strict=True):
             if mbarrier is None:
                 text = f"no mbarrier has been initialised at byte {offset} of shared memory"
                 lane = uses.lane(int(index[0]))
                 text += f" of the block of rank {block % clocks.size} in the cluster" if block != lane[1] else ""
                 raise self._stop(text, uses, int(index[0]))
-            maker = np.asarray(mbarrier.maker)
-            seen = clocks.before(clusters[index], members[index], maker, np.asarray(mbarrier.made))
-            if mbarrier.published:
-                time = np.asarray(mbarrier.published - 1)
-                seen = seen | clocks.ran_before(clusters[index], members[index], maker, time)
-            if not seen.all():
+            if not known[index].all():
                 text = f"the mbarrier at byte {offset} of shared memory was initialised by a thread (PTX line "
                 text += f"{mbarrier.line}), and nothing orders this after that"
-                raise self._stop(text, uses, int(index[int((~seen).argmax())]), mbarrier)
+                raise self._stop(text, uses, int(index[int((~known[index]).argmax())]), mbarrier)
             mbarrier.used[members[index]] = clocks.now
             yield index, mbarrier
 
-    def _phases(self, uses: Uses, index: Array, mbarrier: Mbarrier, parity: Array) -> Array:
-        """The phases that the entries ask for by a parity: the last one that has ended as they know, or the next."""
-        rows = self.clocks.known_of(uses.lanes, mbarrier.agent)[index]
-        known = np.searchsorted(np.asarray(mbarrier.ended, np.int64), rows, side="right")
-        return np.asarray(np.where((known & 1) == (parity & 1), known, known - 1))
+    def _known_of_agents(self, uses: Uses, found: _Sorted) -> Array:
+        """Up to which time the lane of each entry knows the agent of its mbarrier, where there is one."""
+        agents = [0 if (one := self._all.get(key)) is None else one.agent for key in found.keys]
+        return self.clocks.known_of(uses.lanes, np.asarray(agents, np.int64)[found.numbers])
 
     def _expect(self, mbarrier: Mbarrier, more: int, uses: Uses, at: int) -> None:
         """Adds to the bytes that are still to come. Raises Stop if they are too many."""
@@ -328,3 +385,12 @@ class Mbarriers:
         witnesses = () if mbarrier is None else (Witness("initialised here", mbarrier.line),)
         byte = int(uses.offsets[index])
         return Stop("mbarrier", text, uses.instruction, uses.lane(index), address=byte, witnesses=witnesses)
+
+
+def _phases(mbarrier: Mbarrier, known: Array, parity: Array) -> Array:
+    """The phases that are asked for by a parity: the last one that has ended as is known, or the next.
+
+    `known` are the times up to which those who ask know the agent of the mbarrier.
+    """
+    ended = np.searchsorted(np.asarray(mbarrier.ended, np.int64), known, side="right")
+    return np.asarray(np.where((ended & 1) == (parity & 1), ended, ended - 1))

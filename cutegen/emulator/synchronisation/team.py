@@ -9,7 +9,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.lanes import first_lane, spread
+from cutegen.emulator.lanes import first_lane, groups_of, spread
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
@@ -120,10 +120,9 @@ class Team:
                 f"exits while its bulk copy (PTX line {reading[1]}) may still read shared memory: no wait_group for it"
             )
             raise Stop("in-flight", text, instruction, reading[0], witnesses=(Witness("started here", reading[1]),))
-        for block in np.flatnonzero(lanes.any(axis=0)).tolist():
-            mine = np.zeros(self.shape, np.bool_)
-            mine[:, block] = lanes[:, block]
-            known = self.clocks.rows_joined(mine)
+        blocks, groups = groups_of(np.nonzero(lanes)[1])
+        rows = self.clocks.rows_by_groups(lanes, groups, len(blocks)) if len(blocks) else ()
+        for block, known in zip(blocks.tolist(), rows, strict=True):
             if block in self._farewells:
                 before = self._farewells[block]
                 known[: len(before)] = np.maximum(known[: len(before)], before)
@@ -146,8 +145,8 @@ class Team:
                 f"line {line}), which exits here and may have done so before"
             )
             raise Stop("cluster", text, instruction, (0, block), witnesses=(Witness("touched here", line),))
-        for (where, agent), (time, line) in self.mbarriers.writes.items():
-            if where == cluster and self.clocks.rank_of(agent) == rank and time >= known[agent]:
+        for agent, time, line in self.mbarriers.writes_to(block):
+            if time >= known[agent]:
                 text = (
                     f"the block of rank {rank} exits, while an asynchronous operation (PTX line {line}) may still "
                     "write its shared memory: no thread of it has waited for the phase of its mbarrier"

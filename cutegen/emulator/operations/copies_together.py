@@ -1,0 +1,145 @@
+"""Copies of cp.async.bulk from global to shared memory that many lanes make at one instruction, all of them at once.
+
+In a kernel of clusters one thread of each block copies for all others. What is looked at before the first of the copies
+changes nothing, and no copy hinders a later one that writes elsewhere: what they write is their mbarriers' agents', of
+which no lane learns here. So the result is that of one copy after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.reads_in_flight import Flight
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.checks.touches import Touches, overlap
+from cutegen.emulator.lanes import spread
+from cutegen.emulator.memory.runs import PIECE, check_runs, gather, pieces_of, store_runs
+from cutegen.emulator.operations.addresses import Pointer
+from cutegen.emulator.operations.async_stores import check_same_block, delivery
+from cutegen.emulator.operations.mbarrier_operations import SharedOperand
+from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarriers import Uses
+
+_Seen = Callable[[tuple[int, int]], None]
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Copies of the same size: an entry for each in `lanes`, the numbers of their lanes among all that copy.
+
+    `access` and `touches` are what they write, `uses` the mbarriers that count it, and `agents` the agents of these.
+    `data` is what they read, one copy's after the other's, of which `lost` was never written. `flights` are the reads,
+    each with the numbers of its pieces.
+    """
+
+    lanes: Array
+    access: SharedAccess
+    touches: Touches
+    uses: Uses
+    agents: Array
+    data: Array
+    lost: Array
+    flights: list[tuple[Flight, Array]]
+
+    def part(self, entry: int, line: int) -> tuple[Touches, _Seen]:
+        """What one of them writes, and what ends its reads, which begin at that PTX line."""
+        units = self.access.count
+        pieces = len(self.data) // PIECE // len(self.lanes)
+        mine = [flight.of(numbers // pieces == entry) for flight, numbers in self.flights]
+        for flight in mine:
+            flight.begin(line)
+
+        def seen(observer: tuple[int, int]) -> None:
+            for flight in mine:
+                flight.land(None)
+
+        return self.touches.part(slice(entry * units, (entry + 1) * units)), seen
+
+
+def copy_together(
+    lanes: Lanes,
+    origin: Pointer,
+    to: SharedOperand,
+    counter: SharedOperand,
+    here: Array,
+    sizes: Array,
+    instruction: Instruction,
+) -> bool:
+    """Makes the copies of all lanes of a mask, of `sizes` bytes, from an address to a place, which an mbarrier counts.
+
+    Returns whether it has: it changes nothing where one of them is wrong, and where two write the same bytes.
+    """
+    try:
+        some = [
+            _checked(lanes, origin, to, counter, here, sizes, np.flatnonzero(sizes == size), instruction)
+            for size in np.unique(sizes[sizes > 0]).tolist()
+        ]
+    except Stop:
+        return False
+    runs = [
+        (c.touches.rows[:: c.access.count], c.touches.columns[:: c.access.count], np.full(len(c.lanes), c.access.count))
+        for c in some
+    ]
+    if runs and overlap(*(np.concatenate(each) for each in zip(*runs, strict=True))):
+        return False
+    _make(lanes, some, instruction.line)
+    return True
+
+
+def _checked(
+    lanes: Lanes,
+    origin: Pointer,
+    to: SharedOperand,
+    counter: SharedOperand,
+    here: Array,
+    sizes: Array,
+    entries: Array,
+    instruction: Instruction,
+) -> _Copies:
+    """The copies of some of the lanes of a mask, all of one size, for which nothing is wrong. Raises Stop otherwise."""
+    threads, blocks = np.nonzero(here)
+    keep = threads[entries], blocks[entries]
+    mask = single(keep, lanes.shape)
+    size = int(sizes[entries[0]])
+    base = origin.known_base(lanes, mask, instruction)
+    lanes.access.aligned(base, origin.offset, PIECE, mask, instruction)
+    pieces = pieces_of(size)
+    addresses = (spread(base, lanes.shape)[mask].astype(np.int64) + origin.offset)[:, None] + pieces
+    several = np.repeat(keep[0], len(pieces)), np.repeat(keep[1], len(pieces))
+    data, lost, flights = gather(lanes.access, addresses.reshape(-1), PIECE, several, instruction)
+    uses = counter.uses(lanes, mask)
+    access = replace(to, size=size).access(lanes, mask)[0]
+    check_same_block(lanes, access, uses)
+    log = lanes.shared.log
+    assert isinstance(log, SharedHistory)
+    touches = log.touches(access)
+    check_runs(lanes.shared, access, touches, "writes")
+    log.check_writable(access, touches)
+    log.check_fence(instruction, touches)
+    lanes.team.mbarriers.check_shown(uses)
+    return _Copies(entries, access, touches, uses, lanes.team.mbarriers.agents(uses), data, lost, flights)
+
+
+def _make(lanes: Lanes, some: list[_Copies], line: int) -> None:
+    """Makes copies, in the order of their lanes."""
+    log, mbarriers = lanes.shared.log, lanes.team.mbarriers
+    assert isinstance(log, SharedHistory)
+    places: list[tuple[int, int, _Copies]] = []
+    for copies in some:
+        log.start(copies.agents, copies.access, checked=True)
+        store_runs(lanes.shared, copies.access, copies.touches, copies.data, copies.lost)
+        places += [(lane, entry, copies) for entry, lane in enumerate(copies.lanes.tolist())]
+    for _, entry, copies in sorted(places, key=lambda place: place[0]):
+        block, offset = int(copies.uses.blocks[entry]), int(copies.uses.offsets[entry])
+        touches, seen = copies.part(entry, line)
+        mbarriers.started(block, offset, line)
+        size = len(copies.data) // len(copies.lanes)
+        lanes.team.send(delivery(lanes, log, touches, block, offset, size, line, seen))
