@@ -322,6 +322,13 @@ class Clocks:
         known = self._rows.times(numbers[:, None], rank[:, None] * warps + np.arange(warps))
         return np.asarray((known.max(axis=1) > 0) | (self.member[lanes] // self.padded == rank))
 
+    def held_rows(self) -> tuple[Array, Array]:
+        """The number of the row that each member has, shape (clusters, members), and these rows as they are now.
+
+        They have a column for each warp first, and then one for each member and agent.
+        """
+        return self._known, self._rows.all()
+
     def known_of(self, lanes: Array, agents: Array) -> Array:
         """Up to which time the lanes of a mask know agents, one for all of them or one each, shape (lanes,)."""
         return self._rows.times(self._known.reshape(-1)[self._place[lanes]], self.warps + agents)

@@ -38,6 +38,10 @@ class KnownRows:
         self.width += columns
         self._rows = np.concatenate([self._rows, np.zeros((len(self._rows), columns), np.int32)], axis=1)
 
+    def all(self) -> Array:
+        """All rows as they are, which are not to be written to."""
+        return self._rows
+
     def of(self, numbers: Array, columns: slice = slice(None)) -> Array:
         """A copy of the rows with these numbers, one for each, or of some of their columns."""
         return np.array(self._rows[numbers, columns])

@@ -13,11 +13,13 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
+from cutegen.emulator.checks.core_accesses import CoreAccesses
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.checks.touches import GatheredReads, Touches, overlap
 from cutegen.emulator.lanes import WARP, Mask, spread
+from cutegen.emulator.native.library import AccessResult, Noted, core
 from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
@@ -44,12 +46,26 @@ class SharedHistory:
         self._who: Array = np.zeros((0, units), np.uint32)
         self._when: Array = np.zeros((0, units), np.int32)
         self._known: tuple[SharedAccess, Touches] | None = None  # the last access unit by unit
+        found = core()
+        self._core = None if found is None else CoreAccesses(found, clocks, self._own, units)
 
     # ------------------------------------------------------------------------------------------------------- accesses
 
     def read(self, access: SharedAccess) -> None:
         """Notes the reads of an access. Raises Stop for a race."""
-        self._read(access.instruction, self.touches(access))
+        result = self._by_core("note_reads", access)
+        if result == AccessResult.NEW:
+            self._rows_of_readers(self.touches(access))
+            result = self._by_core("note_reads", access)
+        if result != AccessResult.FINE:
+            self._read(access.instruction, self.touches(access))
+
+    def _by_core(self, what: Noted, access: SharedAccess) -> AccessResult:
+        """Lets the core note an access, or look at it. Where that is WRONG, numpy does it, or finds what is wrong."""
+        if self._core is None:
+            return AccessResult.WRONG
+        kept = (self._writer, self._written, self._lines[1], self._lines[0], self._who, self._when, self._row_of)
+        return self._core.run(what, access, kept, len(self._readers))
 
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
@@ -78,6 +94,8 @@ class SharedHistory:
         if (rows < 0).any():
             for new in np.unique(code[rows < 0]).tolist():
                 self._row_of[new] = len(self._readers)
+                if self._core is not None:
+                    self._core.add_reader(len(self._readers), *divmod(new, warps))
                 self._readers.append(divmod(new, warps))
             if more := max(0, len(self._readers) - len(self._who)):
                 more = max(more, min(len(self._who), len(self._row_of) - len(self._who)))
@@ -88,8 +106,10 @@ class SharedHistory:
 
     def write(self, access: SharedAccess) -> None:
         """Notes the writes of an access. Raises Stop for a race."""
+        self.check_writable(access)
+        if not self._gathered and self._by_core("note_writes", access) == AccessResult.FINE:
+            return
         touches = self.touches(access)
-        self.check_writable(access, touches)
         self._writer[touches.cells] = touches.members
         self._note_write(touches, access.instruction.line)
         twice = self._writer.take(touches.cells) != touches.members
@@ -212,8 +232,12 @@ class SharedHistory:
 
     def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
+        fine = self._by_core("are_writable", access) == AccessResult.FINE
+        if fine and self._sources is None and not self._gathered:
+            return
         touches = self.touches(access) if touches is None else touches
-        self._check_writer(access.instruction, touches, "writes")
+        if not fine:
+            self._check_writer(access.instruction, touches, "writes")
         cells = touches.cells
         if self._sources is not None and (busy := self._sources.busy(cells)).any():
             at = int(busy.argmax())
@@ -237,7 +261,7 @@ class SharedHistory:
             late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, np.asarray(agent), when)
             if late.any():
                 raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
-        if not self._readers:
+        if fine or not self._readers:
             return
         held = self._who[: len(self._readers)].take(cells, axis=1)
         which, some = np.nonzero(held)

@@ -5,24 +5,11 @@ from __future__ import annotations
 from cutegen.emulator.machine.liveness import end_registers, live_registers
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.regions import successors
-from cutegen.emulator.native.building import compile_beside, core_folder, is_off, is_there
 from cutegen.emulator.native.gathering import Gathering
-from cutegen.emulator.native.library import Core, load
+from cutegen.emulator.native.library import Core, core
 from cutegen.emulator.operations.operands import Operation
 
 Steps = tuple[tuple[int, Operation], ...]
-
-
-def core() -> Core | None:
-    """The compiled core, or None where it is turned off, or not there yet."""
-    if is_off():
-        return None
-    folder = core_folder()
-    if not is_there(folder):
-        compile_beside()
-        return None
-    found = load(folder)
-    return found if isinstance(found, Core) else None
 
 
 class NativeSteps:

@@ -217,3 +217,5 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
     }
     return 0;
 }
+
+#include "accesses.h"

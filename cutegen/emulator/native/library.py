@@ -12,13 +12,14 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.native.building import NotBuiltError, built
+from cutegen.emulator.native.building import NotBuiltError, built, compile_beside, core_folder, is_off, is_there
 
 FILL, REPEAT, TILE = -1, -2, -3
 """The operations that spread a value over more lanes: one for all, one for each row, one for each column."""
@@ -39,13 +40,39 @@ class Operation:
     sizes: tuple[int, ...]
 
 
+class AccessResult(IntEnum):
+    """What becomes of an access to shared memory: it is noted, or not in order, or a warp has not read before."""
+
+    FINE, WRONG, NEW = range(3)
+
+
+Noted = Literal["note_reads", "are_writable", "note_writes"]
+_ACCESSES: tuple[Noted, ...] = ("note_reads", "are_writable", "note_writes")
+
+
 @dataclass(frozen=True)
 class Core:
-    """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks."""
+    """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
+
+    `accesses` note accesses to shared memory, from a tuple of arrays and the address of an array of numbers.
+    """
 
     path: Path
     operations: dict[str, Operation]
     run: Callable[[int, tuple[Any, ...], tuple[Any, ...], int, int], int]
+    accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]]
+
+
+def core() -> Core | None:
+    """The compiled core, or None where it is turned off, or not there yet."""
+    if is_off():
+        return None
+    folder = core_folder()
+    if not is_there(folder):
+        compile_beside()
+        return None
+    found = load(folder)
+    return found if isinstance(found, Core) else None
 
 
 @functools.cache
@@ -82,7 +109,10 @@ def _loaded(path: Path) -> Core:
     for number in range(library.count_operations()):
         size, *sizes = (library.size_of(number, part) for part in range(5))
         operations[library.name_of(number).decode()] = Operation(number, size, tuple(s for s in sizes if s))
-    return Core(path, operations, library.run)
+    accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
+    for name in _ACCESSES:
+        getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
+    return Core(path, operations, library.run, accesses)
 
 
 def _check_layout(library: ctypes.PyDLL) -> None:

@@ -15,11 +15,10 @@ import pytest
 from emulator_kit import go, kernel, native_core, tensors
 
 from cutegen.cache_folder import FOLDER_VARIABLE
-from cutegen.emulator.machine.native_steps import core
 from cutegen.emulator.native import building
 from cutegen.emulator.native.__main__ import main
 from cutegen.emulator.native.building import COMPILER_VARIABLE, SWITCH, NotBuiltError, built
-from cutegen.emulator.native.library import load
+from cutegen.emulator.native.library import core, load
 from cutegen.emulator.native.segments import Segment
 
 LOOP = """

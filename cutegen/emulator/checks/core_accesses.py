@@ -1,0 +1,47 @@
+"""What the C core does for a `SharedHistory`: it notes accesses where nothing is wrong, as numpy would, in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.lanes import WARP, spread
+from cutegen.emulator.native.library import AccessResult, Core, Noted
+
+# The places of what changes among the numbers that the core is given, in its order
+_MASKED, _COUNT, _WIDTH, _NOW, _LINE, _READERS = range(7, 13)
+
+
+class CoreAccesses:
+    """The accesses of the lanes of `clocks` to shared memory with `units` units in all blocks, noted by the core.
+
+    `blocks` has the number of each block, shape (1, blocks).
+    """
+
+    def __init__(self, core: Core, clocks: Clocks, blocks: Array, units: int) -> None:
+        self.core, self.clocks, self.blocks = core, clocks, blocks
+        fixed = (*clocks.shape, clocks.size, clocks.padded, clocks.members, clocks.warps, units)
+        self._given = np.array([*fixed, 0, 0, 0, 0, 0, 0], np.int64)
+        self._address = self._given.ctypes.data
+        self._readers = np.zeros((2, clocks.members // WARP), np.int64)
+
+    def add_reader(self, number: int, away: int, warp: int) -> None:
+        """Notes which warp has a number among the readers, as blocks from the one with the unit, and its number."""
+        self._readers[:, number] = away, warp
+
+    def run(self, what: Noted, access: SharedAccess, kept: tuple[Array, ...], readers: int) -> AccessResult:
+        """Notes an access, or looks at it, in the arrays that are `kept` of each unit and of `readers` warps."""
+        clocks, given = self.clocks, self._given
+        shape, mask = clocks.shape, access.mask
+        rows = spread(access.rows, shape)
+        columns = spread(self.blocks if access.columns is None else access.columns, shape)
+        if rows.dtype != np.int64 or columns.dtype != np.int64:
+            return AccessResult.WRONG
+        held, known = clocks.held_rows()
+        given[_MASKED], given[_COUNT], given[_WIDTH] = mask is not None, access.count, known.shape[1]
+        given[_NOW], given[_LINE], given[_READERS] = clocks.now, access.instruction.line, readers
+        some = rows if mask is None else spread(mask, shape)
+        arrays = (some, rows, columns, held, known, *kept, *self._readers)
+        return AccessResult(self.core.accesses[what](arrays, self._address))

@@ -1,0 +1,160 @@
+// Accesses to shared memory where more than whole blocks meet, held to what is ordered: what `checks.shared_history` does
+// of them in numpy, unit by unit. What is wrong is only found here; numpy says it.
+
+typedef struct {
+    char *data;
+    s64 down, right;  // steps from one thread, and from one block, to the next
+} Each;
+
+enum { MASK, ROWS, COLUMNS, HELD, KNOWN, WRITERS, WRITTEN, READ_LINES, WRITE_LINES, WHO, WHEN, ROW_OF, AWAY, WARPS };
+enum { THREADS, BLOCKS, CLUSTER, PADDED, MEMBERS, SKIPPED, UNITS, MASKED, COUNT, WIDTH, NOW, LINE, READERS };
+
+// An access: the lanes of a mask, each of which touches some units in a row of the shared memory of one block.
+typedef struct {
+    const s64 *given;
+    Each mask, rows, columns;
+    const s32 *held, *known;  // of each member the number of its row, and these rows
+    s32 *writers, *written, *read_lines, *write_lines, *when;
+    u32 *who;
+    const s64 *row_of, *away, *warps;
+} Access;
+
+// One lane of it.
+typedef struct {
+    s64 member, column, unit;  // of the unit, its number over all blocks
+    s64 distance;              // from the block that has the memory to its own
+    const s32 *known;          // what it knows of members and agents
+} Lane;
+
+static const s32 always = 0x7fffffff;
+
+static inline Each each_of(const char *tuple, s64 index) {
+    const Array *array = array_in(tuple, index);
+    Each found = {array->data, array->steps[0], array->steps[1]};
+    return found;
+}
+
+static Access access_of(const char *tuple, const s64 *given) {
+#define DATA(INDEX) (void *)array_in(tuple, INDEX)->data
+    Access found = {
+        given, each_of(tuple, MASK), each_of(tuple, ROWS), each_of(tuple, COLUMNS), DATA(HELD), DATA(KNOWN),
+        DATA(WRITERS), DATA(WRITTEN), DATA(READ_LINES), DATA(WRITE_LINES), DATA(WHEN), DATA(WHO),
+        DATA(ROW_OF), DATA(AWAY), DATA(WARPS)};
+#undef DATA
+    return found;
+}
+
+// Whether a thread of a block takes part in an access; then `lane` is what it does.
+static inline int takes_part(const Access *access, s64 thread, s64 block, Lane *lane) {
+    const s64 *given = access->given;
+    if (given[MASKED] && !access->mask.data[thread * access->mask.down + block * access->mask.right]) return 0;
+    s64 size = given[CLUSTER], rank = block % size;
+    s64 row = *(const s64 *)(access->rows.data + thread * access->rows.down + block * access->rows.right);
+    lane->column = *(const s64 *)(access->columns.data + thread * access->columns.down + block * access->columns.right);
+    lane->member = rank * given[PADDED] + thread;
+    lane->unit = row * given[BLOCKS] + lane->column;
+    lane->distance = ((rank - lane->column) % size + size) % size;
+    s64 held = access->held[block / size * given[MEMBERS] + lane->member];
+    lane->known = access->known + held * given[WIDTH] + given[SKIPPED];
+    return 1;
+}
+
+#define EACH_LANE                                                      \
+    for (s64 thread = 0; thread < given[THREADS]; thread++)            \
+        for (s64 block = 0; block < given[BLOCKS]; block++)            \
+            if (takes_part(&access, thread, block, &lane))
+#define EACH_UNIT                                                      \
+    for (s64 unit = lane.unit, last = unit + given[COUNT] * given[BLOCKS]; unit < last; unit += given[BLOCKS])
+
+// Whether what a member did is before what a lane does now.
+static inline int is_before(const Lane *lane, s64 member, s32 time) {
+    return lane->known[member] > time || (member == lane->member && time != always);
+}
+
+// Whether what some of the 32 members from one on did at a time is.
+static inline int are_before(const Lane *lane, s64 first, u32 members, s32 time) {
+    for (; members; members &= members - 1)
+        if (!is_before(lane, first + __builtin_ctz(members), time)) return 0;
+    return 1;
+}
+
+static inline s64 reader_of(const Access *access, const Lane *lane, s64 thread) {
+    return access->row_of[lane->distance * (access->given[PADDED] / 32) + thread / 32];
+}
+
+enum { FINE, WRONG, NEW };
+
+// Notes reads, if the last write of each unit is before them. Returns NEW if a warp has not read before.
+int note_reads(const char *tuple, const s64 *given) {
+    const Access access = access_of(tuple, given);
+    Lane lane;
+    int unknown = 0;
+    EACH_LANE {
+        unknown |= reader_of(&access, &lane, thread) < 0;
+        EACH_UNIT {
+            s32 writer = access.writers[unit];
+            if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return WRONG;
+        }
+    }
+    if (unknown) return NEW;
+    s32 now = (s32)given[NOW];
+    EACH_LANE {  // whoever is ordered after this reader is ordered after those that are ordered before it
+        s64 row = reader_of(&access, &lane, thread) * given[UNITS], first = lane.member / 32 * 32;
+        EACH_UNIT {
+            u32 *who = access.who + row + unit;
+            s32 time = access.when[row + unit];
+            if (*who && time < now && are_before(&lane, first, *who, time)) *who = 0;
+        }
+    }
+    EACH_LANE {
+        s64 row = reader_of(&access, &lane, thread) * given[UNITS];
+        u32 bit = (u32)1 << lane.member % 32;
+        EACH_UNIT {
+            access.who[row + unit] |= bit;
+            access.when[row + unit] = now;
+            access.read_lines[unit] = (s32)given[LINE];
+        }
+    }
+    return FINE;
+}
+
+// Whether the last write of each unit, and all reads since, are before writes of it.
+int are_writable(const char *tuple, const s64 *given) {
+    const Access access = access_of(tuple, given);
+    Lane lane;
+    EACH_LANE {
+        EACH_UNIT {
+            s32 writer = access.writers[unit];
+            if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return WRONG;
+        }
+        for (s64 reader = 0; reader < given[READERS]; reader++) {
+            s64 row = reader * given[UNITS], size = given[CLUSTER];
+            s64 rank = (lane.column % size + access.away[reader]) % size;
+            s64 first = rank * given[PADDED] + access.warps[reader] * 32;
+            EACH_UNIT {
+                u32 who = access.who[row + unit];
+                if (who && !are_before(&lane, first, who, access.when[row + unit])) return WRONG;
+            }
+        }
+    }
+    return FINE;
+}
+
+// Notes writes, which nobody has read since. Returns WRONG for two of one unit.
+int note_writes(const char *tuple, const s64 *given) {
+    const Access access = access_of(tuple, given);
+    Lane lane;
+    EACH_LANE {
+        EACH_UNIT {
+            access.writers[unit] = (s32)lane.member;
+            access.written[unit] = (s32)given[NOW];
+            access.write_lines[unit] = (s32)given[LINE];
+        }
+        for (s64 reader = 0; reader < given[READERS]; reader++) {
+            u32 *who = access.who + reader * given[UNITS];
+            EACH_UNIT who[unit] = 0;
+        }
+    }
+    EACH_LANE EACH_UNIT if (access.writers[unit] != lane.member) return WRONG;
+    return FINE;
+}

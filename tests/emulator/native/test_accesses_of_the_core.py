@@ -1,0 +1,98 @@
+"""Accesses to shared memory that the C core notes leave what numpy leaves, and are wrong where numpy finds so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulator_kit import native_core
+
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.native.library import AccessResult
+from cutegen.emulator.ptx.model import Instruction
+
+SHAPE, SIZE, ROWS = (40, 4), 2, 80
+
+
+def lanes(random: np.random.Generator) -> np.ndarray | None:
+    """Some lanes as accesses have them: all, whole blocks or warps, or any."""
+    kind = random.integers(0, 4)
+    if kind == 0:
+        return None
+    shape = [(1, SHAPE[1]), (SHAPE[0], 1), SHAPE][kind - 1]
+    found = random.random(shape) < random.choice([0.1, 0.9])
+    found[random.integers(0, shape[0]), random.integers(0, shape[1])] = True
+    return found
+
+
+def access(random: np.random.Generator, line: int, writes: bool) -> SharedAccess:
+    """An access of lanes to the two units that are each one's own, in a block of the cluster; or to any units."""
+    count, columns = int(random.choice([1, 2])), None
+    rows = np.arange(SHAPE[0], dtype=np.int64)[:, None] * 2
+    if random.random() < (0.05 if writes else 0.4):
+        rows = random.integers(0, ROWS - 1, [(SHAPE[0], 1), SHAPE, (1, 1)][random.integers(0, 3)])
+    if random.random() < 0.3:
+        columns = np.arange(SHAPE[1])[None, :] // SIZE * SIZE + (np.arange(SHAPE[1]) + random.integers(0, 2)) % SIZE
+        if random.random() < 0.1:
+            columns = columns // SIZE * SIZE + random.integers(0, SIZE, SHAPE)
+        rows = np.broadcast_to(rows, SHAPE)
+    return SharedAccess(
+        rows, count, lanes(random), Instruction("ld", (), None, (), line, None, ""), 0, ROWS, columns=columns
+    )
+
+
+def state(history: SharedHistory) -> list[np.ndarray]:
+    """All that is kept of the units."""
+    kept = [history._writer, history._written, history._lines, history._row_of]
+    return [np.array(one) for one in (*kept, *(one[: len(history._readers)] for one in (history._who, history._when)))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_core_and_numpy_keep_the_same_of_accesses_and_find_the_same_races(seed: int) -> None:
+    native_core()
+    random = np.random.default_rng(seed)
+    clocks = Clocks(SHAPE, SIZE)
+    agent = clocks.add_agents()
+    by_core, by_numpy = SharedHistory(ROWS, 4, clocks), SharedHistory(ROWS, 4, clocks)
+    assert by_core._core is not None
+    by_numpy._core = None
+    noted = {"read": 0, "write": 0, "wrong": 0}
+    for step in range(1, 300):
+        what = str(random.choice(["read", "write"], p=[0.6, 0.4]))
+        one = access(random, step, what == "write")
+        said = []
+        for history in (by_core, by_numpy):
+            if history is by_core and what == "write":
+                assert (history._by_core("are_writable", one) == AccessResult.FINE) == writable(by_numpy, one)
+            try:
+                getattr(history, what)(replace(one))
+                said.append("")
+            except Stop as stop:
+                said.append(f"{stop} {stop.lane} {stop.witnesses}")
+        assert said[0] == said[1]
+        noted["wrong" if said[0] else what] += 1
+        assert all((mine == other).all() for mine, other in zip(state(by_core), state(by_numpy), strict=True))
+        chance = random.random()
+        clocks.tick()
+        if said[0] or chance < 0.7:  # lanes of each cluster meet, all or some
+            some = np.ones(SHAPE, np.bool_) if said[0] or chance < 0.6 else random.random(SHAPE) < 0.5
+            clocks.meet(some, np.arange(SHAPE[1])[None, :] // SIZE)
+        elif chance < 0.9:  # an agent has written, or still writes, what some come to know of
+            cells = np.arange(4) * SHAPE[1] + step % SHAPE[1]
+            for history in (by_core, by_numpy):
+                history._writer[cells], history._written[cells] = agent, ALWAYS if chance > 0.87 else clocks.now
+            clocks.learn_of(random.random(SHAPE) < 0.95, agent, clocks.tick())
+    assert min(noted.values()) > 20, noted
+
+
+def writable(history: SharedHistory, one: SharedAccess) -> bool:
+    """Whether numpy finds nothing wrong with a write."""
+    try:
+        history.check_writable(replace(one))
+    except Stop:
+        return False
+    return True
